@@ -1,0 +1,68 @@
+"""A case with its templates rendered for one cell: plain values, ready to be resolved, built and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Resources of one trial. Sizes in bytes, ``timeout`` in seconds, ``cpus`` in cores; None = engine's default."""
+
+    gpus: int = 0
+    gpu_memory: int | None = None
+    cpus: float | None = None
+    memory: int | None = None
+    shm_size: int | None = None
+    pids: int | None = None
+    timeout: float = 1800.0
+    network: Literal["none", "bridge"] = "none"
+    user: str = "repro"
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnvironmentSpec:
+    """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after apt and pip."""
+
+    image: str = ""
+    apt: tuple[str, ...] = ()
+    pip: tuple[str, ...] = ()
+    pip_options: tuple[str, ...] = ()
+    setup: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceSpec:
+    """A git tree to put at ``path`` (relative to workdir)."""
+
+    git: str
+    ref: str
+    path: str
+    patch: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatasetSpec:
+    """A dataset at ``path`` (relative to workdir); ``layout`` pairs a glob with its least number of matches."""
+
+    path: str
+    layout: tuple[tuple[str, int], ...] = ()
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    generate: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellSpec:
+    """Everything that one cell needs. ``command`` is the final argv (a shell string became ``bash -eo pipefail -c``)."""
+
+    cell: Mapping[str, str]
+    environment: EnvironmentSpec
+    sources: Mapping[str, SourceSpec]
+    files: Mapping[str, str]
+    datasets: Mapping[str, DatasetSpec]
+    env: Mapping[str, str]
+    workdir: str
+    command: tuple[str, ...]
+    limits: Limits

@@ -1,0 +1,110 @@
+"""What an engine does for us, in our words. ``reprokit.engine.docker`` is the real one; tests may bring a fake."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from reprokit.case.cellspec import Limits
+from reprokit.evidence.model import Ending
+
+if TYPE_CHECKING:
+    from reprokit.site import Site
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineInfo:
+    """The engine as it describes itself: ``name`` and ``version`` ("Docker Engine", "20.10.24"), kernel, architecture."""
+
+    name: str
+    version: str
+    kernel: str = ""
+    architecture: str = ""
+    gpu_runtime: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageInfo:
+    """An image that the engine holds. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''."""
+
+    tag: str
+    id: str
+    size: int = 0
+    digest: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder."""
+
+    tag: str
+    dockerfile: str
+    context: Mapping[str, bytes | Path]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    platform: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """One piece of build progress: step ``number`` of ``total`` named ``name``; ``log`` holds output of that step."""
+
+    number: int
+    total: int
+    name: str
+    log: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """A host folder seen by the container, read-only unless said."""
+
+    source: Path
+    target: str
+    read_only: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One execution in a fresh container. ``gpus`` lists device ids ("0", or a UUID); ``limits.gpus`` how many were asked."""
+
+    image: str
+    command: tuple[str, ...]
+    env: Mapping[str, str]
+    workdir: str
+    limits: Limits
+    labels: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    gpus: tuple[str, ...] = ()
+
+
+class Engine(Protocol):
+    """Everything that is asked of an engine. Each method may raise ``EngineError``; all are safe to call from threads."""
+
+    def info(self) -> EngineInfo:
+        """The engine's own description; raises EngineError (with what to do) when none answers."""
+
+    def image(self, tag: str) -> ImageInfo | None:
+        """The image of that tag, or None when the engine has none."""
+
+    def build(self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event) -> ImageInfo:
+        """Build with BuildKit and tag. Raises BuildFailed (theirs: the Dockerfile's step), Cancelled, EngineError."""
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        """Pull a base image; None when the registry says that there is no such image. EngineError when none answers."""
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Make an image from a root file system archive."""
+
+    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+        """Run to the end, the time limit or ``cancel`` (raises Cancelled), giving output to ``sink`` as it comes.
+
+        Whatever way it ends, the container and its anonymous volumes are gone when this returns.
+        """
+
+    def sweep(self) -> list[str]:
+        """Remove containers of ours whose process is gone (by label); returns what was removed, in words."""

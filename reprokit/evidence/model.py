@@ -1,0 +1,133 @@
+"""What was seen: how a trial ended, what its log shows, and the words for outcomes and verdicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+RULES_VERSION = "1"
+"""Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
+
+
+class StrEnum(str, Enum):
+    """``enum.StrEnum`` for Python 3.10: members print and compare as their value."""
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+class Outcome(StrEnum):
+    """What one trial shows."""
+
+    REPRODUCED = "reproduced"
+    PASSED = "passed"
+    DIFFERENT_FAILURE = "different-failure"
+    TIMED_OUT = "timed-out"
+    OUT_OF_MEMORY = "out-of-memory"
+
+
+class Verdict(StrEnum):
+    """What all trials of a cell together show; the words of the contract."""
+
+    REPRODUCED = "reproduced"
+    FLAKY = "flaky"
+    NOT_REPRODUCED = "not-reproduced"
+    DIFFERENT_FAILURE = "different-failure"
+    TIMED_OUT = "timed-out"
+    OUT_OF_MEMORY = "out-of-memory"
+    BUILD_FAILED = "build-failed"
+    ENVIRONMENT_MISMATCH = "environment-mismatch"
+    UNSUPPORTED = "unsupported"
+    ENGINE_ERROR = "engine-error"
+    CANCELLED = "cancelled"
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether the verdict is a finding about the bug, rather than about us, the host or the engine."""
+        return self in _CONCLUSIVE
+
+
+_CONCLUSIVE = frozenset({Verdict.REPRODUCED, Verdict.FLAKY, Verdict.NOT_REPRODUCED, Verdict.DIFFERENT_FAILURE})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ending:
+    """How a container ended, as the engine tells it.
+
+    ``exit_code`` is None only when the engine never said; above 128 it is 128 + signal, as Docker reports.
+    ``oom``: the kernel killed something in it for memory. ``timed_out``: we stopped it at its time limit.
+    ``seconds``: wall time from start to end.
+    """
+
+    exit_code: int | None
+    oom: bool = False
+    timed_out: bool = False
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """One line of a traceback: where the program stood."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExceptionSeen:
+    """One Python exception as printed. ``type`` is dotted as printed; ``line`` is its first line in the log (from 1).
+
+    ``nested``: the members of an exception group. ``cause_of_next``: printed as the cause or context of the next one.
+    """
+
+    type: str
+    message: str
+    frames: tuple[Frame, ...] = ()
+    line: int = 0
+    end_line: int = 0
+    nested: tuple[ExceptionSeen, ...] = ()
+    cause_of_next: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crash:
+    """A failure that is no Python traceback: ``kind`` (``terminate``, ``abort``, ``sanitizer``, ``signal``, ``cuda``,
+
+    ``paddle-enforce``, ``nvcc-fatal``, ``ptxas-fatal``, ``compiler-error``, ``bus-error``, ``oom-kill`` ...),
+    its ``text`` and its log line.
+    """
+
+    kind: str
+    text: str
+    line: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """Everything that a log shows, in log order."""
+
+    exceptions: tuple[ExceptionSeen, ...] = ()
+    crashes: tuple[Crash, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One key of the signature against one trial: ``key``, whether it ``matched``, ``why`` in words, log lines."""
+
+    key: str
+    matched: bool
+    why: str
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The outcome of one trial with the reason in words, the checks behind it and the exception that was judged."""
+
+    outcome: Outcome
+    reason: str
+    checks: tuple[Check, ...] = ()
+    exception: ExceptionSeen | None = None
+    crash: Crash | None = None
+    rules: str = field(default=RULES_VERSION)
