@@ -1,0 +1,79 @@
+"""What the store keeps, as plain records. No database in sight: reports and tests use these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.evidence.model import Outcome, Verdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord:
+    """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder)."""
+
+    number: int
+    outcome: Outcome
+    exit_code: int | None
+    seconds: float
+    oom: bool
+    timed_out: bool
+    reason: str
+    log: str
+    exception: Mapping[str, Any] | None = None
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRecord:
+    """One cell of one run. ``verdict`` is None until it is decided; ``image`` and ``environment`` as in the contract."""
+
+    number: int
+    case_id: str
+    case_path: str
+    case_digest: str
+    cell: Mapping[str, str]
+    variant: str = "case"
+    verdict: Verdict | None = None
+    expected: Verdict | None = None
+    reason: str = ""
+    rules: str = ""
+    seconds: float | None = None
+    image: Mapping[str, Any] | None = None
+    environment: Mapping[str, Any] | None = None
+    dockerfile: str = ""
+    repeat: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    trials: tuple[TrialRecord, ...] = ()
+
+    @property
+    def as_expected(self) -> bool | None:
+        """Whether a conclusive verdict is what the case expects; None when it is inconclusive or nothing is expected."""
+        if self.verdict is None or not self.verdict.conclusive or self.expected is None:
+            return None
+        return self.verdict == self.expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One invocation of ``reprokit run``. Times are RFC 3339 in UTC; ``request`` is enough to resume it."""
+
+    id: str
+    started_at: str
+    version: str
+    request: Mapping[str, Any]
+    host: Mapping[str, Any]
+    owner: Mapping[str, Any]
+    finished_at: str | None = None
+    exit_status: int | None = None
+    cells: tuple[CellRecord, ...] = ()
+
+
+def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:
+    """The contract's exit status for decided cells: 0, 1 (a departure) or 3 (something inconclusive)."""
+    if any(cell.as_expected is False for cell in cells):
+        return 1
+    if any(cell.verdict is None or not cell.verdict.conclusive for cell in cells):
+        return 3
+    return 0

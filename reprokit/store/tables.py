@@ -1,0 +1,82 @@
+"""The tables of the record. Plain SQLAlchemy Core, so that a team can point it at another database."""
+
+from __future__ import annotations
+
+from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+
+metadata = MetaData()
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", String(40), primary_key=True),
+    Column("started_at", String(40), nullable=False),
+    Column("finished_at", String(40)),
+    Column("exit_status", Integer),
+    Column("version", String(40), nullable=False),
+    Column("owner", JSON, nullable=False),  # host, pid and start of the process: tells a live run from a killed one
+    Column("request", JSON, nullable=False),  # what was asked, enough to resume it
+    Column("host", JSON, nullable=False),
+)
+
+cases = Table(
+    "cases",
+    metadata,
+    Column("digest", String(80), primary_key=True),
+    Column("id", String(200), nullable=False),
+    Column("title", Text, nullable=False),
+    Column("text", Text, nullable=False),
+)
+
+cells = Table(
+    "cells",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),  # from 1, the order of the table that people see
+    Column("case_id", String(200), nullable=False),
+    Column("case_path", Text, nullable=False),
+    Column("case_digest", String(80), nullable=False),
+    Column("cell", JSON, nullable=False),
+    Column("cell_key", Text, nullable=False),  # canonical text of the cell: finds the same cell in other runs
+    Column("variant", String(8), nullable=False),
+    Column("verdict", String(24)),  # NULL until decided
+    Column("expected", String(24)),
+    Column("as_expected", Boolean),
+    Column("reason", Text, nullable=False, default=""),
+    Column("rules", String(16), nullable=False, default=""),
+    Column("seconds", Float),
+    Column("image", JSON),
+    Column("environment", JSON),
+    Column("dockerfile", Text, nullable=False, default=""),
+    Column("repeat", Text, nullable=False, default=""),  # the plain docker run line
+    Column("details", JSON),  # base and sources that served, warnings, the failing build step
+    Index("cells_by_run", "run_id", "number", unique=True),
+    Index("cells_by_case", "case_id", "cell_key", "variant"),
+)
+
+trials = Table(
+    "trials",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("cell_id", ForeignKey("cells.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("outcome", String(24), nullable=False),
+    Column("exit_code", Integer),
+    Column("seconds", Float, nullable=False),
+    Column("oom", Boolean, nullable=False),
+    Column("timed_out", Boolean, nullable=False),
+    Column("exception", JSON),
+    Column("reason", Text, nullable=False),
+    Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
+    Column("log", Text, nullable=False),  # relative to the store's folder
+    Index("trials_by_cell", "cell_id", "number", unique=True),
+)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    Column("image_id", String(80), primary_key=True),
+    Column("probe", String(40), primary_key=True),  # a newer probe measures again
+    Column("measured", JSON, nullable=False),
+)
