@@ -1,0 +1,231 @@
+"""One trial in one container: created with every limit, attached before it starts, always removed."""
+
+from __future__ import annotations
+
+import contextlib
+import select
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from reprokit.engine import labels
+from reprokit.engine.shield import shielded
+from reprokit.engine.stream import Demux, LineMerger
+from reprokit.engine.wire import Hijacked, Wire, errors
+from reprokit.errors import Cancelled, EngineError
+from reprokit.evidence.model import Ending
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Trial
+
+HOSTNAME = "repro"
+PIDS = 4096
+"""Processes and threads of a trial unless the case says otherwise: room for any framework, none for a fork bomb."""
+
+GRACE = 2.0
+"""Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
+
+DRAIN = 10.0
+"""Seconds for which a killed container may take to end its output."""
+
+PATIENCE = 0.2
+"""Seconds after which an unfinished line is shown."""
+
+_TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
+_READ = 256 * 1024
+_KILLED = 137
+_OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
+
+
+def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
+    """The Engine API's container description (``POST /containers/create``) of a trial. Pure."""
+    limits = trial.limits
+    host: dict[str, Any] = {
+        "Init": True,
+        "NetworkMode": limits.network,
+        "CapDrop": ["ALL"],
+        "SecurityOpt": ["no-new-privileges"],
+        "PidsLimit": limits.pids or PIDS,
+        "LogConfig": {"Type": "none"},
+        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Mounts": [
+            {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
+            for mount in trial.mounts
+        ],
+    }
+    if limits.cpus is not None:
+        host["NanoCpus"] = round(limits.cpus * 1e9)
+    if limits.memory is not None:
+        # The same sum for memory and swap: otherwise Docker grants as much swap again on top.
+        host["Memory"] = host["MemorySwap"] = limits.memory
+    if limits.shm_size is not None:
+        host["ShmSize"] = limits.shm_size
+    if limits.gpus or trial.gpus:
+        request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu", "compute", "utility"]], "Options": {}}
+        request |= {"DeviceIDs": list(trial.gpus)} if trial.gpus else {"Count": limits.gpus}
+        host["DeviceRequests"] = [request]
+    return {
+        "Image": trial.image,
+        "Entrypoint": [],
+        "Cmd": list(trial.command),
+        "Env": [f"{name}={value}" for name, value in trial.env.items()],
+        "WorkingDir": trial.workdir,
+        "User": limits.user,
+        "Hostname": HOSTNAME,
+        "Healthcheck": {"Test": ["NONE"]},
+        "Labels": {**owner, **trial.labels},
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "HostConfig": host,
+    }
+
+
+def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+    """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`.
+
+    At its time limit a trial gets SIGTERM and, ``GRACE`` seconds later, SIGKILL. On ``cancel`` it gets SIGKILL at once.
+    """
+    if cancel.is_set():
+        raise Cancelled("cancelled before the trial started")
+    name = f"reprokit-{uuid.uuid4().hex[:12]}"
+    body = create_body(trial, labels.ownership())
+    attached: Hijacked | None = None
+    client = wire.client()
+    try:
+        with wire.errors():
+            # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
+            shielded(lambda: client.create_container_from_config(body, name=name))
+            attached = wire.hijack(
+                f"/containers/{name}/attach",
+                params={"stdout": 1, "stderr": 1, "stream": 1},
+                headers=[("Connection", "Upgrade"), ("Upgrade", "tcp"), ("Content-Length", "0")],
+                expect_first=False,
+            )
+            started = time.monotonic()
+            client.start(name)
+        timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
+        return _ending(wire, name, started, timed_out=timed_out, limited=trial.limits.memory is not None)
+    finally:
+        if attached is not None:
+            attached.close()
+        shielded(lambda: remove(client, name, wire.endpoint.url))
+
+
+def remove(client: Any, name: str, where: str) -> bool:
+    """Remove a container and its anonymous volumes, running or not; False when there was none.
+
+    ``where`` is the engine's address, for the message when it does not answer.
+    """
+    import docker.errors
+
+    with errors(where):
+        try:
+            client.remove_container(name, force=True, v=True)
+        except docker.errors.NotFound:
+            return False
+        except docker.errors.APIError as error:
+            # The engine is removing it already (a concurrent sweep): what we wanted.
+            if error.status_code != 409:
+                raise
+    return True
+
+
+class _Watch:
+    """Follows an attached container to its end, the time limit or cancellation."""
+
+    def __init__(self, wire: Wire, name: str, attached: Hijacked, deadline: float, cancel: threading.Event) -> None:
+        self._wire = wire
+        self._name = name
+        self._attached = attached
+        self._deadline = deadline
+        self._cancel = cancel
+        self._signals = ["SIGTERM", "SIGKILL"]
+        self._demux = Demux()
+        self._merger = LineMerger()
+
+    def follow(self, sink: Callable[[bytes], None]) -> bool:
+        """Pass output to ``sink`` until the end; returns whether the time limit stopped it."""
+        waiting_since: float | None = None
+        while True:
+            now = time.monotonic()
+            if self._cancel.is_set():
+                raise Cancelled("cancelled during the trial")
+            if now >= self._deadline and self._escalate(now):
+                break
+            if waiting_since is not None and now - waiting_since >= PATIENCE:
+                sink(self._merger.flush())
+                waiting_since = None
+            if not self._readable(min(_TICK, max(self._deadline - now, 0.0))):
+                continue
+            data = self._attached.socket.recv(_READ)
+            if not data:
+                break
+            pieces = [self._merger.feed(stream, piece) for stream, piece in self._demux.feed(data)]
+            if whole := b"".join(pieces):
+                sink(whole)
+            if not self._merger.pending:
+                waiting_since = None
+            elif whole or waiting_since is None:
+                waiting_since = time.monotonic()
+        if rest := self._merger.flush():
+            sink(rest)
+        return len(self._signals) < 2
+
+    def _readable(self, patience: float) -> bool:
+        sock = self._attached.socket
+        return bool(getattr(sock, "pending", int)() or select.select([sock], [], [], patience)[0])
+
+    def _escalate(self, now: float) -> bool:
+        """Send the next signal of the time limit; True when even SIGKILL did not end the output in time."""
+        import docker.errors
+
+        if not self._signals:
+            return True
+        signal = self._signals.pop(0)
+        self._deadline = now + (GRACE if self._signals else DRAIN)
+        with self._wire.errors(), contextlib.suppress(docker.errors.APIError):  # it ended by itself meanwhile
+            self._wire.client().kill(self._name, signal)
+        return False
+
+
+def _ending(wire: Wire, name: str, started: float, *, timed_out: bool, limited: bool) -> Ending:
+    with wire.errors():
+        client = wire.client()
+        code = client.wait(name, timeout=DRAIN).get("StatusCode")
+        seconds = time.monotonic() - started
+        state = client.inspect_container(name)["State"]
+        oom = bool(state.get("OOMKilled")) or (limited and _saw_oom(wire, state, name, code))
+    if state.get("Status") not in {"exited", "dead"}:
+        raise EngineError(f"the container ended its output but not itself: {state.get('Status')}")
+    return Ending(exit_code=code, oom=oom, timed_out=timed_out, seconds=seconds)
+
+
+def _saw_oom(wire: Wire, state: Mapping[str, Any], name: str, code: int | None) -> bool:
+    """Whether the kernel killed a process of the container for memory, by the engine's events.
+
+    ``State.OOMKilled`` can miss a child process, and can be read before the event arrived. The engine keeps its last
+    events; only a container that died of SIGKILL is worth waiting for news.
+    """
+    until = _stamp(state["FinishedAt"], _OOM_NEWS if code == _KILLED else 0.0)
+    events = wire.client().events(
+        since=_stamp(state["StartedAt"], 0.0),
+        until=until,
+        filters={"container": name, "event": "oom"},
+        decode=True,
+    )
+    try:
+        return any(True for _ in events)
+    finally:
+        events.close()
+
+
+def _stamp(moment: str, later: float) -> str:
+    """A moment of the engine's clock (RFC 3339), ``later`` seconds on, in the events API's form (seconds.nanoseconds)."""
+    import datetime
+
+    whole, _, fraction = moment.removesuffix("Z").partition(".")
+    seconds = datetime.datetime.fromisoformat(whole + "+00:00").timestamp()
+    nanoseconds = int((fraction or "0").ljust(9, "0")[:9]) + round(later * 1e9)
+    return f"{int(seconds) + nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"

@@ -1,0 +1,88 @@
+"""The Docker engine behind :class:`reprokit.engine.protocol.Engine`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.engine import containers, images, leftovers
+from reprokit.engine import labels as ownership
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Trial
+from reprokit.engine.wire import Wire
+from reprokit.evidence.model import Ending
+
+if TYPE_CHECKING:
+    from reprokit.site import Site
+
+
+class DockerEngine:
+    """A Docker Engine (or what answers its API), found as the docker client finds it.
+
+    ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
+    is asked of the engine before the first method call. Safe to share between threads.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._wire = Wire(environ)
+
+    def info(self) -> EngineInfo:
+        """The engine's own description. Raises EngineError, with what to do, when none answers."""
+        client = self._wire.client()
+        with self._wire.errors():
+            about, version = client.info(), client.version()
+        names = [part.get("Name", "") for part in version.get("Components") or []]
+        return EngineInfo(
+            name="Podman Engine" if any("podman" in name.lower() for name in names) else "Docker Engine",
+            version=str(version.get("Version", "")),
+            kernel=str(about.get("KernelVersion", "")),
+            architecture=str(about.get("Architecture", "")),
+            gpu_runtime="nvidia" in (about.get("Runtimes") or {}),
+        )
+
+    def image(self, tag: str) -> ImageInfo | None:
+        """The image of that tag, or None when the engine has none."""
+        return images.find(self._wire, tag)
+
+    def build(
+        self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
+        """Build with BuildKit and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
+        from reprokit.engine import buildkit
+
+        return buildkit.build(self._wire, build, site, on_progress, cancel)
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
+        return images.pull(self._wire, reference, cancel)
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Make an image from a root file system archive. Raises EngineError."""
+        return images.import_rootfs(self._wire, tar, tag, labels)
+
+    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+        """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError.
+
+        Whatever way it ends, the container and its anonymous volumes are gone when this returns.
+        """
+        return containers.run(self._wire, trial, sink, cancel)
+
+    def sweep(self) -> list[str]:
+        """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.
+
+        Images stay; containers of other hosts, of living processes and of anybody else are not touched.
+        """
+        client = self._wire.client()
+        removed = []
+        with self._wire.errors():
+            found = client.containers(all=True, filters={"label": [ownership.PID]})
+        for container in found:
+            labels = container.get("Labels") or {}
+            if not ownership.is_orphan(labels):
+                continue
+            if containers.remove(client, container["Id"], self._wire.endpoint.url):
+                run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
+                of = f" of run {run}, case {case}" if run or case else ""
+                removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
+        return removed + leftovers.sweep_folders()

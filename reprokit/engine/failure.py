@@ -1,0 +1,170 @@
+"""Whose fault is it? A pure classifier of what the engine says, so that no failure of ours or theirs becomes a finding.
+
+The rules look at words, because that is all the engine gives: its HTTP status is 500 for nearly everything. Each rule
+names the text it was made for. Three classes come out:
+
+- :class:`Unsupported`: this host or engine cannot serve the cell (no GPU runtime, driver too old).
+- :class:`BuildFailed`: the Dockerfile's own step failed: a RUN ended non-zero, a COPY named what is not there.
+- :class:`EngineError`: everything else. It never says anything about the case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reprokit.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+
+_NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
+
+# Text of the engine -> what to do, for failures that mean "this host cannot".
+_UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (
+        re.compile(r"could not select device driver", re.I),
+        "the engine has no GPU runtime: install nvidia-container-toolkit, run 'nvidia-ctk runtime configure' "
+        "and restart the engine",
+    ),
+    (
+        re.compile(
+            r"nvidia-container-cli|libnvidia-ml|unresolvable CDI device|unknown or invalid runtime name: nvidia", re.I
+        ),
+        "the GPU runtime refused: compare the GPU ids and the driver with what the case asks "
+        "(nvidia-smi, reprokit doctor)",
+    ),
+    (
+        re.compile(
+            r"exec format error|no matching manifest for|does not match the (detected|specified) (host )?platform", re.I
+        ),
+        "the image is for another processor architecture than this engine's",
+    ),
+)
+
+# Text of the engine -> what to do, for requests that the engine refused.
+_HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
+    (_NO_SPACE, "the engine's disk is full: 'reprokit gc' frees what reprokit made, 'docker system df' shows the rest"),
+    (
+        re.compile(r"unable to find user|no matching entries in passwd file", re.I),
+        "the image has no such user: set resources.user to one that it has (root always exists)",
+    ),
+    (re.compile(r"unable to find group|no matching entries in group file", re.I), "the image has no such group"),
+    (
+        re.compile(r"no such image", re.I),
+        "the image is gone from the engine: build it again (was it pruned meanwhile?)",
+    ),
+    (re.compile(r"no such container", re.I), "someone else removed the container while it ran"),
+    (
+        re.compile(
+            r"cwd must be an absolute path|working directory .* is invalid|chdir to cwd|mkdir .*not a directory", re.I
+        ),
+        "the workdir cannot be used in this image: it has to be an absolute path to a folder",
+    ),
+    (
+        re.compile(r"minimum memory limit allowed|range of cpus|invalid cpu|nano_?cpus", re.I),
+        "a resource limit of the case is outside what this host's engine accepts",
+    ),
+    (
+        re.compile(r"bind source path does not exist|invalid mount config", re.I),
+        "a folder to be mounted does not exist",
+    ),
+)
+
+# The daemon could not reach what it needed; the Dockerfile is not to blame.
+_DAEMON_NETWORK = re.compile(
+    r"dial tcp|no such host|i/o timeout|tls handshake timeout|connection (refused|reset)|network is unreachable"
+    r"|context deadline exceeded|temporary failure in name resolution|server misbehaving|x509:|toomanyrequests"
+    r"|client\.timeout exceeded|request canceled while waiting|proxyconnect",
+    re.I,
+)
+_NO_SUCH_BASE = re.compile(
+    r"manifest unknown|manifest for .* not found|pull access denied|repository does not exist|name unknown"
+    r"|: not found$|invalid reference format",
+    re.I,
+)
+_RUN_FAILED = re.compile(
+    r"executor failed running|did not complete successfully: exit code|process .* exit code: \d+", re.I | re.S
+)
+_DAEMON_TROUBLE = re.compile(
+    r"rpc error: code = (unavailable|internal)|runc run failed|failed to (create|start) (shim|containerd)"
+    r"|no active session"
+    r"|failed to get edge|layer does not exist|failed to compute cache key.*input/output error|read-only file system"
+    r"|cannot allocate memory",
+    re.I,
+)
+
+
+def of_engine(text: str) -> ReprokitError:
+    """What a refusal of the engine (create, start, pull ...) means."""
+    text = text.strip()
+    for pattern, advice in _UNSUPPORTED:
+        if pattern.search(text):
+            return Unsupported(f"{advice}. The engine says: {text}")
+    for pattern, advice in _HINTS:
+        if pattern.search(text):
+            return EngineError(f"{advice}. The engine says: {text}")
+    return EngineError(f"the container engine refused: {text}")
+
+
+def of_connection(error: BaseException, where: str) -> EngineError:
+    """Why no conversation with the engine at ``where`` came about, and what to do."""
+    text = str(error)
+    if "Permission denied" in text or isinstance(error, PermissionError):
+        return EngineError(
+            f"this user may not talk to the container engine at {where}: add the user to the group 'docker' "
+            "('sudo usermod -aG docker $USER', then log in again), use a rootless engine, or run with sudo"
+        )
+    if "No such file or directory" in text or "FileNotFoundError" in text:
+        return EngineError(
+            f"no container engine listens at {where}: install one (Debian, Ubuntu: 'sudo apt-get install docker.io'; "
+            "others: https://docs.docker.com/engine/install/) or start it ('sudo systemctl start docker'); "
+            "DOCKER_HOST or 'docker context use' points elsewhere"
+        )
+    if "refused" in text:
+        return EngineError(
+            f"the container engine at {where} does not answer: start it ('sudo systemctl start docker') and see "
+            "'journalctl -u docker' if it stops again"
+        )
+    if "timed out" in text.lower():
+        return EngineError(f"the container engine at {where} did not answer in time: is the host overloaded? ({text})")
+    return EngineError(f"the conversation with the container engine at {where} broke off: {text}")
+
+
+def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> ReprokitError:
+    """What a failed build means. ``message`` is the engine's, ``step`` the failing instruction, ``tail`` its output.
+
+    A RUN that fails because the *disk* is full is the host's trouble although the step exited non-zero; pip and apt
+    then say "No space left on device" themselves, so the tail counts too.
+    """
+    message = message.strip()
+    where = f"step {step!r}" if step else "the build"
+    if _NO_SPACE.search(message) or any(_NO_SPACE.search(line) for line in tail):
+        return EngineError(f"{where} ran out of disk: {_HINTS[0][1]}. The engine says: {message}")
+    if _RUN_FAILED.search(message) and not _DAEMON_TROUBLE.search(message):
+        return BuildFailed(f"{where} failed: {message}", step=step, tail=tuple(tail))
+    for pattern, advice in _UNSUPPORTED:
+        if pattern.search(message):
+            return Unsupported(f"{advice}. The engine says: {message}")
+    if _DAEMON_TROUBLE.search(message):
+        return EngineError(f"{where} failed inside the engine: {message}")
+    if _DAEMON_NETWORK.search(message):
+        return EngineError(
+            f"the engine could not fetch what {where} needs: check its network, proxy and registry mirror, or set "
+            f"'base_images: bootstrap' in reprokit's config file. The engine says: {message}"
+        )
+    if _NO_SUCH_BASE.search(message):
+        return BuildFailed(f"{where}: there is no such base image: {message}", step=step, tail=tuple(tail))
+    return BuildFailed(f"{where} failed: {message}", step=step, tail=tuple(tail))
+
+
+def of_pull(text: str, reference: str) -> ReprokitError:
+    """Why an image that may well exist could not be pulled."""
+    if _DAEMON_NETWORK.search(text) and not _NO_SPACE.search(text):
+        return EngineError(
+            f"the registry of {reference} does not answer the engine: check its network, proxy and registry mirror, or "
+            f"set 'base_images: bootstrap' in reprokit's config file. The engine says: {text.strip()}"
+        )
+    return of_engine(text)
+
+
+def is_missing_image(text: str) -> bool:
+    """Whether a registry answered that it has no such image (as opposed to not answering)."""
+    return bool(_NO_SUCH_BASE.search(text)) and not _DAEMON_NETWORK.search(text)

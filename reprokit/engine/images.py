@@ -1,0 +1,123 @@
+"""Images that the engine holds: found, pulled, imported."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.engine import failure
+from reprokit.engine.protocol import ImageInfo
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
+from reprokit.errors import Cancelled, EngineError
+
+
+def find(wire: Wire, tag: str) -> ImageInfo | None:
+    """The image of that tag or id, or None."""
+    import docker.errors
+
+    client = wire.client()
+    with wire.errors():
+        try:
+            return _described(tag, client.inspect_image(tag))
+        except docker.errors.NotFound:
+            return None
+
+
+def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
+    digests = found.get("RepoDigests") or []
+    return ImageInfo(
+        tag=tag,
+        id=found["Id"],
+        size=int(found.get("Size") or 0),
+        digest=digests[0].partition("@")[2] if digests else "",
+        labels=(found.get("Config") or {}).get("Labels") or {},
+    )
+
+
+def pull(wire: Wire, reference: str, cancel: threading.Event) -> ImageInfo | None:
+    """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
+    from docker.auth import get_config_header, resolve_repository_name
+
+    from reprokit.engine.buildkit import cut_on
+
+    client = wire.client()
+    name, tag = split(reference)
+    headers = {}
+    with wire.errors():
+        registry, _ = resolve_repository_name(name)
+        if login := get_config_header(client, registry):
+            headers["X-Registry-Auth"] = login
+        response = client.post(
+            wire.url("/images/create"),
+            params={"fromImage": name, "tag": tag},
+            headers=headers,
+            stream=True,
+            timeout=ANSWER_WITHIN,
+        )
+    error = ""
+    try:
+        with wire.errors(), cut_on(response, cancel):
+            if response.status_code >= 400:
+                error = _words(response.content)
+            else:
+                for line in response.iter_lines(chunk_size=None):
+                    if cancel.is_set():
+                        break
+                    error = error or str(json.loads(line).get("error") or "" if line else "")
+    except EngineError:
+        if not cancel.is_set():
+            raise
+    finally:
+        response.close()
+    if cancel.is_set():
+        raise Cancelled(f"cancelled while {reference} was pulled")
+    if not error:
+        return find(wire, reference)
+    if failure.is_missing_image(error):
+        return None
+    raise failure.of_pull(error, reference)
+
+
+def split(reference: str) -> tuple[str, str]:
+    """A reference's name and its tag or digest ("latest" when it names neither), as the pull API takes them."""
+    if "@" in reference:
+        name, _, digest = reference.partition("@")
+        return name, digest
+    name, colon, tag = reference.rpartition(":")
+    if not colon or "/" in tag:
+        return reference, "latest"
+    return name, tag
+
+
+def _words(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode("utf-8", errors="replace")
+
+
+def import_rootfs(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+    """Make an image of one layer from a root file system archive (plain, gzip, bzip2, xz), streamed from disk."""
+    name, version = split(tag)
+    changes = [f"LABEL {json.dumps(key)}={json.dumps(value)}" for key, value in sorted(labels.items())]
+    client = wire.client()
+    with wire.errors(), tar.open("rb") as reader:
+        response = client.post(
+            wire.url("/images/create"),
+            params={"fromSrc": "-", "repo": name, "tag": version, "changes": changes},
+            data=reader,
+            headers={"Content-Type": "application/x-tar"},
+            # The engine unpacks everything before it answers.
+            timeout=(ANSWER_WITHIN, None),
+        )
+        raise_for_status(response)
+        for line in response.iter_lines():
+            if line and (error := json.loads(line).get("error")):
+                raise failure.of_engine(str(error))
+    image = find(wire, tag)
+    if image is None:
+        raise EngineError(f"the engine took the archive {tar}, yet has no image {tag}")
+    return image

@@ -1,0 +1,58 @@
+"""Folders that a build needs for a moment: private, named after their owner, and swept when that owner died."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reprokit.engine import labels
+
+_NAME = re.compile(r"reprokit-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d*)-.+")
+
+
+def _place() -> str:
+    # A temporary folder may be shared with containers, in which the same pid is another process.
+    return hashlib.sha256(labels.here().encode()).hexdigest()[:8]
+
+
+@contextmanager
+def private_folder(purpose: str) -> Iterator[Path]:
+    """A new folder of mode 0700 whose name tells its owner; gone when the block ends.
+
+    It lies in the system's temporary folder and not below a user's deep TMPDIR when that is too long for a unix
+    socket's path (108 bytes).
+    """
+    pid = os.getpid()
+    root = tempfile.gettempdir()
+    prefix = f"reprokit-{_place()}-{pid}-{labels.started(pid) or ''}-{purpose}-"
+    if len(root) + len(prefix) > 80:
+        root = "/tmp"
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_folders(
+    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = labels.started
+) -> list[str]:
+    """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
+    removed = []
+    for root in roots or tuple({Path(tempfile.gettempdir()), Path("/tmp")}):
+        for folder in sorted(root.glob("reprokit-*")):
+            named = _NAME.fullmatch(folder.name)
+            if named is None or named["place"] != _place() or started_at(int(named["pid"])) == named["start"]:
+                continue
+            with suppress(OSError):
+                if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
+                    continue
+                shutil.rmtree(folder)
+                removed.append(f"temporary folder {folder}")
+    return removed

@@ -1,0 +1,78 @@
+"""BuildKit's trace, read: which step runs, what it prints, which one failed. Pure but for the callback it is given."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reprokit.engine import messages
+from reprokit.engine.protocol import Progress
+
+TAIL = 40
+"""Last output lines of a step that are kept for its failure."""
+
+_STEP = re.compile(r"\[(?:\S+ )?(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
+_STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")
+
+
+@dataclass(kw_only=True)
+class _Step:
+    name: str
+    number: int = 0
+    total: int = 0
+    error: str = ""
+    shown: bool = False
+    rest: str = ""
+    tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL))
+
+
+class Trace:
+    """Follows ``moby.buildkit.trace`` messages (serialised StatusResponse) of one build."""
+
+    def __init__(
+        self, on_progress: Callable[[Progress], None], redact: Callable[[str], str] = lambda text: text
+    ) -> None:
+        self._on_progress = on_progress
+        self._redact = redact
+        self._steps: dict[str, _Step] = {}
+
+    def feed(self, status: bytes) -> None:
+        """Take one message."""
+        response = messages.StatusResponse.FromString(status)
+        for vertex in response.vertexes:
+            step = self._steps.get(vertex.digest)
+            if step is None:
+                step = self._steps[vertex.digest] = _named(self._redact(vertex.name))
+            step.error = step.error or self._redact(vertex.error)
+            if not step.shown and (vertex.HasField("started") or vertex.cached):
+                step.shown = True
+                self._tell(step, cached=vertex.cached)
+        for log in response.logs:
+            step = self._steps.get(log.vertex)
+            if step is not None:
+                self._log(step, self._redact(log.msg.decode("utf-8", errors="replace")))
+
+    def failed(self) -> tuple[str, tuple[str, ...], str]:
+        """The failing step's instruction, its last lines and its error; all empty when no step failed."""
+        for step in self._steps.values():
+            if step.error and not step.error.endswith(_STOPPED):
+                last = [step.rest] if step.rest.strip() else []
+                return step.name, (*step.tail, *last), step.error
+        return "", (), ""
+
+    def _log(self, step: _Step, text: str) -> None:
+        *whole, step.rest = (step.rest + text).split("\n")
+        step.tail.extend(line.rstrip("\r").rpartition("\r")[2] for line in whole)
+        self._tell(step, log=text)
+
+    def _tell(self, step: _Step, *, log: str = "", cached: bool = False) -> None:
+        self._on_progress(Progress(number=step.number, total=step.total, name=step.name, log=log, cached=cached))
+
+
+def _named(name: str) -> _Step:
+    found = _STEP.fullmatch(name)
+    if found is None:
+        return _Step(name=name)
+    return _Step(name=found["name"], number=int(found["number"]), total=int(found["total"]))

@@ -1,0 +1,84 @@
+"""The bytes of an attached container: frames taken apart, and two streams merged without breaking lines. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+_HEADER = 8
+STDERR = 2
+
+
+class Demux:
+    """Docker's attach format: frames of ``stream, 0, 0, 0, length (big-endian uint32)`` and payload.
+
+    Payload is passed on as it arrives, whole frame or not: a frame may be larger than what one would like to hold.
+    """
+
+    def __init__(self) -> None:
+        self._header = b""
+        self._stream = 0
+        self._left = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield (stream, payload) for what ``data`` completes; stream is 1 (stdout) or 2 (stderr)."""
+        at, end = 0, len(data)
+        while at < end:
+            if not self._left:
+                taken = data[at : at + _HEADER - len(self._header)]
+                self._header += taken
+                at += len(taken)
+                if len(self._header) < _HEADER:
+                    return
+                self._stream = self._header[0]
+                self._left = int.from_bytes(self._header[4:], "big")
+                self._header = b""
+                continue
+            stop = min(at + self._left, end)
+            yield self._stream, data[at:stop]
+            self._left -= stop - at
+            at = stop
+
+
+class LineMerger:
+    """Merges stdout and stderr so that a line of one is never split by the other.
+
+    An unfinished line waits for its end, for ``limit`` bytes, or for :meth:`flush` (the caller's patience). When an
+    unfinished line had to go out and the other stream speaks next, a line break is put between: a traceback then still
+    begins at the start of a line. Nothing else is added, and nothing is left out.
+    """
+
+    def __init__(self, limit: int = 64 * 1024) -> None:
+        self._limit = limit
+        self._carry: dict[int, bytes] = {}
+        self._open: int | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether an unfinished line waits."""
+        return bool(self._carry)
+
+    def feed(self, stream: int, data: bytes) -> bytes:
+        """Take a piece of one stream; returns what may go out now."""
+        cut = data.rfind(b"\n") + 1
+        held = self._carry.pop(stream, b"")
+        if not cut:
+            held += data
+            if len(held) > self._limit:
+                return self._give(stream, held)
+            self._carry[stream] = held
+            return b""
+        if cut < len(data):
+            self._carry[stream] = data[cut:]
+            data = data[:cut]
+        return self._give(stream, held + data if held else data)
+
+    def flush(self) -> bytes:
+        """Everything that waits, the stream that waited longest first."""
+        out = b"".join(self._give(stream, held) for stream, held in self._carry.items())
+        self._carry.clear()
+        return out
+
+    def _give(self, stream: int, piece: bytes) -> bytes:
+        broken = self._open is not None and self._open != stream
+        self._open = None if piece.endswith(b"\n") else stream
+        return b"\n" + piece if broken else piece

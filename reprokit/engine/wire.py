@@ -1,0 +1,172 @@
+"""Connections to the engine: where it is, one client per thread, hijacked streams, and its errors in our words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reprokit.engine import failure
+from reprokit.errors import EngineError, ReprokitError
+
+ANSWER_WITHIN = 120
+"""Seconds that one answer of the engine may take to begin; a host under heavy disk load needs tens of them."""
+
+_DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Endpoint:
+    """Where the engine listens. ``tls``: the docker SDK's TLSConfig, or None. ``source``: what of the host said so."""
+
+    url: str
+    tls: Any = None
+    source: str = ""
+
+    @property
+    def local(self) -> bool:
+        """Whether the engine shares this host's loopback network (so that it can reach a server of ours)."""
+        return self.url.startswith(("unix://", "http+unix://", "npipe://"))
+
+
+def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
+    """The engine to use, as the docker client finds it: DOCKER_HOST, then the docker context, then the default socket.
+
+    Raises EngineError when a context is named that does not exist.
+    """
+    import docker.utils
+    from docker.context import ContextAPI
+    from docker.context.config import get_current_context_name
+
+    environ = os.environ if environ is None else environ
+    if environ.get("DOCKER_HOST"):
+        asked = docker.utils.kwargs_from_env(dict(environ))
+        return Endpoint(url=asked["base_url"], tls=asked.get("tls"), source="DOCKER_HOST")
+    name = environ.get("DOCKER_CONTEXT") or get_current_context_name()
+    if name != "default":
+        context = ContextAPI.get_context(name)
+        if context is None or not context.Host:
+            raise EngineError(f"there is no docker context {name!r}; 'docker context ls' lists those that exist")
+        return Endpoint(url=context.Host, tls=context.TLSConfig, source=f"docker context {name!r}")
+    rootless = Path(environ.get("XDG_RUNTIME_DIR", "/nonexistent"), "docker.sock")
+    if not Path(_DEFAULT_SOCKET.removeprefix("unix://")).exists() and rootless.exists():
+        return Endpoint(url=f"unix://{rootless}", source="rootless engine")
+    return Endpoint(url=_DEFAULT_SOCKET, source="default socket")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hijacked:
+    """A connection that stopped being HTTP. ``early``: bytes that came with the answer's headers."""
+
+    socket: Any
+    response: Any
+    early: bytes = b""
+
+    def close(self) -> None:
+        """Close the connection for good (the engine sees it at once)."""
+        # shutdown, because http.client's file object keeps the descriptor alive past socket.close().
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self.socket.close()
+        self.response.close()
+
+
+class Wire:
+    """Clients of one engine, one per thread so that each keeps its connections; safe to share between threads."""
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = environ
+        self._local = threading.local()
+        self._lock = threading.Lock()
+        self._endpoint: Endpoint | None = None
+        self._version: str | None = None
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where the engine is (found once)."""
+        if self._endpoint is None:
+            self._endpoint = endpoint(self._environ)
+        return self._endpoint
+
+    def client(self) -> Any:
+        """This thread's ``docker.APIClient`` (its stubs know half of it). Raises EngineError, with what to do, when none answers."""
+        client = getattr(self._local, "client", None)
+        if client is None:
+            import docker
+
+            where = self.endpoint
+            with self._lock, errors(where.url):
+                kwargs: dict[str, Any] = {"tls": where.tls} if where.tls else {}
+                client = docker.APIClient(where.url, version=self._version or "auto", timeout=ANSWER_WITHIN, **kwargs)
+                self._version = client.api_version
+            self._local.client = client
+        return client
+
+    def url(self, path: str) -> str:
+        """The full address of an API path, versioned."""
+        client = self.client()
+        return f"{client.base_url}/v{client.api_version}{path}"
+
+    def errors(self) -> contextlib.AbstractContextManager[None]:
+        """A block in which the SDK's errors become EngineError."""
+        return errors(self.endpoint.url)
+
+    def hijack(
+        self, path: str, *, params: Mapping[str, Any] | None = None, headers: list[tuple[str, str]], expect_first: bool
+    ) -> Hijacked:
+        """POST and take over the connection.
+
+        ``expect_first``: the engine speaks first, at once; its bytes may have arrived with the headers already.
+        """
+        import requests
+        from urllib3._collections import HTTPHeaderDict
+
+        client = self.client()
+        with self.errors():
+            prepared = client.prepare_request(requests.Request("POST", self.url(path), params=params))
+            prepared.headers = HTTPHeaderDict(headers)  # requests' own mapping cannot repeat a header
+            response = client.send(prepared, stream=True, timeout=ANSWER_WITHIN)
+            raise_for_status(response)
+            sock = raw_socket(response)
+            early = response.raw._fp.fp.read1(65536) if expect_first else b""
+            sock.settimeout(None)
+        return Hijacked(socket=sock, response=response, early=early)
+
+
+def raise_for_status(response: Any) -> None:
+    """Raise the SDK's APIError, which carries the engine's own words, for an answer of 400 or more."""
+    from docker.errors import create_api_error_from_http_exception
+    from requests import HTTPError
+
+    try:
+        response.raise_for_status()
+    except HTTPError as error:
+        create_api_error_from_http_exception(error)
+
+
+def raw_socket(response: Any) -> Any:
+    """The socket (or SSH channel) under an unread streaming response."""
+    reader = response.raw._fp.fp
+    return getattr(reader, "channel", None) or reader.raw._sock
+
+
+@contextlib.contextmanager
+def errors(where: str) -> Iterator[None]:
+    """Turn what the SDK and its HTTP library raise into EngineError (or a nearer class of ours)."""
+    import docker.errors
+    import requests
+
+    try:
+        yield
+    except ReprokitError:
+        raise
+    except docker.errors.APIError as error:
+        raise failure.of_engine(str(error.explanation or error)) from error
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        raise failure.of_connection(error, where) from error
