@@ -1,0 +1,97 @@
+"""The command line. Each command lives in a module of its own, imported only when it is called: start-up stays short."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from reprokit import __version__
+
+COMMANDS = {
+    "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
+    "validate": "Check case files; every error of every file at once, with its position.",
+    "matrix": "Show the cells of a case, after selection.",
+    "render": "Write the Dockerfile and build context of cells to a folder.",
+    "build": "Build the images of cells without running them.",
+    "list": "List cases with what was last seen of them.",
+    "history": "List runs, or every verdict of a case over time.",
+    "show": "Show a recorded run, or one cell of it with its log and environment.",
+    "schema": "Print the JSON Schema of case files, for editors.",
+}
+
+
+class Commands(click.Group):
+    """Looks a command's module up when it is asked for; ``--help`` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The commands in the order in which people meet them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = import_module(f"reprokit.cli.{cmd_name}_command").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's, with a near match for a typo."""
+        if args and args[0] not in COMMANDS:
+            from reprokit.matrix import near
+
+            ctx.fail(f"no command {args[0]!r}{near(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands, without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="A bug is one YAML file. `reprokit run cases/ptxas_unknown_arch.yaml` is a good first command.",
+)
+@click.version_option(__version__, "-V", "--version", prog_name="reprokit")
+def cli() -> None:
+    """Reproduce a reported bug in every environment that its case names, and record whether it fails."""
+
+
+def main() -> None:
+    """Entry point: errors meant for the user become one message and the contract's exit status."""
+    sys.exit(invoke(sys.argv[1:]))
+
+
+def invoke(arguments: list[str]) -> int:
+    """Run one command line; returns the exit status."""
+    from reprokit.errors import CaseError, ReprokitError
+
+    try:
+        result: Any = cli.main(arguments, prog_name="reprokit", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except CaseError as error:
+        count = len(error.problems)
+        click.echo(f"{error}\n{count} problem{'s' if count != 1 else ''}", err=True)
+        return error.exit_status
+    except ReprokitError as error:
+        click.echo(f"reprokit: {error}", err=True)
+        return error.exit_status
+    except KeyboardInterrupt:
+        click.echo("reprokit: interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader of our output has enough; nobody is left to tell.
+        sys.stderr.close()
+        return 141
+    return result if isinstance(result, int) else 0

@@ -1,0 +1,51 @@
+# The two commands: `make demo` and `make test`. The rest is what they are made of.
+VENV ?= .venv
+DEMO_VENV ?= .venv-demo
+ENGINE_PID := $(CURDIR)/.engine.pid
+# A folder of wheels or a mirror that the host's pip is configured with is used as it is.
+PIP := $(VENV)/bin/pip --disable-pip-version-check
+DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
+
+.PHONY: demo test venv lint unit integration bench lock clean
+
+demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
+	@.ci/venv $(DEMO_VENV)
+	@echo "installing reprokit in $(DEMO_VENV)"
+	@$(DEMO_PIP) install --quiet .
+	@.ci/engine ensure $(ENGINE_PID)
+	$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
+	@if [ -s $(ENGINE_PID) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(ENGINE_PID)"; fi
+
+test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
+	@.ci/engine ensure $(ENGINE_PID)
+	@trap '.ci/engine stop $(ENGINE_PID)' EXIT; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
+
+venv: $(VENV)/.ready
+
+$(VENV)/.ready: requirements-dev.txt pyproject.toml
+	@.ci/venv $(VENV)
+	@echo "installing the locked development dependencies in $(VENV)"
+	@$(PIP) install --quiet --require-hashes -r requirements-dev.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
+lint: venv ## Style and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+unit: venv ## The fast tests; no engine
+	$(VENV)/bin/python -m pytest -m "not integration"
+
+integration: venv ## The tests on the real engine
+	$(VENV)/bin/python -m pytest -m integration
+
+bench: venv ## Figures, as ratios measured in one run
+	$(VENV)/bin/python -m tests.bench
+
+lock: ## Renew the locked development dependencies (needs uv)
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
+
+clean:
+	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

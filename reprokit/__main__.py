@@ -1,0 +1,6 @@
+"""``python -m reprokit``."""
+
+from reprokit.cli import main
+
+if __name__ == "__main__":
+    main()

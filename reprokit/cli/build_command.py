@@ -1,0 +1,29 @@
+"""``reprokit build``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reprokit.cli import options
+
+
+@click.command("build", epilog="Example: reprokit build cases/ --cuda 11.8 --jobs 4")
+@options.cases_argument()
+@options.selection_options
+@click.option("--tag", "tags", multiple=True, help="Only cases with this tag.")
+@click.option("--fix", is_flag=True, help="The fixed variant too.")
+@options.stand_in_options
+@options.base_option
+@options.jobs_option
+@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
+@options.store_option
+def command(**given: Any) -> int:
+    """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
+    from reprokit.cli.run_command import _request
+    from reprokit.runner.session import Session
+
+    verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
+    given["trials"] = None
+    return Session(store_folder, verbose=verbose).build(_request(given))

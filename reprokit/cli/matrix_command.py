@@ -1,0 +1,40 @@
+"""``reprokit matrix``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from reprokit.cli import options
+
+
+@click.command("matrix", epilog="Example: reprokit matrix cases/cityscapes_rmi.yaml --cuda 11.8")
+@options.cases_argument()
+@options.selection_options
+@click.option("--json", "as_json", is_flag=True, help="One JSON array of objects {case, cell, expected}.")
+def command(cases: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Show the cells of cases, after selection, with what each case expects of them."""
+    from reprokit import case
+    from reprokit.errors import UsageError
+    from reprokit.evidence.verdict import expected
+    from reprokit.matrix import is_own, label, select
+
+    selection = options.selection_of(given)
+    rows = []
+    for file in (file for source in cases for file in case.load(source)):
+        matrix = file.case.matrix
+        for cell in select(matrix.axes, matrix.exclude, matrix.include, selection):
+            own = is_own(cell, matrix.axes, matrix.include)
+            rows.append((file.case.id, cell, expected(file.case.expect.reproduces, cell, own)))
+    if not rows:
+        raise UsageError("the selection is empty: no cell is left")
+    if as_json:
+        objects = [{"case": name, "cell": cell, "expected": wanted and wanted.value} for name, cell, wanted in rows]
+        click.echo(json.dumps(objects, ensure_ascii=False))
+        return 0
+    lines = [f"{name}: {label(cell)}" + (f"  ({wanted} expected)" if wanted else "") for name, cell, wanted in rows]
+    click.echo("\n".join(lines))
+    click.echo(f"{len(rows)} cell{'s' if len(rows) != 1 else ''}")
+    return 0

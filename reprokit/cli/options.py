@@ -1,0 +1,118 @@
+"""Options that several commands share, and what they turn into."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from reprokit.errors import UsageError
+from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def cases_argument(required: bool = True) -> Callable[[F], F]:
+    """CASE...: a file, a folder, a Markdown file, ``-`` or a URL."""
+    return click.argument("cases", nargs=-1, required=required, metavar="CASE...")
+
+
+def selection_options(function: F) -> F:
+    """--os, --python, --gcc, --cuda, --cudnn, --axis, --only, --skip."""
+    for name in reversed(KNOWN_AXES):
+        function = click.option(f"--{name}", metavar="A,B", help=f"Replace the {name} axis for this invocation.")(
+            function
+        )
+    function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
+    function = click.option(
+        "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
+    )(function)
+    return click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
+
+
+def stand_in_options(function: F) -> F:
+    """--dataset and --source."""
+    function = click.option(
+        "--dataset", "datasets", multiple=True, metavar="NAME=DIR", help="Mount real data instead of generated data."
+    )(function)
+    return click.option(
+        "--source", "sources", multiple=True, metavar="NAME=DIR", help="A folder that stands in for a git source."
+    )(function)
+
+
+def base_option(function: F) -> F:
+    """--base."""
+    return click.option(
+        "--base",
+        "base_images",
+        type=click.Choice(["auto", "registry", "bootstrap"]),
+        default=None,
+        help="Where base images come from: a registry, or the distribution's packages. "
+        "auto takes a registry if one answers.",
+    )(function)
+
+
+def store_option(function: F) -> F:
+    """--store."""
+    return click.option(
+        "--store",
+        "store_folder",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=None,
+        help="Where runs are recorded [default: .reprokit in the project, or $REPROKIT_STORE].",
+    )(function)
+
+
+def jobs_option(function: F) -> F:
+    """--jobs."""
+    return click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(min=1),
+        default=lambda: max(2, os.cpu_count() or 2),
+        show_default="the number of CPUs",
+        help="Builds, and trials, at a time.",
+    )(function)
+
+
+def selection_of(options: dict[str, Any]) -> Selection:
+    """The Selection that the shared options ask for; takes them out of ``options``. Raises UsageError."""
+    axes = {}
+    for name in KNOWN_AXES:
+        given = options.pop(name)
+        if given is not None:
+            axes[name] = parse_values(given)
+    for text in options.pop("axis"):
+        name, equals, values = text.partition("=")
+        if not equals:
+            raise UsageError(f"--axis {text}: not of the form NAME=A,B")
+        axes[name.strip()] = parse_values(values)
+    return Selection(
+        axes=axes,
+        only=tuple(parse_group(text) for text in options.pop("only")),
+        skip=tuple(parse_group(text) for text in options.pop("skip")),
+    )
+
+
+def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
+    """``NAME=DIR`` texts as a mapping. Raises UsageError naming the option."""
+    folders = {}
+    for text in texts:
+        name, equals, folder = text.partition("=")
+        if not (equals and name and folder):
+            raise UsageError(f"{option} {text}: not of the form NAME=DIR")
+        path = Path(folder).expanduser()
+        if not path.is_dir():
+            raise UsageError(f"{option} {text}: {path} is no folder")
+        folders[name] = path
+    return folders
+
+
+def store_path(given: Path | None) -> Path:
+    """The store's folder: as given, or the project's."""
+    from reprokit.store import find_folder
+
+    return given.expanduser().resolve() if given else find_folder()

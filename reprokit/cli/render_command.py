@@ -1,0 +1,45 @@
+"""``reprokit render``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reprokit.cli import options
+
+
+@click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")
+@options.cases_argument()
+@options.selection_options
+@click.option("--fix", is_flag=True, help="The fixed variant too.")
+@options.stand_in_options
+@options.base_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The folder to write to; without it the Dockerfiles are printed.",
+)
+def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
+    """Write the Dockerfile and build context of every image that the cells need, one folder each.
+
+    Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder.
+    """
+    from reprokit.runner import rendering
+    from reprokit.runner.plan import plan
+    from reprokit.runner.request import Request
+
+    request = Request(
+        cases=cases,
+        selection=options.selection_of(given),
+        fix=given["fix"],
+        datasets=options.folders_of("--dataset", given["datasets"]),
+        sources=options.folders_of("--source", given["sources"]),
+        base_images=given["base_images"] or "auto",
+    )
+    from reprokit import case
+
+    tasks = plan([file for source in request.cases for file in case.load(source)], request)
+    return rendering.render_all(tasks, request, output)

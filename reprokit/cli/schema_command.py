@@ -1,0 +1,20 @@
+"""``reprokit schema``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+
+@click.command(
+    "schema",
+    epilog="Example: reprokit schema > reprokit.schema.json, then begin a case with "
+    "`# yaml-language-server: $schema=reprokit.schema.json`",
+)
+def command() -> int:
+    """Print the JSON Schema of case files: editors complete and check cases with it."""
+    from reprokit.case.schema import json_schema
+
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    return 0

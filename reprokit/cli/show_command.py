@@ -1,0 +1,76 @@
+"""``reprokit show``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reprokit.cli import options
+
+
+@click.command(
+    "show",
+    epilog="""\b
+Examples:
+  reprokit show                    # the last run
+  reprokit show last 3             # cell 3 of it: verdict, log with the signature marked, environment
+  reprokit show 20260101-1 3 --dockerfile
+  reprokit show last 3 --log > trial.log
+""",
+)
+@click.argument("run", default="last", metavar="[RUN]")
+@click.argument("cell", required=False, type=int, metavar="[CELL]")
+@click.option("--trial", type=click.IntRange(min=1), default=1, show_default=True, help="Which trial's log.")
+@click.option("--log", "part", flag_value="log", help="Only the whole log, as it was recorded.")
+@click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
+@click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
+@click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
+@click.option("--json", "part", flag_value="json", help="The result file of the run.")
+@options.store_option
+def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
+    """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
+    from reprokit.errors import UsageError
+    from reprokit.report import detail, result
+    from reprokit.store import Store
+
+    folder = options.store_path(store_folder)
+    if not folder.is_dir():
+        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+    record = Store(folder).run(run)
+    if part == "json":
+        click.echo(result.dumps(record), nl=False)
+        return 0
+    if cell is None:
+        if part:
+            raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
+        _table(record)
+        return 0
+    found = next((item for item in record.cells if item.number == cell), None)
+    if found is None:
+        raise UsageError(f"run {record.id} has no cell {cell}; it has 1 to {len(record.cells)}")
+    if part:
+        click.echo(detail.part(found, part, folder, trial), nl=False)
+        return 0
+    click.echo(detail.cell(record, found, folder, trial, colour=_colour()))
+    return 0
+
+
+def _colour() -> bool:
+    import sys
+
+    return sys.stdout.isatty()
+
+
+def _table(record: Any) -> None:
+    from rich.console import Console
+
+    from reprokit.report.live import print_table
+
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 160
+    status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
+    click.echo(f"run {record.id}, {record.started_at}, {status}")
+    print_table(console, record.cells)

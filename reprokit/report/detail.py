@@ -1,0 +1,130 @@
+"""One cell of a run in full: the verdict with its reason, the log with the signature marked, what the image was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reprokit.environment.probe import Measured
+from reprokit.errors import UsageError
+from reprokit.matrix import label
+from reprokit.report.words import expectation, seconds
+from reprokit.store.records import CellRecord, RunRecord, TrialRecord
+
+CONTEXT = 12
+"""Lines shown around what the signature matched."""
+
+
+def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
+    """One part of a cell as plain text: ``log``, ``dockerfile``, ``environment`` or ``repeat``."""
+    if name == "log":
+        return _log(_trial(cell, trial), folder)
+    if name == "environment":
+        return _environment(cell.environment)
+    text = cell.dockerfile if name == "dockerfile" else cell.repeat
+    if not text:
+        raise UsageError(f"cell {cell.number} has no {name}: {cell.verdict}: {cell.reason}")
+    return text.rstrip("\n") + "\n"
+
+
+def cell(run: RunRecord, record: CellRecord, folder: Path, trial: int, *, colour: bool) -> str:
+    """Everything about a cell, for a person."""
+    return "\n".join(_sections(run, record, folder, trial, colour))
+
+
+def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colour: bool) -> Iterable[str]:
+    def head(text: str) -> str:
+        return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
+
+    fix = " [fix]" if record.variant == "fix" else ""
+    yield f"{record.case_id}: {label(record.cell)}{fix}"
+    yield f"{record.verdict} ({expectation(record)}): {record.reason}"
+    yield f"run {run.id}, {run.started_at}, case {record.case_path} ({record.case_digest[:19]})"
+    failed = record.details.get("build")
+    if failed:
+        yield head("Build")
+        yield f"step: {failed['step']}"
+        yield from failed["tail"]
+    for number, one in enumerate(record.trials, 1):
+        ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
+        yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}: {one.reason}"
+    if record.trials:
+        shown = _trial(record, trial)
+        yield head(f"Log of trial {shown.number}")
+        yield from mark(_log(shown, folder), shown, colour)
+        yield f"(whole log: {folder / shown.log})"
+    if record.environment:
+        yield head("Environment, as measured in the image")
+        yield _environment(record.environment).rstrip()
+    yield from _image(record, head("Image"))
+    if record.dockerfile:
+        yield head("Dockerfile")
+        yield record.dockerfile.rstrip()
+    if record.repeat:
+        yield head("Repeat by hand")
+        yield record.repeat
+
+
+def _image(record: CellRecord, title: str) -> Iterable[str]:
+    if not record.image:
+        return
+    yield title
+    built = f"built in {seconds(record.image['seconds'])}" if record.image["built"] else "reused"
+    yield f"{record.image['tag']} ({record.image['id'][:19]}), {built}"
+    base = record.details.get("base")
+    if base:
+        yield f"base: {base['reference']} ({base['source']}, {base['id'][:19]})"
+    for name, source in record.details.get("sources", {}).items():
+        yield f"source {name}: commit {source['commit'] or '(none)'} ({source['digest'][:19]})"
+
+
+def _trial(record: CellRecord, number: int) -> TrialRecord:
+    if number > len(record.trials):
+        raise UsageError(
+            f"cell {record.number} has {len(record.trials)} trial(s), no trial {number}: {record.verdict}: {record.reason}"
+        )
+    return record.trials[number - 1]
+
+
+def _log(trial: TrialRecord, folder: Path) -> str:
+    path = folder / trial.log
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        raise UsageError(f"the log {path} is gone") from None
+
+
+def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
+    """The parts of a log around what the judge looked at, each matched line marked with ``>``.
+
+    Without a match: the traceback that was judged, else the last lines.
+    """
+    lines = log.splitlines()
+    matched = {number for number in trial.lines if 1 <= number <= len(lines)}
+    interesting = set(matched)
+    if trial.exception:
+        interesting |= set(range(trial.exception["line"], trial.exception["end_line"] + 1))
+    if not interesting:
+        interesting = {len(lines)}
+    first, last = max(1, min(interesting) - CONTEXT), min(len(lines), max(interesting) + CONTEXT)
+    near_ones = [n for n in range(first, last + 1) if any(abs(n - i) <= CONTEXT for i in interesting)]
+    shown: list[str] = []
+    before = 0
+    for number in near_ones:
+        if number > before + 1:
+            shown.append(f"      ... {number - before - 1} line(s) ...")
+        text = f"{'>' if number in matched else ' '} {number:>5} {lines[number - 1]}"
+        shown.append(click.style(text, fg="red", bold=True) if colour and number in matched else text)
+        before = number
+    if before < len(lines):
+        shown.append(f"      ... {len(lines) - before} line(s) ...")
+    return shown or ["(no output)"]
+
+
+def _environment(environment: Mapping[str, Any] | None) -> str:
+    if not environment:
+        raise UsageError("the environment of this cell was not measured")
+    return Measured.from_json(environment).report().rstrip("\n") + "\n"

@@ -1,0 +1,72 @@
+"""A run as JUnit XML: a suite per case, a test per cell, so that CI systems show departures as failures."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable
+from itertools import groupby
+
+from reprokit.evidence.model import Verdict
+from reprokit.matrix import label
+from reprokit.store.records import CellRecord, RunRecord
+
+# XML 1.0 has no way to write these; logs are full of them.
+UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit(run: RunRecord) -> str:
+    """The XML text. A departure from the expectation is a ``failure``, an inconclusive cell ``error`` or, when this
+
+    host cannot serve it, ``skipped``.
+    """
+    root = ET.Element("testsuites", name=f"reprokit {run.id}")
+    for case_id, cells in groupby(run.cells, key=lambda cell: cell.case_id):
+        _suite(root, case_id, list(cells), run.started_at)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: str) -> None:
+    kinds = [_kind(cell) for cell in cells]
+    suite = ET.SubElement(
+        root,
+        "testsuite",
+        name=case_id,
+        tests=str(len(cells)),
+        failures=str(kinds.count("failure")),
+        errors=str(kinds.count("error")),
+        skipped=str(kinds.count("skipped")),
+        time=f"{sum(cell.seconds or 0 for cell in cells):.3f}",
+        timestamp=started_at,
+    )
+    for cell, kind in zip(cells, kinds, strict=True):
+        name = label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
+        test = ET.SubElement(suite, "testcase", classname=case_id, name=name, time=f"{cell.seconds or 0:.3f}")
+        verdict = cell.verdict.value if cell.verdict else "cancelled"
+        if kind:
+            wanted = f" (expected {cell.expected})" if kind == "failure" else ""
+            element = ET.SubElement(test, kind, message=_text(f"{verdict}{wanted}: {cell.reason}"), type=verdict)
+            element.text = _text("\n".join(_lines(cell)))
+        else:
+            ET.SubElement(test, "system-out").text = _text(f"{verdict}: {cell.reason}")
+
+
+def _kind(cell: CellRecord) -> str:
+    if cell.as_expected is False:
+        return "failure"
+    if cell.verdict in (Verdict.UNSUPPORTED, Verdict.CANCELLED, None):
+        return "skipped"
+    return "" if cell.verdict is not None and cell.verdict.conclusive else "error"
+
+
+def _lines(cell: CellRecord) -> Iterable[str]:
+    for trial in cell.trials:
+        yield f"trial {trial.number}: {trial.outcome}: {trial.reason} (log: {trial.log})"
+    yield from cell.details.get("build", {}).get("tail", ())
+    if cell.repeat:
+        yield f"repeat by hand: {cell.repeat}"
+
+
+def _text(text: str) -> str:
+    return UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,132 @@
+"""Progress as a live table of cells, on a terminal, and the final table of a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from reprokit.report.plain import task_label
+from reprokit.report.words import expectation, first_line, seconds, style, summary
+from reprokit.runner.plan import Task
+from reprokit.store.records import CellRecord
+
+
+class LiveListener:
+    """A table that follows the run; rows that do not fit on the screen are counted below it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.RLock()
+        self._tasks: Sequence[Task] = ()
+        self._several = False
+        self._states: dict[int, tuple[str, str, float]] = {}
+        self._records: dict[int, CellRecord] = {}
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> LiveListener:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """Begin the table."""
+        with self._lock:
+            self._tasks = tasks
+            self._several = len({task.case.id for task in tasks}) > 1
+            self._states = {task.number: ("queued", "", time.monotonic()) for task in tasks}
+
+    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """A cell moves on; its clock starts where the kind of state changes."""
+        with self._lock:
+            for number in numbers:
+                before = self._states.get(number)
+                since = before[2] if before and before[0] == state else time.monotonic()
+                self._states[number] = (state, text, since)
+
+    def build_output(self, numbers: Sequence[int], text: str) -> None:
+        """Not shown: the step's name is."""
+
+    def output(self, number: int, data: bytes) -> None:
+        """Not shown: it is in the log."""
+
+    def decided(self, record: CellRecord) -> None:
+        """A row gets its verdict."""
+        with self._lock:
+            self._records[record.number] = record
+
+    def note(self, text: str) -> None:
+        """A line above the table."""
+        self._console.print(f"[dim]note: {escape(text)}[/dim]")
+
+    def _render(self) -> Group:
+        with self._lock:
+            # Active rows first where the screen is too small for all.
+            room = max(3, self._console.height - 6)
+            tasks = sorted(self._tasks, key=self._rank)[:room] if len(self._tasks) > room else list(self._tasks)
+            table = _table()
+            for task in sorted(tasks, key=lambda task: task.number):
+                record = self._records.get(task.number)
+                if record is not None:
+                    _add(table, record, self._several)
+                    continue
+                state, text, since = self._states[task.number]
+                elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
+                name = escape(task_label(task, with_case=self._several))
+                table.add_row(str(task.number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
+            hidden = len(self._tasks) - len(tasks)
+            done = f"{len(self._records)} of {len(self._tasks)} cells decided"
+            return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
+
+    def _rank(self, task: Task) -> tuple[int, int]:
+        if task.number in self._records:
+            return 2, -task.number
+        return (1 if self._states[task.number][0] == "queued" else 0), task.number
+
+
+def _table() -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
+    table.add_column("#", justify="right", style="dim")
+    table.add_column("cell", overflow="fold")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1)
+    return table
+
+
+def _add(table: Table, record: CellRecord, several: bool) -> None:
+    colour = style(record)
+    departs = "" if record.as_expected is not False else f" ({expectation(record)})"
+    table.add_row(
+        str(record.number),
+        escape(task_label(record, with_case=several)),
+        f"[{colour}]{record.verdict}{departs}[/{colour}]",
+        seconds(record.seconds),
+        escape(first_line(record.reason)),
+    )
+
+
+def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200) -> None:
+    """The final table; of very many cells, those that depart or are inconclusive come first and the rest is counted."""
+    several = len({cell.case_id for cell in cells}) > 1
+    shown = list(cells)
+    if len(shown) > limit:
+        shown = sorted(shown, key=lambda cell: (cell.as_expected is not False, cell.as_expected is True))[:limit]
+    table = _table()
+    for record in shown:
+        _add(table, record, several)
+    console.print(table)
+    if len(shown) < len(cells):
+        console.print(f"[dim]... and {len(cells) - len(shown)} more; --json has them all[/dim]")
+    console.print(f"[bold]{escape(summary(cells))}[/bold]")

@@ -1,0 +1,92 @@
+"""The result file, ``reprokit-result/v1``: a run as one JSON object, as the contract describes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.store.records import CellRecord, RunRecord, TrialRecord
+
+FORMAT = "reprokit-result/v1"
+
+
+def result(run: RunRecord) -> dict[str, Any]:
+    """The run as the contract's object. Log paths are relative to the store's folder, which ``store`` names."""
+    cases: dict[tuple[str, str], dict[str, Any]] = {}
+    for cell in run.cells:
+        case = cases.setdefault(
+            (cell.case_id, cell.case_digest),
+            {"id": cell.case_id, "path": cell.case_path, "digest": cell.case_digest, "cells": []},
+        )
+        case["cells"].append(_cell(cell))
+    return {
+        "format": FORMAT,
+        "run_id": run.id,
+        "reprokit_version": run.version,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "exit_status": run.exit_status,
+        "host": dict(run.host),
+        "cases": list(cases.values()),
+    }
+
+
+def _cell(cell: CellRecord) -> dict[str, Any]:
+    return {
+        "number": cell.number,
+        "cell": dict(cell.cell),
+        "variant": cell.variant,
+        "verdict": cell.verdict.value if cell.verdict else "cancelled",
+        "expected": cell.expected.value if cell.expected else None,
+        "as_expected": cell.as_expected,
+        "reason": cell.reason or "stopped before it was decided",
+        "rules": cell.rules,
+        "seconds": cell.seconds,
+        "image": _plain(cell.image),
+        "environment": _plain(cell.environment),
+        "details": dict(cell.details),
+        "trials": [_trial(trial) for trial in cell.trials],
+    }
+
+
+def _trial(trial: TrialRecord) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "outcome": trial.outcome.value,
+        "exit_code": trial.exit_code,
+        "seconds": trial.seconds,
+        "oom": trial.oom,
+        "timed_out": trial.timed_out,
+        "reason": trial.reason,
+        "exception": _plain(trial.exception),
+        "log": trial.log,
+    }
+
+
+def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if value is None else dict(value)
+
+
+def dumps(run: RunRecord) -> str:
+    """The result file's text."""
+    return json.dumps(result(run), indent=2, ensure_ascii=False) + "\n"
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(scratch).chmod(0o666 & ~umask)
+        Path(scratch).replace(path)
+    except BaseException:
+        Path(scratch).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,51 @@
+"""How verdicts look to people: the mark, the colour and the short words shared by every kind of output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from reprokit.store.records import CellRecord
+
+
+def style(cell: CellRecord) -> str:
+    """A colour for a decided cell: what matters is whether it is as expected, not whether the bug shows."""
+    if cell.verdict is None or not cell.verdict.conclusive:
+        return "yellow"
+    return {True: "green", False: "bold red", None: "cyan"}[cell.as_expected]
+
+
+def expectation(cell: CellRecord) -> str:
+    """``as expected``, ``expected reproduced``, or ``-`` when nothing is expected or the verdict is inconclusive."""
+    if cell.as_expected is None:
+        return "-" if cell.expected is None else f"inconclusive; {cell.expected} expected"
+    return "as expected" if cell.as_expected else f"EXPECTED {cell.expected}"
+
+
+def seconds(value: float | None) -> str:
+    """``0.6 s``, ``2 min 05 s``; nothing for None."""
+    if value is None:
+        return ""
+    if value < 60:
+        return f"{value:.1f} s"
+    return f"{int(value) // 60} min {int(value) % 60:02d} s"
+
+
+def summary(cells: Sequence[CellRecord]) -> str:
+    """``2 reproduced, 4 not-reproduced; all as expected``."""
+    counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
+    words = ", ".join(f"{count} {name}" for name, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+    departures = sum(cell.as_expected is False for cell in cells)
+    open_ones = sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells)
+    if departures:
+        return f"{words}; {departures} depart{'s' if departures == 1 else ''} from what the case expects"
+    if open_ones:
+        return f"{words}; {open_ones} inconclusive"
+    if any(cell.expected is None for cell in cells):
+        return f"{words}; nothing departs"
+    return f"{words}; all as expected"
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that may have several."""
+    return text.strip().splitlines()[0] if text.strip() else ""

@@ -1,0 +1,249 @@
+"""Runs the cells of a plan: images are built once for all cells that share them, trials follow as images stand.
+
+Threads, since all that they do is wait for the engine. Whatever stops a cell becomes its verdict and reason; a cell
+is written to the store the moment it is decided.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from reprokit.environment import preflight
+from reprokit.environment.host import HostFacts
+from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
+from reprokit.evidence.model import Verdict
+from reprokit.runner.gpus import GpuPool
+from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
+from reprokit.runner.listener import Listener
+from reprokit.runner.plan import Task
+from reprokit.runner.request import Request
+from reprokit.runner.trials import Bench, decided, known_facts, mismatches, run_trials
+from reprokit.sources import SourceError
+from reprokit.store.records import CellRecord
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine, Progress
+    from reprokit.store import Store
+
+
+class Runner:
+    """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
+
+    An empty ``run_id`` records nothing: for builds without a run.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        request: Request,
+        *,
+        engine: Callable[[], Engine],
+        store: Store,
+        facts: HostFacts,
+        listener: Listener,
+        base_source: Callable[[], str],
+    ) -> None:
+        self.run_id = run_id
+        self.request = request
+        self.engine_info = ""
+        self._make_engine = engine
+        self._store = store
+        self._facts = facts
+        self._listener = listener
+        self._base_source = base_source
+        self._cancel = threading.Event()
+        self._gpus = GpuPool([gpu.uuid for gpu in facts.gpus])
+        self._records: dict[int, CellRecord] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def records(self) -> tuple[CellRecord, ...]:
+        """The decided cells so far, in the order of their numbers."""
+        with self._lock:
+            return tuple(self._records[number] for number in sorted(self._records))
+
+    def run(self, tasks: Sequence[Task]) -> tuple[CellRecord, ...]:
+        """Decide every task. Raises KeyboardInterrupt after an interrupt, when everything started is stopped and gone."""
+        servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
+        if not servable:
+            return self.records
+        interrupted = False
+        try:
+            self._run_servable(servable)
+        except KeyboardInterrupt:
+            interrupted = True
+        for task in tasks:
+            if task.number not in self._records:
+                self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.records
+
+    def build(self, tasks: Sequence[Task]) -> list[tuple[Ready, list[Task]]]:
+        """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none."""
+        servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
+        stand: list[tuple[Ready, list[Task]]] = []
+        if servable:
+            self._run_servable(servable, built=lambda ready, waiting: stand.append((ready, waiting)))
+        return stand
+
+    def _run_servable(
+        self, tasks: Sequence[Task], built: Callable[[Ready, list[Task]], None] | None = None
+    ) -> None:
+        try:
+            engine = self._make_engine()
+            info = engine.info()
+            self.engine_info = f"{info.name} {info.version}"
+            for text in engine.sweep():
+                self._listener.note(f"left behind by a run that was killed, removed: {text}")
+        except EngineError as error:
+            for task in tasks:
+                self._decide(decided(task, Verdict.ENGINE_ERROR, str(error)))
+            return
+        groups = self._group(tasks)
+        bench = Bench(engine=engine, run_id=self.run_id, folder=self._store.folder, cancel=self._cancel)
+        jobs = max(1, self.request.jobs)
+        with ThreadPoolExecutor(jobs, "build") as builders, ThreadPoolExecutor(jobs, "trial") as workers:
+            runs: list[Future[None]] = []
+
+            def prepare(image: Wanted, waiting: list[Task]) -> None:
+                ready = self._prepare(engine, image, waiting)
+                if ready is not None and built is not None:
+                    built(ready, waiting)
+                elif ready is not None:
+                    runs.extend(workers.submit(self._run_cell, bench, image, ready, task) for task in waiting)
+
+            builds = [builders.submit(prepare, image, waiting) for image, waiting in groups]
+            try:
+                wait(builds)
+                wait(list(runs))
+            except KeyboardInterrupt:
+                self._stop(builds, runs)
+                raise
+
+    def _stop(self, builds: Sequence[Future[None]], runs: Sequence[Future[None]]) -> None:
+        """Stop everything that was started, and stay until it is gone, however often the user presses Ctrl-C."""
+        self._cancel.set()
+        self._listener.note("interrupted: stopping what runs")
+        while True:
+            try:
+                for future in (*builds, *runs):
+                    future.cancel()
+                wait(builds)
+                wait(list(runs))
+                return
+            except KeyboardInterrupt:
+                self._listener.note("still removing containers; this takes seconds")
+
+    def _group(self, tasks: Sequence[Task]) -> list[tuple[Wanted, list[Task]]]:
+        """Tasks by the image that they share, in the order of their first task."""
+        base_source = self._base_source()
+        trees = SourceTrees(self.request.sources, self._listener.note)
+        images: dict[str, tuple[Wanted, list[Task]]] = {}
+        for task in tasks:
+            found: list[Wanted] = []
+            if self._serve(task, lambda task, found=found: found.append(wanted(task, base_source, trees))):  # type: ignore[misc]
+                image = found[0]
+                images.setdefault(image.key, (image, []))[1].append(task)
+        for _, waiting in images.values():
+            self._listener.state([task.number for task in waiting], "queued")
+        return list(images.values())
+
+    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> Ready | None:
+        numbers = [task.number for task in waiting]
+
+        def on_progress(progress: Progress) -> None:
+            if progress.log:
+                self._listener.build_output(numbers, progress.log)
+            else:
+                where = f"{progress.number}/{progress.total} " if progress.total else ""
+                self._listener.state(numbers, "building", where + progress.name)
+
+        found: list[Ready] = []
+
+        def attempt(_: Task) -> None:
+            ready = make_ready(engine, self._store, image, on_progress=on_progress, cancel=self._cancel)
+            found.append(ready)
+
+        facts = {"dockerfile": image.rendered.dockerfile}
+        if not self._serve(waiting[0], attempt, **facts):
+            failed = self._records[waiting[0].number]
+            for task in waiting[1:]:
+                assert failed.verdict is not None
+                self._decide(decided(task, failed.verdict, failed.reason, details=failed.details, **facts))
+            return None
+        return found[0]
+
+    def _run_cell(self, bench: Bench, image: Wanted, ready: Ready, task: Task) -> None:
+        facts = known_facts(image, ready)
+        differs = mismatches(task, ready)
+        if differs:
+            self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
+            return
+        started = time.monotonic()
+
+        def trials(task: Task) -> None:
+            with self._gpus.lease(task.spec.limits.gpus, self._cancel) as gpus:
+                verdict, reason, records, repeat = run_trials(
+                    bench,
+                    task,
+                    ready.image.tag,
+                    gpus,
+                    on_start=lambda number: self._listener.state(
+                        [task.number], "running", f"trial {number}/{task.trials}" if task.trials > 1 else ""
+                    ),
+                    echo=lambda data: self._listener.output(task.number, data),
+                )
+            seconds = round(time.monotonic() - started, 3)
+            self._decide(decided(task, verdict, reason, trials=records, repeat=repeat, seconds=seconds, **facts))
+
+        self._serve(task, trials, **facts)
+
+    def _serve(self, task: Task, attempt: Callable[[Task], Any], **facts: Any) -> bool:
+        """Whether ``attempt`` worked; if not, what stopped it is the task's verdict."""
+        try:
+            if self._cancel.is_set():
+                raise Cancelled("stopped before it was decided")
+            attempt(task)
+        except Cancelled as error:
+            self._decide(decided(task, Verdict.CANCELLED, str(error), **facts))
+        except Unsupported as error:
+            self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
+        except BuildFailed as error:
+            details = {**facts.pop("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
+            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), details=details, **facts))
+        except SourceError as error:
+            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
+        except ReprokitError as error:
+            self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), **facts))
+        except Exception as error:
+            # A defect of ours must not look like a finding, nor take the other cells down.
+            where = traceback.format_exc(limit=-3)
+            reason = f"internal error of reprokit: {type(error).__name__}: {error}"
+            with contextlib.suppress(Exception):
+                self._listener.note(f"{reason}\n{where}")
+            self._decide(decided(task, Verdict.ENGINE_ERROR, reason, **facts))
+        else:
+            return True
+        return False
+
+    def _decide(self, record: CellRecord) -> None:
+        with self._lock:
+            self._records[record.number] = record
+        if self.run_id:
+            self._store.decide(self.run_id, record)
+        self._listener.decided(record)
+
+    def reuse(self, record: CellRecord, task: Task) -> None:
+        """Take over a cell that an interrupted run had decided."""
+        record = replace(record, number=task.number)
+        with self._lock:
+            self._records[record.number] = record
+        self._listener.decided(record)

@@ -1,0 +1,135 @@
+"""From tasks to images: which tasks share one, and building, reusing and measuring it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit import dockerfile, sources
+from reprokit.case.cellspec import CellSpec, SourceSpec
+from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
+from reprokit.environment import resolve
+from reprokit.environment import probe as probing
+from reprokit.environment.model import Environment
+from reprokit.runner.plan import Task
+
+if TYPE_CHECKING:
+    from reprokit.store import Store
+
+IMAGE_LABELS = {"org.reprokit.image": "1"}
+"""Marks every image of ours. Nothing of a run: images are shared between runs, cases and cells."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """An image that tasks need: where it starts and what is built on it."""
+
+    environment: Environment
+    rendered: dockerfile.Rendered
+    sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """The same for tasks that share the image."""
+        return self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """An image that stands: built now or before, in how many seconds, and what was measured in it."""
+
+    image: ImageInfo
+    base: ImageInfo
+    built: bool
+    seconds: float
+    measured: probing.Measured
+
+
+class SourceTrees:
+    """Fetches each source of a run once, whatever number of cells names it."""
+
+    def __init__(self, stand_ins: Mapping[str, Path], note: Callable[[str], None]) -> None:
+        self._stand_ins = stand_ins
+        self._note = note
+        self._trees: dict[tuple[str, SourceSpec], sources.SourceTree] = {}
+
+    def of(self, spec: CellSpec) -> dict[str, sources.SourceTree]:
+        """The trees of a cell, by name. Raises sources.SourceError."""
+        found = {}
+        for name, source in spec.sources.items():
+            # The path is where it goes, not what it is: the same tree may go to two places.
+            key = (name, replace(source, path=""))
+            if key not in self._trees:
+                self._trees[key] = self._fetch(name, source)
+                if self._trees[key].note:
+                    self._note(self._trees[key].note)
+            found[name] = replace(self._trees[key], path=source.path)
+        return found
+
+    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
+        return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
+
+
+def wanted(task: Task, base_source: str, trees: SourceTrees) -> Wanted:
+    """The image that a task needs. Raises Unsupported, or sources.SourceError."""
+    environment = resolve(task.spec, base_source)
+    fetched = trees.of(task.spec)
+    rendered = dockerfile.render(environment, task.spec, sources=fetched, given_datasets=set(task.datasets))
+    return Wanted(environment=environment, rendered=rendered, sources=fetched)
+
+
+def make_ready(
+    engine: Engine,
+    store: Store,
+    image: Wanted,
+    *,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+) -> Ready:
+    """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise."""
+    from reprokit.engine import bases
+
+    base = bases.ensure(engine, image.environment.base, cancel, on_progress)
+    tag = image.rendered.tag(base.id)
+    started = time.monotonic()
+    found = engine.image(tag)
+    built = found is None
+    if found is None:
+        from reprokit import site
+
+        request = Build(
+            tag=tag,
+            dockerfile=image.rendered.dockerfile,
+            context=image.rendered.context,
+            labels=IMAGE_LABELS,
+        )
+        found = engine.build(request, site.current(), on_progress, cancel)
+    seconds = time.monotonic() - started
+    return Ready(
+        image=found, base=base, built=built, seconds=seconds, measured=measure(engine, store, found, cancel=cancel)
+    )
+
+
+def measure(engine: Engine, store: Store, image: ImageInfo, *, cancel: threading.Event) -> probing.Measured:
+    """What the image is, from the record if this probe has seen it, else from inside."""
+    known = store.measurement(image.id, probing.VERSION)
+    if known is not None:
+        return probing.Measured.from_json(known)
+    measured = probing.measure(engine, image, gpus=(), cancel=cancel)
+    store.keep_measurement(image.id, probing.VERSION, measured.to_json())
+    return measured
+
+
+def image_json(ready: Ready) -> dict[str, Any]:
+    """The contract's ``image`` object."""
+    return {
+        "tag": ready.image.tag,
+        "id": ready.image.id,
+        "built": ready.built,
+        "seconds": round(ready.seconds, 3),
+        "size": ready.image.size,
+    }

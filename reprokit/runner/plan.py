@@ -1,0 +1,111 @@
+"""From case files and a request to the tasks of a run. Reads the host's datasets, builds and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reprokit import datasets
+from reprokit.case import CaseFile
+from reprokit.case.cellspec import CellSpec
+from reprokit.case.model import Case
+from reprokit.case.render import render
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.verdict import expected
+from reprokit.matrix import Cell, Selection, is_own, near, select
+from reprokit.runner.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix)."""
+
+    number: int
+    file: CaseFile
+    case: Case
+    variant: str
+    cell: Cell
+    spec: CellSpec
+    expected: Verdict | None
+    trials: int
+    datasets: Mapping[str, Path]
+
+
+def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
+    """The tasks of a run, numbered from 1 in the order in which people see them.
+
+    Raises UsageError (nothing is selected, a wrong name) or CaseError (a template fails for a cell).
+    """
+    chosen = [file for file in files if not request.tags or set(request.tags) & set(file.case.tags)]
+    if not chosen:
+        tags = sorted({tag for file in files for tag in file.case.tags})
+        raise UsageError(f"no case has the tag {' or '.join(request.tags)}; the tags are: {', '.join(tags) or 'none'}")
+    _check_names("--dataset", request.datasets, (name for file in chosen for name in file.case.datasets))
+    _check_names("--source", request.sources, (name for file in chosen for name in file.case.sources))
+    if request.fix and not any(file.fixed for file in chosen):
+        raise UsageError("--fix: none of the chosen cases has a fix")
+    cells = list(_cells(chosen, request.selection))
+    if not cells:
+        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+    tasks: list[Task] = []
+    checked: dict[tuple[str, str], Path] = {}
+    for file, cell in cells:
+        for variant, case in (("case", file.case), ("fix", file.fixed if request.fix else None)):
+            if case is not None:
+                task = _task(len(tasks) + 1, file, case, variant, cell, request)
+                tasks.append(replace(task, datasets=_given(task.spec, request.datasets, checked)))
+    return tasks
+
+
+def _cells(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
+    files = list(files)
+    refused: list[UsageError] = []
+    for file in files:
+        matrix = file.case.matrix
+        try:
+            cells = select(matrix.axes, matrix.exclude, matrix.include, selection)
+        except UsageError as error:
+            # Over a folder of cases an option need only fit some of them.
+            refused.append(error)
+            continue
+        yield from ((file, cell) for cell in cells)
+    if len(refused) == len(files):
+        raise refused[0]
+
+
+def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, request: Request) -> Task:
+    own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
+    # Under its fix the failure must be gone, wherever it reproduces without.
+    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else expected(case.expect.reproduces, cell, own)
+    return Task(
+        number=number,
+        file=file,
+        case=case,
+        variant=variant,
+        cell=cell,
+        spec=render(case, cell),
+        expected=wanted,
+        trials=request.trials or case.trials,
+        datasets={},
+    )
+
+
+def _given(spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]) -> Mapping[str, Path]:
+    found = {}
+    for name, dataset in spec.datasets.items():
+        if name in given:
+            key = (name, repr((dataset.layout, sorted(dataset.sha256.items()))))
+            if key not in checked:
+                checked[key] = datasets.check(name, dataset, given[name])
+            found[name] = checked[key]
+    return found
+
+
+def _check_names(option: str, given: Iterable[str], known: Iterable[str]) -> None:
+    names = sorted(set(known))
+    for name in given:
+        if name not in names:
+            has = f"they have: {', '.join(names)}" if names else "they have none"
+            raise UsageError(f"{option} {name}=...: the chosen cases name no such thing{near(name, names)}; {has}")

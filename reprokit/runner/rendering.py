@@ -1,0 +1,102 @@
+"""Writes the images that tasks need as folders for plain ``docker build``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+
+from reprokit import sources
+from reprokit.engine import bases
+from reprokit.errors import Unsupported, UsageError
+from reprokit.matrix import label
+from reprokit.runner.images import SourceTrees, Wanted, wanted
+from reprokit.runner.plan import Task
+from reprokit.runner.request import Request
+
+
+def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
+    """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
+    base_source = bases.detect_source(request.base_images)
+    trees = _Lenient(request.sources)
+    images: dict[str, tuple[Wanted, list[Task]]] = {}
+    refused = 0
+    for task in tasks:
+        try:
+            image = wanted(task, base_source, trees)
+        except Unsupported as error:
+            refused += 1
+            click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
+            continue
+        images.setdefault(image.key, (image, []))[1].append(task)
+    for image, sharing in images.values():
+        names = "".join(f"\n#   {task.case.id}: {label(task.cell)} [{task.variant}]" for task in sharing)
+        if output is None:
+            click.echo(f"# {len(sharing)} cell(s) of this image:{names}\n{image.rendered.dockerfile}")
+            continue
+        folder = output / folder_name(sharing[0])
+        write_folder(folder, image)
+        click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
+    for text in trees.missing.values():
+        click.echo(f"the build context is incomplete: {text}", err=True)
+    return 3 if refused else 0
+
+
+class _Lenient(SourceTrees):
+    """A source that cannot be fetched here leaves its folder empty: the Dockerfile is still worth reading."""
+
+    def __init__(self, stand_ins: Mapping[str, Path]) -> None:
+        super().__init__(stand_ins, lambda text: click.echo(f"note: {text}", err=True))
+        self.missing: dict[str, str] = {}
+        self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
+
+    def _fetch(self, name: str, source: sources.SourceSpec) -> sources.SourceTree:
+        if name not in self.missing:
+            try:
+                return super()._fetch(name, source)
+            except sources.SourceError as error:
+                self.missing[name] = str(error)
+        return sources.SourceTree(
+            name=name, commit="", digest="sha256:missing", archive=Path(self._empty.name), path=source.path
+        )
+
+
+def folder_name(task: Task) -> str:
+    """A folder name that tells case and cell apart: ``ptxas-unknown-arch_cuda-12.0``."""
+    cell = "_".join(f"{name}-{value}" for name, value in task.cell.items())
+    words = "_".join(part for part in (task.case.id, cell, "fix" if task.variant == "fix" else "") if part)
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in words)[:180]
+
+
+def write_folder(folder: Path, image: Wanted) -> None:
+    """Write Dockerfile and context to ``folder``, whole or not at all; replaces what an earlier render wrote there."""
+    if folder.exists() and not (folder / "Dockerfile").is_file():
+        raise UsageError(f"{folder} exists and holds no Dockerfile: not overwriting it; choose another --output")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        (made / "Dockerfile").write_text(image.rendered.dockerfile, encoding="utf-8")
+        for name, content in image.rendered.context.items():
+            target = made / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                target.write_bytes(content)
+            elif content.is_dir():
+                shutil.copytree(content, target, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy2(content, target)
+        made.chmod(0o777 & ~_umask())
+        if folder.exists():
+            shutil.rmtree(folder)
+        made.rename(folder)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,67 @@
+"""What one ``reprokit run`` was asked to do: enough to plan it, and to resume it in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reprokit.matrix import Selection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
+
+    ``jobs``: builds, and trials, at a time.
+    """
+
+    cases: tuple[str, ...]
+    selection: Selection = field(default_factory=Selection)
+    tags: tuple[str, ...] = ()
+    trials: int | None = None
+    fix: bool = False
+    datasets: Mapping[str, Path] = field(default_factory=dict)
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    base_images: str = "auto"
+    jobs: int = 2
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""
+        return {
+            "cases": [case if case == "-" or "://" in case else str(Path(case).absolute()) for case in self.cases],
+            "axes": {name: list(values) for name, values in self.selection.axes.items()},
+            "only": [{name: list(values) for name, values in group.items()} for group in self.selection.only],
+            "skip": [{name: list(values) for name, values in group.items()} for group in self.selection.skip],
+            "tags": list(self.tags),
+            "trials": self.trials,
+            "fix": self.fix,
+            "datasets": {name: str(path.absolute()) for name, path in self.datasets.items()},
+            "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
+            "base_images": self.base_images,
+            "jobs": self.jobs,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Request:
+        """The inverse of :meth:`to_json`."""
+
+        def groups(name: str) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+            return tuple({axis: tuple(values) for axis, values in group.items()} for group in data[name])
+
+        return cls(
+            cases=tuple(data["cases"]),
+            selection=Selection(
+                axes={name: tuple(values) for name, values in data["axes"].items()},
+                only=groups("only"),
+                skip=groups("skip"),
+            ),
+            tags=tuple(data["tags"]),
+            trials=data["trials"],
+            fix=data["fix"],
+            datasets={name: Path(path) for name, path in data["datasets"].items()},
+            sources={name: Path(path) for name, path in data["sources"].items()},
+            base_images=data["base_images"],
+            jobs=data["jobs"],
+        )

@@ -1,0 +1,263 @@
+"""One invocation of ``reprokit run``: plan, record, run, show, and say how to go on after an interruption."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from reprokit import __version__, case
+from reprokit.case import CaseFile
+from reprokit.environment import host
+from reprokit.errors import UsageError
+from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.matrix import label
+from reprokit.report.words import summary
+from reprokit.runner import Runner
+from reprokit.runner.listener import Listener
+from reprokit.runner.plan import Task, plan
+from reprokit.runner.request import Request
+from reprokit.runner.trials import blank
+from reprokit.store import Store, cell_key
+from reprokit.store.records import CellRecord, RunRecord, exit_status
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+
+UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
+"""What a resumed run does again."""
+
+
+def now() -> str:
+    """The time as RFC 3339, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+class Session:
+    """Runs a request and keeps its record in ``record``."""
+
+    def __init__(
+        self,
+        store_folder: Path,
+        *,
+        stream: TextIO | None = None,
+        verbose: bool = False,
+        engine: Callable[[], Engine] | None = None,
+    ) -> None:
+        self._folder = store_folder
+        self._stream = stream or sys.stdout
+        self._verbose = verbose
+        self._engine = engine or _docker
+        self._facts = host.facts()
+        self.record: RunRecord
+
+    def start(self, request: Request) -> int:
+        """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
+        files = [file for source in request.cases for file in case.load(source)]
+        tasks = plan(files, request)
+        run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        request = self._keep_stdin(run_id, request, files)
+        record = RunRecord(
+            id=run_id,
+            started_at=now(),
+            version=__version__,
+            request=request.to_json(),
+            host=self._host(""),
+            owner=_owner(),
+            cells=tuple(blank(task) for task in tasks),
+        )
+        store = Store(self._folder)
+        texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
+        store.begin(record, texts)
+        return self._go(store, record, request, tasks, {})
+
+    def resume(self, asked: Request | None) -> int:
+        """Go on with the last run that did not finish, the one over these cases if ``asked`` names some."""
+        store = Store(self._folder)
+        record = _unfinished(store, asked)
+        if record is None:
+            if asked is None:
+                raise UsageError(f"nothing to resume: {self._folder} holds no interrupted run")
+            self._say("nothing to resume for these cases: starting anew")
+            return self.start(asked)
+        request = dataclasses.replace(Request.from_json(record.request), **({"jobs": asked.jobs} if asked else {}))
+        tasks = plan([file for source in request.cases for file in case.load(source)], request)
+        now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
+        then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
+        if now_planned != then:
+            raise UsageError(f"run {record.id} cannot be resumed: its cases changed since; run them anew")
+        done = {
+            cell.number: cell
+            for cell in record.cells
+            if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
+        }
+        store.take_over(record.id, _owner())
+        self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
+        return self._go(store, record, request, tasks, done)
+
+    def build(self, request: Request) -> int:
+        """Build and measure the images only; 0 when all stand, else 3. Records no run."""
+        tasks = plan([file for source in request.cases for file in case.load(source)], request)
+        store = Store(self._folder)
+        _, listener, display = self._display()
+        runner = self._runner("", request, store, listener)
+        with display, _signals():
+            listener.planned("", tasks)
+            stand = runner.build(tasks)
+        for ready, waiting in stand:
+            how = f"built in {ready.seconds:.1f} s" if ready.built else "stands"
+            size = f"{ready.image.size / 1e6:.0f} MB"
+            self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
+        for record in runner.records:
+            self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
+        return 3 if runner.records else 0
+
+    def _runner(self, run_id: str, request: Request, store: Store, listener: Listener) -> Runner:
+        return Runner(
+            run_id,
+            request,
+            engine=self._engine,
+            store=store,
+            facts=self._facts,
+            listener=listener,
+            base_source=lambda: _base_source(request.base_images),
+        )
+
+    def _go(
+        self, store: Store, record: RunRecord, request: Request, tasks: Sequence[Task], done: dict[int, CellRecord]
+    ) -> int:
+        console, listener, display = self._display()
+        runner = self._runner(record.id, request, store, listener)
+        interrupted = False
+        with display, _signals():
+            listener.planned(record.id, tasks)
+            for task in tasks:
+                if task.number in done:
+                    runner.reuse(done[task.number], task)
+            try:
+                runner.run([task for task in tasks if task.number not in done])
+            except KeyboardInterrupt:
+                interrupted = True
+        cells = runner.records
+        status = 130 if interrupted else exit_status(cells)
+        self.record = dataclasses.replace(
+            record,
+            cells=cells,
+            host=self._host(runner.engine_info),
+            finished_at=now(),
+            exit_status=status,
+            version=__version__,
+        )
+        store.finish(record.id, finished_at=self.record.finished_at or "", exit_status=status, host=self.record.host)
+        store.close()
+        self._close(console, cells, record.id, interrupted)
+        return status
+
+    def _display(self) -> tuple[Any, Listener, Any]:
+        """(console or None, listener, context manager that shows it)."""
+        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        if self._verbose or not terminal:
+            from reprokit.report.plain import PlainListener
+
+            return None, PlainListener(self._stream, verbose=self._verbose), nullcontext()
+        from rich.console import Console
+
+        from reprokit.report.live import LiveListener
+
+        console = Console(file=self._stream, highlight=False)
+        live = LiveListener(console)
+        return console, live, live
+
+    def _close(self, console: Any, cells: Sequence[CellRecord], run_id: str, interrupted: bool) -> None:
+        if console is not None:
+            from reprokit.report.live import print_table
+
+            print_table(console, cells)
+        else:
+            self._say(summary(cells))
+        if interrupted:
+            open_cells = sum(cell.verdict in UNDECIDED for cell in cells)
+            self._say(
+                f"interrupted: {len(cells) - open_cells} of {len(cells)} cells are decided and kept; "
+                "go on with: reprokit run --resume"
+            )
+        else:
+            self._say(f"details: reprokit show {run_id} [CELL]")
+
+    def _keep_stdin(self, run_id: str, request: Request, files: Sequence[CaseFile]) -> Request:
+        """A case that came by standard input is kept as a file, so that the run can be resumed."""
+        if "-" not in request.cases:
+            return request
+        text = next((file.text for file in files if file.path in ("-", "<stdin>")), "")
+        kept = self._folder / "runs" / run_id / "stdin.yaml"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.write_text(text, encoding="utf-8")
+        return dataclasses.replace(
+            request, cases=tuple(str(kept) if name == "-" else name for name in request.cases)
+        )
+
+    def _host(self, engine: str) -> dict[str, Any]:
+        return {
+            "engine": engine or None,
+            "kernel": self._facts.kernel,
+            "driver": self._facts.driver,
+            "gpus": [gpu.name for gpu in self._facts.gpus],
+        }
+
+    def _say(self, text: str) -> None:
+        print(text, file=self._stream, flush=True)
+
+
+def _docker() -> Engine:
+    from reprokit.engine.docker import DockerEngine
+
+    return DockerEngine()
+
+
+def _base_source(setting: str) -> str:
+    from reprokit.engine.bases import detect_source
+
+    return detect_source(setting)
+
+
+def _owner() -> dict[str, Any]:
+    from reprokit.engine.labels import ownership
+
+    return dict(ownership("", "", ""))
+
+
+def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
+    from reprokit.engine.labels import is_orphan
+
+    for run in store.runs():
+        killed = run.finished_at is None and is_orphan(dict(run.owner))
+        if not killed and run.exit_status != 130:
+            continue
+        if asked is None or list(run.request["cases"]) == asked.to_json()["cases"]:
+            return store.run(run.id)
+    return None
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread: whoever called us handles signals
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,159 @@
+"""From an image to a verdict: the trials of one cell, their logs, and the record of what they show."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reprokit import environment
+from reprokit.engine.labels import ownership
+from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.evidence.condense import Condenser
+from reprokit.evidence.judge import judge
+from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Outcome, Verdict
+from reprokit.evidence.verdict import decide
+from reprokit.matrix import KNOWN_AXES, label
+from reprokit.report.repeat import docker_run_line
+from reprokit.runner.images import Ready, Wanted, image_json
+from reprokit.runner.plan import Task
+from reprokit.store.records import CellRecord, TrialRecord
+
+STOPPING = (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)
+"""Outcomes after which further trials of the cell would only cost time."""
+
+
+def blank(task: Task) -> CellRecord:
+    """The record of a task that is not decided yet."""
+    return CellRecord(
+        number=task.number,
+        case_id=task.case.id,
+        case_path=task.file.path,
+        case_digest=task.file.digest,
+        cell=task.cell,
+        variant=task.variant,
+        expected=task.expected,
+    )
+
+
+def decided(task: Task, verdict: Verdict, reason: str, **values: Any) -> CellRecord:
+    """The record of a task with its verdict."""
+    return dataclasses.replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """Where trials run: the engine, the run they belong to, and the store's folder that takes their logs."""
+
+    engine: Engine
+    run_id: str
+    folder: Path
+    cancel: threading.Event
+
+
+def trial_of(task: Task, image: str, run_id: str, gpus: tuple[str, ...] = ()) -> Trial:
+    """The container that a task asks for."""
+    workdir = task.spec.workdir.rstrip("/")
+    return Trial(
+        image=image,
+        command=task.spec.command,
+        env=task.spec.env,
+        workdir=task.spec.workdir,
+        limits=task.spec.limits,
+        labels=ownership(run_id, task.case.id, label(task.cell)),
+        mounts=tuple(
+            Mount(source=folder, target=f"{workdir}/{task.spec.datasets[name].path}")
+            for name, folder in sorted(task.datasets.items())
+        ),
+        gpus=gpus,
+    )
+
+
+def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
+    """What a record says of an image, whatever becomes of its trials."""
+    base = image.environment.base
+    return {
+        "image": image_json(ready),
+        "environment": ready.measured.to_json(),
+        "dockerfile": image.rendered.dockerfile,
+        "details": {
+            "base": {
+                "name": base.name,
+                "source": base.source,
+                "reference": base.reference,
+                "id": ready.base.id,
+                "digest": ready.base.digest,
+            },
+            "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
+        },
+    }
+
+
+def mismatches(task: Task, ready: Ready) -> list[str]:
+    """Where the image measures otherwise than the cell asks, in words."""
+    asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
+    return environment.compare(asked, ready.measured)
+
+
+def run_trials(
+    bench: Bench,
+    task: Task,
+    image: str,
+    gpus: tuple[str, ...],
+    *,
+    on_start: Callable[[int], None],
+    echo: Callable[[bytes], None] | None = None,
+) -> tuple[Verdict, str, tuple[TrialRecord, ...], str]:
+    """Run a task's trials; the verdict, its reason, the trials, and the line that repeats one by hand."""
+    trial = trial_of(task, image, bench.run_id, gpus)
+    records: list[TrialRecord] = []
+    for number in range(1, task.trials + 1):
+        on_start(number)
+        records.append(_one(bench, task, trial, number, echo))
+        if records[-1].outcome in STOPPING:
+            break
+    verdict, reason = decide([record.outcome for record in records])
+    telling = next((r for r in records if r.outcome.value == verdict.value), None)
+    if telling is not None and telling.outcome is not Outcome.PASSED:
+        reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
+    return verdict, reason, tuple(records), docker_run_line(trial)
+
+
+def _one(bench: Bench, task: Task, trial: Trial, number: int, echo: Callable[[bytes], None] | None) -> TrialRecord:
+    relative = Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}" / f"trial-{number}.log"
+    log = bench.folder / relative
+    log.parent.mkdir(parents=True, exist_ok=True)
+    condenser = Condenser(log, task.case.expect.failure, echo=echo)
+    try:
+        ending = bench.engine.run(trial, condenser.feed, bench.cancel)
+    finally:
+        condenser.close()
+    # Judged from the file, so that judging the record again later sees the same.
+    judgement = judge(task.case.expect.failure, ending, log.read_text(encoding="utf-8", errors="replace"))
+    return TrialRecord(
+        number=number,
+        outcome=judgement.outcome,
+        exit_code=ending.exit_code,
+        seconds=round(ending.seconds, 3),
+        oom=ending.oom,
+        timed_out=ending.timed_out,
+        reason=judgement.reason,
+        log=str(relative),
+        exception=_exception_json(judgement.exception),
+        lines=tuple(sorted({line for check in judgement.checks for line in check.lines})),
+    )
+
+
+def _exception_json(seen: ExceptionSeen | None) -> Mapping[str, Any] | None:
+    if seen is None:
+        return None
+    return {
+        "type": seen.type,
+        "message": seen.message,
+        "frames": [dataclasses.asdict(frame) for frame in seen.frames],
+        "line": seen.line,
+        "end_line": seen.end_line,
+    }
