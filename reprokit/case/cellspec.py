@@ -55,7 +55,7 @@ class DatasetSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSpec:
-    """Everything that one cell needs. ``command`` is the final argv (a shell string became ``bash -eo pipefail -c``)."""
+    """Everything that one cell needs. ``command`` is the final argv (shell text became ``bash -eo pipefail -c``)."""
 
     cell: Mapping[str, str]
     environment: EnvironmentSpec

@@ -4,18 +4,210 @@ Every scalar arrives as the text that was written (the loader never lets YAML gu
 durations and booleans are parsed from that text where the format asks for one. Strings under ``environment``,
 ``sources``, ``files``, ``datasets``, ``env``, ``command`` and ``resources`` are Jinja2 templates over a cell's
 axes, so their final form is checked per cell, in :mod:`reprokit.case.render`.
+
+The descriptions of the fields are what editors show on hover: they go into the JSON Schema.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
-Scalar = Annotated[str, WithJsonSchema({"type": ["string", "number", "boolean"]})]
-"""Text as written. Editors and validators that let YAML guess see ``3.10`` as a number: the schema allows it."""
+from reprokit.case import units
+from reprokit.case.templates import is_template
+from reprokit.matrix import KNOWN_AXES as KNOWN_AXES
 
-KNOWN_AXES = ("os", "python", "gcc", "cuda", "cudnn")
+RESERVED = ("exclude", "include")
+"""Keys of ``matrix`` that are not axes."""
+
+FIX_KEYS = (
+    "summary",
+    "environment",
+    "sources",
+    "files",
+    "datasets",
+    "env",
+    "workdir",
+    "command",
+    "resources",
+    "trials",
+)
+"""Keys that ``fix`` may hold: ``summary``, and the parts of the case that a fix can change."""
+
+TEMPLATED = ("environment", "sources", "files", "datasets", "env", "command", "resources")
+"""Sections whose strings are templates."""
+
+_LOOSE = ["string", "number", "boolean"]
+
+
+def expected(what: str, hint: str = "") -> PydanticCustomError:
+    """The error for a value that is not what the key takes; ``what`` completes "expected ..."."""
+    return PydanticCustomError("expected", "{expected}", {"expected": what, "hint": hint})
+
+
+def _checked(parse: Callable[[str], object], *, templated: bool) -> AfterValidator:
+    """Text that ``parse`` must accept, unless it is a template, whose text is only known per cell."""
+
+    def check(text: str) -> str:
+        if not (templated and is_template(text)):
+            try:
+                parse(text)
+            except ValueError as error:
+                raise expected(str(error)) from None
+        return text
+
+    return AfterValidator(check)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return units.count(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise expected(str(error)) from None
+
+
+def _exit_code(value: object) -> object:
+    if value is None or value == "nonzero":
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        code = value
+    elif isinstance(value, str) and value.isascii() and value.isdigit():
+        code = int(value)
+    else:
+        raise expected("an exit code from 0 to 255, or nonzero", "" if isinstance(value, str) else "write one number")
+    if not 0 <= code <= 255:
+        raise expected("an exit code from 0 to 255, or nonzero")
+    return code
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise expected("true or false")
+
+
+def _reproduces(value: object) -> object:
+    if isinstance(value, (list, tuple)) or value in ("all", "none", "unknown"):
+        return value
+    raise expected("all, none, unknown or a list of partial cells")
+
+
+def _shape(value: object) -> str:
+    return "list" if isinstance(value, (list, tuple)) else "text" if isinstance(value, str) else "other"
+
+
+def _loose(pattern: str = "", **more: Any) -> WithJsonSchema:
+    """Editors and validators that let YAML guess see ``3.10`` as a number: the schema allows it."""
+    return WithJsonSchema({"type": _LOOSE} | ({"pattern": pattern} if pattern else {}) | more)
+
+
+_OR_TEMPLATE = r"|.*\{[{%].*"
+
+Scalar = Annotated[str, _loose()]
+"""Text as written."""
+Name = Annotated[str, _loose(r"^[^=\s]+$")]
+EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
+Version = Annotated[str, _loose(r"^(none|[0-9]+(\.[0-9]+)*)$")]
+Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
+Natural = Annotated[
+    Whole, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1})
+]
+Truth = Annotated[
+    bool,
+    BeforeValidator(_truth),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false", "yes", "no"]}]}),
+]
+Size = Annotated[
+    str,
+    _checked(units.size, templated=True),
+    WithJsonSchema(
+        {
+            "type": ["string", "number"],
+            "pattern": r"^([0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?" + _OR_TEMPLATE + ")$",
+        }
+    ),
+]
+Memory = Annotated[Size, _checked(units.memory, templated=True)]
+Duration = Annotated[
+    str,
+    _checked(units.duration, templated=True),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^([0-9][0-9.dhmins]*" + _OR_TEMPLATE + ")$"}),
+]
+Count = Annotated[
+    str,
+    _checked(units.count, templated=True),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 0}),
+]
+Positive = Annotated[
+    str,
+    _checked(units.positive, templated=True),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 1}),
+]
+Cores = Annotated[
+    str,
+    _checked(units.cores, templated=True),
+    WithJsonSchema(
+        {"type": ["number", "string"], "pattern": r"^([0-9.]+" + _OR_TEMPLATE + ")$", "exclusiveMinimum": 0}
+    ),
+]
+Network = Annotated[
+    str,
+    _checked(units.network, templated=True),
+    WithJsonSchema({"anyOf": [{"enum": ["none", "bridge"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+]
+User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
+GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
+GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
+Patch = Annotated[str, _checked(units.unified_diff, templated=True)]
+Below = Annotated[str, _checked(units.below_workdir, templated=True), _loose()]
+FileName = Annotated[str, _checked(units.below_workdir, templated=False)]
+Absolute = Annotated[str, _checked(units.absolute, templated=False)]
+Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
+Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
+Pattern = Annotated[str, _checked(units.pattern, templated=False), _loose()]
+FrameText = Annotated[
+    str, _checked(units.frame, templated=False), WithJsonSchema({"type": "string", "pattern": "^[^\\s:]+:[^\\s:]+$"})
+]
+SignalName = Annotated[
+    str, _checked(units.signal_name, templated=False), WithJsonSchema({"type": "string", "pattern": "^SIG[A-Z0-9]+$"})
+]
+ExceptionType = Annotated[str, _checked(units.exception_type, templated=False)]
+EnvName = Annotated[str, _checked(units.env_name, templated=False)]
+ExitCode = Annotated[
+    int | Literal["nonzero"] | None,
+    BeforeValidator(_exit_code),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 255},
+                {"const": "nonzero"},
+                {"type": "string", "pattern": "^[0-9]+$"},
+            ]
+        }
+    ),
+]
+Partial = dict[str, Scalar]
+Reproduces = Annotated[
+    Literal["all", "none", "unknown"] | tuple[Partial, ...],
+    BeforeValidator(_reproduces),
+]
+Command = Annotated[
+    Annotated[str, Tag("text")] | Annotated[tuple[Scalar, ...], Tag("list")],
+    Discriminator(
+        _shape,
+        custom_error_type="expected",
+        custom_error_message="{expected}",
+        custom_error_context={"expected": "shell text or a list of arguments", "hint": ""},
+    ),
+]
 
 
 class Model(BaseModel):
@@ -25,124 +217,136 @@ class Model(BaseModel):
 
 
 class Report(Model):
-    """Where the bug was reported, and the environments as reported (free keys, never interpreted)."""
+    """Where the bug was reported, and the environments as reported."""
 
-    url: str = ""
-    environments: tuple[dict[str, Any], ...] = ()
+    url: Scalar = Field("", description="Where the bug was reported.")
+    environments: tuple[dict[str, Any], ...] = Field(
+        (), description="The environments as reported. Keys are free and never interpreted."
+    )
 
 
-class Matrix(BaseModel):
-    """Axes by name (kept in the order written), plus ``exclude`` and ``include`` as in GitHub Actions."""
+class Matrix(Model):
+    """Axes by name, in the order written, and ``exclude`` and ``include`` as in GitHub Actions.
 
-    model_config = ConfigDict(extra="allow", frozen=True)
+    In the file the axes stand beside ``exclude`` and ``include``; the loader gathers them under ``axes``.
+    """
 
-    os: tuple[Scalar, ...] | None = None
-    python: tuple[Scalar, ...] | None = None
-    gcc: tuple[Scalar, ...] | None = None
-    cuda: tuple[Scalar, ...] | None = None
-    cudnn: tuple[Scalar, ...] | None = None
-    exclude: tuple[dict[str, Scalar], ...] = ()
-    include: tuple[dict[str, Scalar], ...] = ()
-    __pydantic_extra__: dict[str, tuple[Scalar, ...]]
-
-    @property
-    def axes(self) -> dict[str, tuple[str, ...]]:
-        """Axis name -> values, in the order in which the case writes them."""
-        return {name: getattr(self, name) for name in self.model_fields_set_in_order if getattr(self, name) is not None}
-
-    @property
-    def model_fields_set_in_order(self) -> tuple[str, ...]:
-        """Names of the axes in file order (the loader builds the model from an ordered mapping)."""
-        raise NotImplementedError
+    axes: dict[str, tuple[Scalar, ...]] = Field({}, description="Axis name -> its values.")
+    exclude: tuple[Partial, ...] = Field((), description="Partial cells to leave out, as in GitHub Actions.")
+    include: tuple[Partial, ...] = Field((), description="Whole extra cells to add.")
 
 
 class Environment(Model):
     """What the image holds beside what the known axes ask for."""
 
-    image: str = ""
-    apt: tuple[Scalar, ...] = ()
-    pip: tuple[Scalar, ...] = ()
-    pip_options: tuple[Scalar, ...] = ()
-    setup: str = ""
+    image: Scalar = Field("", description="An explicit base image instead of one chosen from the axes.")
+    apt: tuple[Scalar, ...] = Field((), description="Packages of the distribution to install.")
+    pip: tuple[Scalar, ...] = Field((), description="Python requirements to install, as pip writes them.")
+    pip_options: tuple[Scalar, ...] = Field(
+        (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
+    )
+    setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")
 
 
 class Source(Model):
-    """A tree that the host fetches and that is put into the image at a pinned commit; ``path`` is below workdir."""
+    """A tree that the host fetches and that is put into the image at a pinned commit."""
 
-    git: str
-    ref: Scalar
-    path: str
-    patch: str = ""
+    git: GitUrl = Field(description="Address of the git repository.")
+    ref: GitRef = Field(description="Tag, branch or commit. What is recorded is the commit.")
+    path: Below = Field(description="Where the tree is put, below workdir.")
+    patch: Patch = Field("", description="A unified diff to apply to the tree.")
 
 
 class LayoutRule(Model):
     """A glob below the dataset that must match at least ``min`` files."""
 
-    glob: str
-    min: Annotated[int, Field(ge=0)] = 1
+    glob: Glob = Field(description="Glob below the dataset, such as images/*.png.")
+    min: Whole = Field(1, description="The least number of files that it must match.")
 
 
 class Dataset(Model):
-    """Data mounted read-only at ``path`` below workdir, or generated inside the image by ``generate``."""
+    """Data mounted read-only below workdir, or a stand-in generated inside the image."""
 
-    path: str
-    layout: tuple[LayoutRule, ...] = ()
-    sha256: dict[str, str] = {}
-    generate: str = ""
+    path: Below = Field(description="Where the data is mounted read-only, below workdir.")
+    layout: tuple[LayoutRule, ...] = Field((), description="Globs that the data must satisfy.")
+    sha256: dict[str, Sha256] = Field({}, description="Digests that must hold: path below the dataset -> SHA-256.")
+    generate: Scalar = Field(
+        "", description="Shell that makes a stand-in when no real data is given; {{ out }} is the folder to fill."
+    )
 
 
 class Resources(Model):
-    """Limits of one trial, as text: each may be a template. Parsed per cell into :class:`reprokit.case.cellspec.Limits`."""
+    """Limits of one trial, as text: each may be a template. Parsed per cell into ``cellspec.Limits``."""
 
-    gpus: Scalar = "0"
-    gpu_memory: Scalar | None = None
-    cpus: Scalar | None = None
-    memory: Scalar | None = None
-    shm_size: Scalar | None = None
-    pids: Scalar | None = None
-    timeout: Scalar = "30m"
-    network: str = "none"
-    user: Scalar = "repro"
+    gpus: Count = Field("0", description="Number of GPUs.")
+    gpu_memory: Size | None = Field(None, description="The least memory of each GPU, such as 16g.")
+    cpus: Cores | None = Field(None, description="CPU cores, such as 4 or 0.5.")
+    memory: Memory | None = Field(None, description="Memory limit, such as 16g.")
+    shm_size: Size | None = Field(None, description="Size of /dev/shm, as in Compose, such as 1g.")
+    pids: Positive | None = Field(None, description="Limit on the number of processes and threads.")
+    timeout: Duration = Field("30m", description="Time limit of one trial, such as 30m, 1h30m or 90s.")
+    network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
+    user: User = Field(
+        "repro", description="User that runs the command: repro (unprivileged), or root if the bug needs it."
+    )
 
 
 class Failure(Model):
     """The signature: every key given must match. Without any key, a nonzero exit code is the failure."""
 
-    exit_code: int | Literal["nonzero"] | None = None
-    signal: str | None = None
-    exception: str | None = None
-    message: str | None = None
-    frames: tuple[str, ...] = ()
-    output: str | None = None
-    out_of_memory: bool | None = None
-    timed_out: bool | None = None
+    exit_code: ExitCode = Field(None, description="A number, or nonzero (the default when nothing else is given).")
+    signal: SignalName | None = Field(None, description="Signal that ended the process, such as SIGSEGV.")
+    exception: ExceptionType | None = Field(
+        None, description="Type of the last traceback in the output, bare or dotted, such as RuntimeError."
+    )
+    message: Pattern | None = Field(
+        None, description="Substring of that exception's message; /.../ is a regular expression."
+    )
+    frames: tuple[FrameText, ...] = Field((), description="file:function, in this order, somewhere in that traceback.")
+    output: Pattern | None = Field(None, description="Substring of stdout or stderr; /.../ is a regular expression.")
+    out_of_memory: Truth | None = Field(None, description="The failure is that the memory runs out.")
+    timed_out: Truth | None = Field(None, description="The failure is that the command never ends.")
 
 
 class Expect(Model):
     """How the failure looks and in which cells it shows."""
 
-    failure: Failure = Failure()
-    reproduces: Literal["all", "none", "unknown"] | tuple[dict[str, Scalar], ...] = "unknown"
+    failure: Failure = Field(Failure(), description="The signature: every key given must match.")
+    reproduces: Reproduces = Field(
+        "unknown", description="all, none, unknown, or a list of partial cells: these and no others."
+    )
 
 
 class Case(Model):
-    """One bug. ``fix``, as written, is merged over the case by the loader, which yields a second ``Case``."""
+    """A bug, as one file: the environments to try, what to run in them, and how the failure looks.
 
-    schema_: Literal["reprokit/v1"] = Field(alias="schema")
-    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")]
-    title: str
-    description: str = ""
-    report: Report | None = None
-    tags: tuple[Scalar, ...] = ()
-    matrix: Matrix = Matrix()
-    environment: Environment = Environment()
-    sources: dict[str, Source] = {}
-    files: dict[str, str] = {}
-    datasets: dict[str, Dataset] = {}
-    env: dict[str, Scalar] = {}
-    workdir: str = "/workspace"
-    command: str | tuple[Scalar, ...]
-    resources: Resources = Resources()
-    trials: Annotated[int, Field(ge=1)] = 1
-    expect: Expect = Expect()
-    fix: dict[str, Any] | None = None
+    ``fix``, as written, is merged over the case by the loader, which yields a second ``Case``.
+    """
+
+    schema_: Literal["reprokit/v1"] = Field(alias="schema", description="The version of the format: reprokit/v1.")
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = Field(
+        description="Name of the case, unique in a folder of cases."
+    )
+    title: Scalar = Field(description="The bug in one line.")
+    description: Scalar = Field("", description="Markdown, shown in reports.")
+    report: Report | None = Field(None, description="Where the bug was reported, and in which environments.")
+    tags: tuple[Scalar, ...] = Field((), description="Free words to select cases by.")
+    matrix: Matrix = Field(
+        Matrix(),
+        description="Axes and their values. Known axes: os, python, gcc, cuda, cudnn; others are template variables.",
+    )
+    environment: Environment = Field(Environment(), description="What the image holds beside what the axes ask for.")
+    sources: dict[str, Source] = Field({}, description="Git trees put into the image at a pinned commit, by name.")
+    files: dict[FileName, Scalar] = Field(
+        {}, description="Small files that travel in the case: path below workdir -> text."
+    )
+    datasets: dict[str, Dataset] = Field({}, description="Data mounted read-only, or generated, by name.")
+    env: dict[EnvName, EnvValue] = Field({}, description="Environment variables of the command, as written.")
+    workdir: Absolute = Field("/workspace", description="Folder in which the command runs.")
+    command: Command = Field(description="Shell text (bash -eo pipefail), or a list of arguments (exec form).")
+    resources: Resources = Field(Resources(), description="Limits of one trial.")
+    trials: Natural = Field(1, description="How many times the command is run in each cell.")
+    expect: Expect = Field(Expect(), description="How the failure looks and in which cells it shows.")
+    fix: dict[str, Any] | None = Field(
+        None, description="The change under which the failure must be gone: mappings merge, lists and scalars replace."
+    )

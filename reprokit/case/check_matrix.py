@@ -1,0 +1,189 @@
+"""What the format demands of the matrix, and of the cells that ``expect.reproduces`` names. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from reprokit.case.checks import axes_of, cells_of, misspelt_axes
+from reprokit.case.model import RESERVED
+from reprokit.case.structure import Finding
+from reprokit.case.templates import CONSTANTS
+from reprokit.case.tree import Loc
+from reprokit.case.words import dotted, listing, near, nearest
+from reprokit.matrix import KNOWN_AXES, expand
+
+_NAME = re.compile(r"[^\W\d]\w*")
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Axes, their values, and the cells of ``exclude``, ``include`` and ``expect.reproduces``."""
+    matrix = data.get("matrix")
+    axes = axes_of(data)
+    wrong = misspelt_axes(data)
+    for name, values in axes.items():
+        loc: Loc = ("matrix", name)
+        if name in wrong:
+            yield Finding(
+                loc=loc,
+                message=f"matrix: no template uses the axis {name!r}, and it is none that reprokit knows",
+                hint=f"did you mean {wrong[name]!r}?",
+                on_key=True,
+            )
+        else:
+            yield from _axis_name(loc, name)
+        written = matrix[name] if isinstance(matrix, dict) else []
+        if isinstance(written, list):
+            yield from _axis_values(loc, wrong.get(name, name), values, len(written))
+    for key in RESERVED:
+        for loc, cell in cells_of(data, key):
+            yield from _known_values(loc, cell)
+    yield from _references(data, axes, wrong)
+    if not isinstance(matrix, dict):
+        return
+    excluded = [cell for _, cell in cells_of(data, "exclude")]
+    included = [cell for _, cell in cells_of(data, "include")]
+    whole = all(isinstance(matrix[name], list) and matrix[name] for name in axes)
+    if axes and excluded and whole and not expand(axes, excluded, included):
+        yield Finding(
+            loc=("matrix", "exclude"),
+            message="matrix: exclude leaves no cell",
+            hint="exclude less, or include a cell",
+            on_key=True,
+        )
+
+
+def _axis_name(loc: Loc, name: str) -> Iterator[Finding]:
+    if not _NAME.fullmatch(name):
+        suggestion = re.sub(r"\W", "_", name)
+        hint = f"did you mean {suggestion!r}?" if _NAME.fullmatch(suggestion) else "letters, digits and _"
+        message = f"matrix: {name!r} cannot name an axis, because no template could use it"
+        yield Finding(loc=loc, message=message, hint=hint, on_key=True)
+    elif name in CONSTANTS or name == "out":
+        message = f"matrix: {name!r} means something else in templates, so it cannot name an axis"
+        yield Finding(loc=loc, message=message, hint="choose another name", on_key=True)
+
+
+def _axis_values(loc: Loc, name: str, values: list[str], written: int) -> Iterator[Finding]:
+    if not written:
+        yield Finding(loc=loc, message=f"{dotted(loc)}: the axis has no value", hint="give one, or leave the axis out")
+    if len(values) != written:
+        return  # the models report what is no text, and indexes would not fit
+    seen: set[str] = set()
+    for index, value in enumerate(values):
+        at: Loc = (*loc, index)
+        if value in seen:
+            yield Finding(loc=at, message=f"{dotted(loc)}: the value {value!r} stands here twice", hint="leave one out")
+        elif not value.strip():
+            yield Finding(
+                loc=at, message=f"{dotted(at)}: expected a value, found nothing", hint="write none, or leave it out"
+            )
+        else:
+            yield from _known_value(at, name, value)
+        seen.add(value)
+
+
+def _known_values(loc: Loc, cell: Mapping[str, str]) -> Iterator[Finding]:
+    if loc[1] == "include":
+        for name, value in cell.items():
+            yield from _known_value((*loc, name), name, value)
+        if not cell:
+            yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="give it a value for each axis")
+    elif not cell:
+        yield Finding(
+            loc=loc, message=f"{dotted(loc)}: an empty cell excludes everything", hint="name an axis and a value"
+        )
+
+
+def _known_value(loc: Loc, name: str, value: str) -> Iterator[Finding]:
+    if name == "os":
+        hint = _os_hint(value)
+        if hint:
+            yield Finding(loc=loc, message=f"{dotted(loc)}: {value!r} is no operating system that is known", hint=hint)
+    elif name in KNOWN_AXES and value != "none" and not _VERSION.fullmatch(value):
+        bare = re.search(_VERSION.pattern, value)
+        hint = near(value, ("none",)) or (f"did you mean {bare[0]!r}?" if bare else 'such as "11.8"')
+        yield Finding(
+            loc=loc, message=f"{dotted(loc)}: expected a version (digits and dots) or none, found {value!r}", hint=hint
+        )
+
+
+def _os_hint(value: str) -> str:
+    """What to write instead, or '' for a value that may be an operating system.
+
+    A release that is merely not to be had is no mistake in the case: its cells become ``unsupported``.
+    """
+    known = _known_os()
+    if value in known:
+        return ""
+    family, dash, version = value.partition("-")
+    families = {name.partition("-")[0] for name in known}
+    if family in families and dash and _VERSION.fullmatch(version):
+        return ""
+    hint = near(value, known)
+    well_formed = re.fullmatch(r"[a-z]+[a-z0-9_]*-[a-z0-9.]+", value)
+    return hint or ("" if well_formed else f"known: {listing(known)}")
+
+
+@lru_cache(maxsize=1)
+def _known_os() -> tuple[str, ...]:
+    from reprokit.environment.catalog import known_os
+
+    return tuple(known_os())
+
+
+def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str]) -> Iterator[Finding]:
+    """Cells of ``exclude`` and ``reproduces`` that name an axis or a value that no cell has."""
+    values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
+    yield from _include_names(data, values)
+    product = {name: dict(column) for name, column in values.items()}
+    for _, cell in cells_of(data, "include"):
+        for name, value in cell.items():
+            values.setdefault(name, {})[value] = None
+    for loc, cell in cells_of(data, "exclude"):
+        yield from _reference(loc, cell, product, wrong)
+    expect = data.get("expect")
+    cells = expect.get("reproduces") if isinstance(expect, dict) else None
+    for index, cell in enumerate(cells if isinstance(cells, list) else []):
+        loc = ("expect", "reproduces", index)
+        if isinstance(cell, dict) and all(isinstance(value, str) for value in cell.values()):
+            if not cell:
+                yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="for every cell write: all")
+            yield from _reference(loc, cell, values, wrong)
+
+
+def _reference(
+    loc: Loc, cell: Mapping[str, str], values: Mapping[str, Mapping[str, None]], wrong: Mapping[str, str]
+) -> Iterator[Finding]:
+    meant = {right: name for name, right in wrong.items()}
+    for name, value in cell.items():
+        column = values.get(name, values.get(meant.get(name, ""), None))
+        if column is None:
+            hint = near(name, values) or (f"axes: {listing(values)}" if values else "the matrix has no axes")
+            yield Finding(
+                loc=(*loc, name), message=f"{dotted(loc)}: the matrix has no axis {name!r}", hint=hint, on_key=True
+            )
+        elif column and value not in column:
+            hint = near(value, column) or f"its values: {listing(column)}"
+            yield Finding(
+                loc=(*loc, name), message=f"{dotted(loc)}: the axis {name!r} has no value {value!r}", hint=hint
+            )
+
+
+def _include_names(data: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Finding]:
+    """Axes that only one entry of ``include`` brings, spelt nearly as one that it lacks."""
+    for loc, cell in cells_of(data, "include"):
+        for name in cell:
+            lacks = [axis for axis in (*values, *KNOWN_AXES) if axis not in cell]
+            if name not in values and name not in KNOWN_AXES and nearest(name, lacks, cutoff=0.7):
+                yield Finding(
+                    loc=(*loc, name),
+                    message=f"{dotted(loc)}: the matrix has no axis {name!r}",
+                    hint=near(name, lacks, cutoff=0.7),
+                    on_key=True,
+                )
+            elif name not in values:
+                yield from _axis_name((*loc, name), name)

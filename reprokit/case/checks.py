@@ -1,0 +1,211 @@
+"""What the format demands beyond the types of keys: templates, references and contradictions.
+
+The checks walk the plain data and step over whatever has the wrong type (the models report that), so that one
+mistake hides no other. Pure.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from reprokit.case import units
+from reprokit.case.locate import line_in, name_in
+from reprokit.case.model import FIX_KEYS, RESERVED, TEMPLATED
+from reprokit.case.structure import Finding
+from reprokit.case.templates import RAW_HINT, inspect, is_template
+from reprokit.case.tree import Loc, Tree
+from reprokit.case.words import dotted, listing, near, nearest
+from reprokit.matrix import KNOWN_AXES
+
+
+def templates(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+    """Every text of the templated sections with its path."""
+    for section in TEMPLATED:
+        if section in data:
+            yield from _texts((section,), data[section])
+
+
+def _texts(loc: Loc, value: Any) -> Iterator[tuple[Loc, str]]:
+    if isinstance(value, str):
+        yield loc, value
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _texts((*loc, key), inner)
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _texts((*loc, index), inner)
+
+
+def names_used(data: Mapping[str, Any]) -> frozenset[str]:
+    """Every name that a template of the case, or of its fix, uses."""
+    fix = data.get("fix")
+    used: set[str] = set()
+    for part in (data, fix if isinstance(fix, dict) else {}):
+        for _, text in templates(part):
+            inspection = inspect(text)
+            used |= inspection.names | inspection.guarded
+    return frozenset(used)
+
+
+def axes_of(data: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The axes that are written rightly enough to speak of: name -> values."""
+    matrix = data.get("matrix")
+    if not isinstance(matrix, dict):
+        return {}
+    return {
+        name: [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+        for name, values in matrix.items()
+        if name not in RESERVED
+    }
+
+
+def cells_of(data: Mapping[str, Any], key: str) -> Iterator[tuple[Loc, dict[str, str]]]:
+    """The partial cells of ``exclude`` or ``include`` that are mappings of texts."""
+    matrix = data.get("matrix")
+    entries = matrix.get(key) if isinstance(matrix, dict) else None
+    for index, entry in enumerate(entries if isinstance(entries, list) else []):
+        if isinstance(entry, dict) and all(isinstance(value, str) for value in entry.values()):
+            yield ("matrix", key, index), entry
+
+
+def misspelt_axes(data: Mapping[str, Any]) -> dict[str, str]:
+    """Axes that no template uses and that are nearly a known axis which the case lacks: ``pyhton`` -> ``python``."""
+    axes, used = axes_of(data), names_used(data)
+    wrong: dict[str, str] = {}
+    for name in axes:
+        if name not in KNOWN_AXES and name not in used:
+            meant = nearest(name, [axis for axis in KNOWN_AXES if axis not in axes], cutoff=0.7)
+            if meant:
+                wrong[name] = meant
+    return wrong
+
+
+def check_templates(tree: Tree, data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Templates that are none, and names that nothing defines."""
+    axes = axes_of(data)
+    defined = {*axes, *misspelt_axes(data).values(), *(name for _, cell in cells_of(data, "include") for name in cell)}
+    for loc, text in templates(data):
+        inspection = inspect(text)
+        if inspection.error:
+            yield Finding(
+                loc=loc,
+                message=f"{dotted(loc)}: not a valid template: {inspection.error.rstrip('.')}",
+                hint=inspection.hint,
+                at=line_in(tree, loc, inspection.line),
+            )
+        allowed = defined | ({"out"} if _is_generate(loc) else set())
+        for name in sorted(inspection.names - allowed):
+            yield Finding(
+                loc=loc,
+                message=f"{dotted(loc)}: {name!r} is not defined: the matrix has no such axis",
+                hint=near(name, allowed) or _undefined_hint(name, axes),
+                at=name_in(tree, loc, name),
+            )
+
+
+def _is_generate(loc: Loc) -> bool:
+    return len(loc) == 3 and loc[0] == "datasets" and loc[2] == "generate"
+
+
+def _undefined_hint(name: str, axes: Mapping[str, Any]) -> str:
+    if name in KNOWN_AXES:
+        return f"add the axis {name} to the matrix, or write {{{{ {name} | default('...') }}}}"
+    return (f"axes: {listing(axes)}; " if axes else "") + RAW_HINT
+
+
+def check_paths(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Sources, files and datasets that would lie in one another's place."""
+    taken: dict[str, Loc] = {}
+    places: list[tuple[str, Loc]] = []
+    for loc, text in _paths(data):
+        try:
+            path = units.below_workdir(text)
+        except ValueError:
+            continue  # the models report it
+        if path in taken:
+            yield Finding(
+                loc=loc,
+                message=f"{dotted(loc)}: {path!r} is already the place of {dotted(taken[path])}",
+                hint="give each its own path below workdir",
+                on_key=loc[0] == "files",
+            )
+        else:
+            taken[path] = loc
+            places.append((path, loc))
+    for path, loc in places:
+        parent = posixpath.dirname(path)
+        while parent:
+            owner = taken.get(parent)
+            if owner is not None and owner[0] in ("files", "datasets"):
+                what = "a file" if owner[0] == "files" else "a dataset, mounted read-only"
+                yield Finding(
+                    loc=loc,
+                    message=f"{dotted(loc)}: {path!r} lies inside {parent!r}, which is {what} ({dotted(owner)})",
+                    hint="choose another path",
+                    on_key=loc[0] == "files",
+                )
+            parent = posixpath.dirname(parent)
+
+
+def _paths(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
+    for section in ("sources", "datasets"):
+        for name, entry in _items(data.get(section)):
+            path = entry.get("path") if isinstance(entry, dict) else None
+            if isinstance(path, str) and not is_template(path):
+                yield (section, name, "path"), path
+    for name, _ in _items(data.get("files")):
+        yield ("files", name), name
+
+
+def _items(value: Any) -> list[tuple[str, Any]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys of the signature that no trial can meet together."""
+    expect = data.get("expect")
+    failure = expect.get("failure") if isinstance(expect, dict) else None
+    if not isinstance(failure, dict):
+        return
+    loc: Loc = ("expect", "failure", "exit_code")
+    code = failure.get("exit_code")
+    if code == "0" and len(failure) == 1:
+        yield Finding(
+            loc=loc,
+            message="expect.failure: an exit code of 0 alone is how a command ends well, not how it fails",
+            hint="add what the output shows, such as output: ...",
+        )
+    for key in ("signal", "out_of_memory", "timed_out"):
+        asked = failure.get(key)
+        if code == "0" and asked and str(asked).lower() not in ("false", "no"):
+            yield Finding(
+                loc=loc,
+                message=f"expect.failure: exit_code 0 and {key} contradict each other",
+                hint=f"leave out exit_code or {key}",
+            )
+
+
+def check_fix_keys(data: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that ``fix`` does not take, and a fix that changes nothing."""
+    fix = data.get("fix")
+    if not isinstance(fix, dict):
+        return
+    for key in fix:
+        if key not in FIX_KEYS:
+            yield Finding(
+                loc=("fix", key),
+                message=f"unknown key {key!r} in fix",
+                hint=near(key, FIX_KEYS) or f"a fix can change: {listing(FIX_KEYS[1:])}",
+                on_key=True,
+            )
+    if isinstance(fix.get("summary", ""), (dict, list)):
+        yield Finding(loc=("fix", "summary"), message="fix.summary: expected text", hint="say in one line what changes")
+    if not set(fix) - {"summary"}:
+        yield Finding(
+            loc=("fix",),
+            message="fix: it changes nothing of the case",
+            hint=f"give what it changes: {listing(FIX_KEYS[1:])}",
+            on_key=True,
+        )

@@ -1,0 +1,112 @@
+"""Case files, with every problem of every file told at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TextIO
+
+from reprokit.case.markdown import blocks, is_markdown
+from reprokit.case.model import Case
+from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
+from reprokit.case.tree import Loc, Place, Tree, parse
+from reprokit.case.validate import check
+from reprokit.errors import CaseError, Problem, UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaseFile:
+    """A valid case and where it is from.
+
+    ``path``: as given, ``<stdin>``, or the address. ``text``: the case's own text (a Markdown file's fenced block).
+    ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: ``sha256:...`` of ``text``.
+    ``names``: every name that its templates use. ``positions``: where each key and value stands.
+    """
+
+    path: str
+    text: str
+    case: Case
+    fixed: Case | None
+    digest: str
+    names: frozenset[str]
+    positions: Tree = field(repr=False)
+    fixed_places: Mapping[Loc, Place] = field(repr=False, default_factory=dict)
+
+    def problem(self, loc: Loc, message: str, hint: str = "", *, key: bool = False, fixed: bool = False) -> Problem:
+        """A problem at the value at ``loc`` (or at its key, or as the fixed variant has it)."""
+        tree = self.positions
+        if fixed:
+            tree = Tree(
+                path=tree.path,
+                text=tree.text,
+                places=dict(self.fixed_places),
+                first_line=tree.first_line,
+                shifts=tree.shifts,
+            )
+        return tree.problem(*tree.position(tuple(loc), key=key), message, hint)
+
+
+def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
+    """The cases in a file, folder, Markdown file, standard input (``-``) or web address, in a fixed order.
+
+    Raises CaseError with all problems of all files, and UsageError when there is nothing to read.
+    """
+    files: list[CaseFile] = []
+    problems: list[Problem] = []
+    ids: dict[str, Problem] = {}
+    for item in read(source, stdin):
+        if isinstance(item, Problem):
+            problems.append(item)
+            continue
+        for tree in _trees(item):
+            checked = check(tree)
+            problems += checked.problems
+            problems += _doubled(tree, ids)
+            if checked.case is not None:
+                files.append(
+                    CaseFile(
+                        path=tree.path,
+                        text=tree.text,
+                        case=checked.case,
+                        fixed=checked.fixed,
+                        digest="sha256:" + hashlib.sha256(tree.text.encode("utf-8")).hexdigest(),
+                        names=checked.names,
+                        positions=tree,
+                        fixed_places=checked.fixed_places,
+                    )
+                )
+    if problems:
+        raise CaseError(problems)
+    if not files:
+        raise UsageError(f"{source}: no case in this folder (looked for *.yaml, *.yml and *.md with a case)")
+    return files
+
+
+def _trees(item: Text) -> Iterator[Tree]:
+    suffix = Path(item.path).suffix.lower()
+    markdown = suffix in MARKDOWN_SUFFIXES or (suffix not in YAML_SUFFIXES and is_markdown(item.text))
+    if not markdown:
+        yield parse(item.path, item.text)
+        return
+    found = blocks(item.text)
+    if not found and not item.optional:
+        tree = Tree(path=item.path, text=item.text)
+        hint = "a case stands between ```yaml and ```"
+        tree.problems.append(tree.problem(1, 1, "no fenced block holds a line schema: reprokit/v1", hint))
+        yield tree
+    for block in found:
+        yield parse(item.path, block.text, first_line=block.first_line, shifts=block.shifts)
+
+
+def _doubled(tree: Tree, ids: dict[str, Problem]) -> Iterator[Problem]:
+    """The problem that another case of the same ``load`` has the same id."""
+    name = tree.data.get("id") if isinstance(tree.data, dict) else None
+    if not isinstance(name, str) or not name:
+        return
+    here = tree.problem(*tree.position(("id",)), f"the id {name!r} is taken")
+    first = ids.setdefault(name, here)
+    if first is not here:
+        message = f"the id {name!r} is already that of {first.path}:{first.line}:{first.column}"
+        yield tree.problem(*tree.position(("id",)), message, "ids are unique in a folder of cases")

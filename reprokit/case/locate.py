@@ -1,0 +1,47 @@
+"""Where exactly in the file a template goes wrong: the line and column of a name or of a tag within a value. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from reprokit.case.tree import Loc, Tree
+
+_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+
+
+def name_in(tree: Tree, loc: Loc, name: str) -> tuple[int, int] | None:
+    """Line and column (from 1 within the text) of the first use of ``name`` in a template at ``loc``."""
+    place = tree.places.get(loc)
+    if place is None:
+        return None
+    word = re.compile(rf"(?<![\w.\"']){re.escape(name)}(?![\w\"'])")
+    for tag in _TAG.finditer(tree.text, place.start, place.end):
+        use = word.search(tree.text, tag.start() + 2, tag.end() - 2)
+        if use:
+            return _line_column(tree.text, use.start())
+    return None
+
+
+def line_in(tree: Tree, loc: Loc, number: int) -> tuple[int, int] | None:
+    """Line and column of the first tag on line ``number`` (from 1) of the value at ``loc``.
+
+    Only a literal block (``|``) keeps its lines; of other values it is the first tag, whatever the line.
+    """
+    place = tree.places.get(loc)
+    if place is None:
+        return None
+    start, end = place.start, place.end
+    if place.style == "|":
+        for _ in range(max(number, 1)):
+            start = tree.text.find("\n", start, end) + 1 or end
+        newline = tree.text.find("\n", start)
+        end = newline if newline >= 0 else len(tree.text)
+    opening = re.compile(r"\{\{|\{%|\{#").search(tree.text, start, end)
+    if opening:
+        return _line_column(tree.text, opening.start())
+    return _line_column(tree.text, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))
+
+
+def _line_column(text: str, offset: int) -> tuple[int, int]:
+    head = text[:offset]
+    return head.count("\n") + 1, offset - (head.rfind("\n") + 1) + 1

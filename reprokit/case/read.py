@@ -1,0 +1,130 @@
+"""Where case texts come from: files, folders, standard input, web addresses. All effects of the format are here."""
+
+from __future__ import annotations
+
+import io
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+from reprokit.errors import Problem, UsageError
+
+MAX_BYTES = 8 * 1024**2
+"""Largest case file."""
+TIMEOUT = 20.0
+"""Seconds that an address may take to answer."""
+
+YAML_SUFFIXES = (".yaml", ".yml")
+MARKDOWN_SUFFIXES = (".md", ".markdown")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """A text and where it is from. ``optional``: found in a folder, so that it need not hold a case (Markdown only)."""
+
+    path: str
+    text: str
+    optional: bool = False
+
+
+def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
+    """The texts that ``source`` stands for. A file that is no text comes as a Problem, so that others are still read.
+
+    Raises UsageError when there is nothing of that name, or it cannot be read.
+    """
+    if source == "-":
+        yield _stdin(stdin)
+    elif source.lower().startswith(("http://", "https://")):
+        yield _fetch(source)
+    elif "://" in source:
+        raise UsageError(f"{source}: only http:// and https:// addresses can be read")
+    elif Path(source).is_dir():
+        yield from _folder(Path(source))
+    else:
+        yield _file(Path(source))
+
+
+def _stdin(stdin: TextIO | None) -> Text | Problem:
+    if stdin is None:
+        import sys
+
+        stdin = sys.stdin
+    raw = getattr(stdin, "buffer", None)
+    if isinstance(raw, io.IOBase):
+        return _decode("<stdin>", raw.read(MAX_BYTES + 1))
+    text = stdin.read(MAX_BYTES + 1)
+    return _decode("<stdin>", text.encode("utf-8", "surrogatepass"))
+
+
+def _file(path: Path, *, optional: bool = False) -> Text | Problem:
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file or folder{_near_file(path)}") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return _decode(str(path), data, optional=optional)
+
+
+def _near_file(path: Path) -> str:
+    from reprokit.case.words import nearest
+
+    try:
+        names = [entry.name for entry in path.parent.iterdir()]
+    except OSError:
+        return ""
+    name = nearest(path.name, names, cutoff=0.7)
+    return f" (did you mean {str(path.parent / name)!r}?)" if name else ""
+
+
+def _folder(folder: Path) -> Iterator[Text | Problem]:
+    found = False
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            suffix = Path(name).suffix.lower()
+            if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith("."):
+                found = True
+                yield _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
+    if not found:
+        raise UsageError(f"{folder}: no case in this folder (looked for *.yaml, *.yml and *.md with a case)")
+
+
+def _fetch(url: str) -> Text | Problem:
+    request = urllib.request.Request(url, headers={"User-Agent": "reprokit", "Accept": "text/plain, */*;q=0.5"})
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            if urllib.parse.urlsplit(answer.geturl()).scheme not in ("http", "https"):
+                raise UsageError(f"{url}: redirects to something that is no web address")
+            data = answer.read(MAX_BYTES + 1)
+            kind = answer.headers.get_content_type()
+    except urllib.error.HTTPError as error:
+        raise UsageError(f"{url}: the server answers {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise UsageError(f"{url}: cannot be fetched: {error.reason}") from None
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{url}: cannot be fetched: {error}") from None
+    if kind == "text/html":
+        raise UsageError(f"{url}: answers with a web page, not with a case (use the address of the raw file)")
+    return _decode(url, data)
+
+
+def _decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:
+    if len(data) > MAX_BYTES:
+        message = f"more than {MAX_BYTES // 1024**2} MiB is no case file"
+        return Problem(path=path, line=1, column=1, message=message, hint="large data belongs in a dataset")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        head = data[: error.start].decode("utf-8", "replace")
+        line = head.count("\n") + 1
+        column = len(head) - (head.rfind("\n") + 1) + 1
+        message = f"not UTF-8: the byte 0x{data[error.start]:02x}"
+        return Problem(path=path, line=line, column=column, message=message, hint="save the file as UTF-8")
+    return Text(path=path, text=text.removeprefix("\ufeff"), optional=optional)

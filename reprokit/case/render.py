@@ -1,0 +1,141 @@
+"""A case and one cell -> :class:`~reprokit.case.cellspec.CellSpec`: templates rendered, sizes parsed. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from reprokit.case import units
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
+from reprokit.case.model import Case, Dataset, Resources, Source
+from reprokit.case.templates import RenderError, render_text
+from reprokit.case.tree import Loc
+from reprokit.case.words import dotted, found
+from reprokit.errors import ReprokitError
+
+SHELL = ("bash", "-eo", "pipefail", "-c")
+"""What runs a command that is given as text."""
+
+_T = TypeVar("_T")
+
+
+class TemplateProblem(ReprokitError):
+    """A value of the case does not work out in one cell. ``loc`` is its path in the case, ``cell`` the cell."""
+
+    def __init__(self, loc: Loc, message: str, cell: Mapping[str, str], hint: str = "") -> None:
+        at = " ".join(f"{name}={value}" for name, value in cell.items())
+        super().__init__(f"{dotted(loc)}: {message}" + (f" (in the cell {at})" if at else ""))
+        self.loc = loc
+        self.message = message
+        self.cell = dict(cell)
+        self.hint = hint
+
+
+def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
+    """What ``cell`` needs. In ``generate``, ``out`` is the dataset's own folder in the image, quoted for the shell.
+
+    Compiled templates are kept, so that a further cell costs little. Raises TemplateProblem for the first value that
+    needs an axis which the cell has not, or whose rendered text is not what its key takes.
+    """
+    fill = _Fill(cell, case.workdir)
+    command = (
+        (*SHELL, fill.text(("command",), case.command))
+        if isinstance(case.command, str)
+        else fill.texts(("command",), case.command)
+    )
+    if not command[0].strip():
+        raise TemplateProblem(("command", 0), "expected a program to run, found nothing", cell)
+    return CellSpec(
+        cell=dict(cell),
+        environment=EnvironmentSpec(
+            image=fill.text(("environment", "image"), case.environment.image).strip(),
+            apt=fill.items(("environment", "apt"), case.environment.apt),
+            pip=fill.items(("environment", "pip"), case.environment.pip),
+            pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options),
+            setup=fill.text(("environment", "setup"), case.environment.setup),
+        ),
+        sources={name: fill.source(("sources", name), source) for name, source in case.sources.items()},
+        files={units.below_workdir(path): fill.text(("files", path), content) for path, content in case.files.items()},
+        datasets={name: fill.dataset(("datasets", name), dataset) for name, dataset in case.datasets.items()},
+        env={name: fill.text(("env", name), value) for name, value in case.env.items()},
+        workdir=case.workdir,
+        command=command,
+        limits=fill.limits(case.resources),
+    )
+
+
+class _Fill:
+    """Renders values with one cell's axes, and says where one goes wrong."""
+
+    def __init__(self, cell: Mapping[str, str], workdir: str) -> None:
+        self.cell = cell
+        self.workdir = workdir
+
+    def text(self, loc: Loc, template: str, **more: str) -> str:
+        try:
+            return render_text(template, {**self.cell, **more} if more else self.cell)
+        except RenderError as error:
+            raise TemplateProblem(loc, str(error), self.cell) from None
+
+    def texts(self, loc: Loc, templates: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self.text((*loc, index), template) for index, template in enumerate(templates))
+
+    def items(self, loc: Loc, templates: tuple[str, ...]) -> tuple[str, ...]:
+        """A list whose items may come to nothing, so that ``{% if %}`` can leave one out."""
+        return tuple(text for text in (item.strip() for item in self.texts(loc, templates)) if text)
+
+    def parsed(self, loc: Loc, template: str, parse: Callable[[str], _T]) -> _T:
+        text = self.text(loc, template)
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise TemplateProblem(loc, f"expected {error}, found {found(text)}", self.cell) from None
+
+    def optional(self, loc: Loc, template: str | None, parse: Callable[[str], _T]) -> _T | None:
+        """A limit that a template may leave out by coming to nothing."""
+        if template is None or (template.strip() and not self.text(loc, template).strip()):
+            return None
+        return self.parsed(loc, template, parse)
+
+    def source(self, loc: Loc, source: Source) -> SourceSpec:
+        return SourceSpec(
+            git=self.parsed((*loc, "git"), source.git, units.git_url),
+            ref=self.parsed((*loc, "ref"), source.ref, units.git_ref),
+            path=self.parsed((*loc, "path"), source.path, units.below_workdir),
+            patch=self.parsed((*loc, "patch"), source.patch, units.unified_diff),
+        )
+
+    def dataset(self, loc: Loc, dataset: Dataset) -> DatasetSpec:
+        layout = tuple(
+            (self.parsed((*loc, "layout", index, "glob"), rule.glob, units.dataset_glob), rule.min)
+            for index, rule in enumerate(dataset.layout)
+        )
+        path = self.parsed((*loc, "path"), dataset.path, units.below_workdir)
+        out = shlex.quote(posixpath.join(self.workdir, path))
+        return DatasetSpec(
+            path=path,
+            layout=layout,
+            sha256={
+                path: self.parsed((*loc, "sha256", path), digest, units.sha256)
+                for path, digest in dataset.sha256.items()
+            },
+            generate=self.text((*loc, "generate"), dataset.generate, out=out),
+        )
+
+    def limits(self, resources: Resources) -> Limits:
+        def at(key: str) -> Loc:
+            return ("resources", key)
+
+        return Limits(
+            gpus=self.parsed(at("gpus"), resources.gpus, units.count),
+            gpu_memory=self.optional(at("gpu_memory"), resources.gpu_memory, units.size),
+            cpus=self.optional(at("cpus"), resources.cpus, units.cores),
+            memory=self.optional(at("memory"), resources.memory, units.memory),
+            shm_size=self.optional(at("shm_size"), resources.shm_size, units.size),
+            pids=self.optional(at("pids"), resources.pids, units.positive),
+            timeout=self.parsed(at("timeout"), resources.timeout, units.duration),
+            network=self.parsed(at("network"), resources.network, units.network),
+            user=self.parsed(at("user"), resources.user, units.user),
+        )

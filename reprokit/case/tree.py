@@ -1,0 +1,294 @@
+"""YAML text -> plain mappings, lists and texts, with the position of every key and value.
+
+No scalar is guessed at: ``3.10``, ``False`` and ``no`` stay the texts that were written. The tree is built from
+libyaml's events rather than with ``yaml.compose``, whose recursion in C ends the process on deep nesting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import yaml
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+
+from reprokit.case.syntax import explain
+from reprokit.case.words import nearest
+from reprokit.errors import Problem
+
+_LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+
+MAX_DEPTH = 50
+"""Deepest nesting of a case file."""
+MAX_NODES = 50_000
+"""Most values in a case file, each alias counted with all that it stands for."""
+
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_STANDARD_TAGS = frozenset(
+    f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "seq", "map")
+)
+
+Loc = tuple[str | int, ...]
+"""Path to a value: keys and list indexes from the top of the case."""
+
+
+class Place(NamedTuple):
+    """Where a value stands. Lines and columns from 1 within the text, offsets from 0; key 0:0 when it has no key."""
+
+    line: int
+    column: int
+    start: int
+    end: int
+    style: str
+    key_line: int = 0
+    key_column: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is no text at all, as in ``key:``."""
+        return self.style == "" and self.start == self.end
+
+
+@dataclass(kw_only=True)
+class Tree:
+    """A parsed case: its ``data``, and the ``places`` of everything in it.
+
+    ``path``, ``first_line`` and ``shifts`` say where the text stands: lines above it, and columns cut from each line.
+    """
+
+    path: str
+    text: str
+    data: Any = None
+    places: dict[Loc, Place] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    first_line: int = 0
+    shifts: tuple[int, ...] = ()
+
+    def problem(self, line: int, column: int, message: str, hint: str = "") -> Problem:
+        """A problem at a line and column of the text, told with the file's own line and column."""
+        shift = self.shifts[line - 1] if line <= len(self.shifts) else 0
+        return Problem(path=self.path, line=line + self.first_line, column=column + shift, message=message, hint=hint)
+
+    def position(self, loc: Loc, *, key: bool = False) -> tuple[int, int]:
+        """Line and column of the value at ``loc`` (of its key if asked), or of the nearest thing around it."""
+        asked = loc
+        while loc not in self.places and loc:
+            loc = loc[:-1]
+        place = self.places.get(loc)
+        if place is None:
+            return 1, 1
+        if place.key_line and (key or loc != asked or place.empty):
+            return place.key_line, place.key_column
+        return place.line, place.column
+
+
+def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] = ()) -> Tree:
+    """Parse one YAML document; never raises for content: what is no YAML is told in the tree's ``problems``."""
+    tree = Tree(path=path, text=text, first_line=first_line, shifts=shifts)
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        line, column = _line_column(text, bad.start())
+        tree.problems.append(
+            tree.problem(line, column, f"the character {bad[0]!r} cannot stand in YAML", "is this a text file?")
+        )
+        return tree
+    try:
+        root = _Builder(tree).document()
+        if root is not None:
+            tree.data = _Converter(tree).convert(root, (), None)
+    except _Broken as error:
+        tree.problems.append(tree.problem(error.line, error.column, error.message, error.hint))
+    except yaml.MarkedYAMLError as error:
+        tree.problems.append(tree.problem(*explain(text, error)))
+    if not tree.problems and not isinstance(tree.data, dict):
+        what = "nothing" if tree.data in (None, "") else "a list" if isinstance(tree.data, list) else "text"
+        tree.problems.append(
+            tree.problem(
+                1, 1, f"expected a mapping of keys to values, found {what}", "a case begins with: schema: reprokit/v1"
+            )
+        )
+    return tree
+
+
+def _line_column(text: str, offset: int) -> tuple[int, int]:
+    head = text[:offset].replace("\r\n", "\n")
+    return head.count("\n") + 1, len(head) - (head.rfind("\n") + 1) + 1
+
+
+class _Broken(Exception):
+    """Something that leaves no tree to speak of."""
+
+    def __init__(self, line: int, column: int, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.line, self.column, self.message, self.hint = line, column, message, hint
+
+
+@dataclass(eq=False)
+class _Node:
+    """A value as composed; ``items`` are (key, value) for a mapping, values for a list."""
+
+    kind: str
+    line: int
+    column: int
+    start: int
+    end: int = 0
+    style: str = ""
+    text: str = ""
+    pairs: list[tuple[_Node, _Node]] = field(default_factory=list)
+    items: list[_Node] = field(default_factory=list)
+
+
+class _Builder:
+    """Events -> nodes, with aliases resolved and depth limited."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        # Any: PyYAML's stubs know neither the events' marks nor their anchors.
+        self.events: Iterator[Any] = iter(yaml.parse(tree.text, Loader=_LOADER))
+        self.anchors: dict[str, _Node] = {}
+
+    def document(self) -> _Node | None:
+        root: _Node | None = None
+        for event in self.events:
+            if isinstance(event, DocumentStartEvent) and root is not None:
+                mark = event.start_mark
+                raise _Broken(mark.line + 1, mark.column + 1, "a second YAML document begins here", "one case per file")
+            if isinstance(event, (ScalarEvent, MappingStartEvent, SequenceStartEvent, AliasEvent)):
+                root = self.node(event, 0)
+            if isinstance(event, StreamEndEvent):
+                break
+        return root
+
+    def node(self, event: Any, depth: int) -> _Node:
+        mark = event.start_mark
+        line, column = mark.line + 1, mark.column + 1
+        if isinstance(event, AliasEvent):
+            if event.anchor not in self.anchors:
+                near = nearest(event.anchor, self.anchors)
+                hint = f"did you mean '*{near}'?" if near else "quote a text that begins with *"
+                raise _Broken(line, column, f"no anchor &{event.anchor} stands before this alias", hint)
+            return self.anchors[event.anchor]
+        if depth > MAX_DEPTH:
+            raise _Broken(line, column, f"more than {MAX_DEPTH} levels of nesting")
+        tag = getattr(event, "tag", None)
+        if tag and tag not in _STANDARD_TAGS and tag != "!":
+            hint = "quote a text that begins with !"
+            self.tree.problems.append(
+                self.tree.problem(line, column, f"a case has no use for the YAML tag {tag}", hint)
+            )
+        node = _Node("text", line, column, mark.index, event.end_mark.index)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        if isinstance(event, ScalarEvent):
+            node.text, node.style = event.value, event.style or ""
+        elif isinstance(event, SequenceStartEvent):
+            node.kind, node.style = "list", "["
+            while not isinstance(event := next(self.events), SequenceEndEvent):
+                node.items.append(self.node(event, depth + 1))
+            node.end = event.end_mark.index
+        else:
+            node.kind, node.style = "mapping", "{"
+            while not isinstance(event := next(self.events), MappingEndEvent):
+                key = self.node(event, depth + 1)
+                node.pairs.append((key, self.node(next(self.events), depth + 1)))
+            node.end = event.end_mark.index
+        return node
+
+
+class _Converter:
+    """Nodes -> plain data and places; reports doubled keys, keys that are no text, and unquoted templates."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.count = 0
+        self.active: set[int] = set()
+
+    def convert(self, node: _Node, loc: Loc, key: _Node | None) -> Any:
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise _Broken(
+                node.line, node.column, f"the file stands for more than {MAX_NODES} values", "use fewer aliases"
+            )
+        key_at = (key.line, key.column) if key else (0, 0)
+        self.tree.places[loc] = Place(node.line, node.column, node.start, node.end, node.style, *key_at)
+        if node.kind == "text":
+            return node.text
+        if id(node) in self.active:
+            at = key or node
+            raise _Broken(at.line, at.column, "an alias here stands for something that holds the alias itself")
+        self.active.add(id(node))
+        try:
+            if node.kind == "list":
+                return [self.convert(item, (*loc, index), None) for index, item in enumerate(node.items)]
+            return self.mapping(node, loc)
+        finally:
+            self.active.discard(id(node))
+
+    def mapping(self, node: _Node, loc: Loc) -> Any:
+        data: dict[str, Any] = {}
+        first: dict[str, _Node] = {}
+        merged: list[_Node] = []
+        for key, value in node.pairs:
+            if key.kind != "text":
+                if key.kind == "mapping" and self.tree.text.startswith("{{", node.start):
+                    return self.unquoted(node, loc)
+                self.report(key, "a key must be a text, not a mapping or a list", "quote the key")
+            elif key.text == "<<" and key.style == "":
+                merged += value.items if value.kind == "list" else [value]
+            elif key.text in first:
+                line = first[key.text].line + self.tree.first_line
+                self.report(key, f"the key {key.text!r} stands here a second time", f"it is already on line {line}")
+            else:
+                first[key.text] = key
+                data[key.text] = self.convert(value, (*loc, key.text), key)
+        for source in merged:
+            if source.kind != "mapping":
+                self.report(source, "<< merges mappings, and this is none", "write <<: *anchor-of-a-mapping")
+                continue
+            if id(source) in self.active:
+                raise _Broken(node.line, node.column, "an alias here stands for something that holds the alias itself")
+            self.merge(source, data, loc)
+        return data
+
+    def merge(self, source: _Node, data: dict[str, Any], loc: Loc) -> None:
+        for name, value in _flat(source, set()):
+            if name.text not in data:
+                data[name.text] = self.convert(value, (*loc, name.text), name)
+
+    def unquoted(self, node: _Node, loc: Loc) -> str:
+        """``key: {{ cuda }}``: YAML sees a mapping in a mapping. Go on with the text that was meant."""
+        text = self.tree.text[node.start : node.end]
+        quote = "'" if '"' in text else '"'
+        self.report(node, "YAML reads a value that begins with {{ as a mapping", f"quote it: {quote}{text}{quote}")
+        self.tree.places[loc] = self.tree.places[loc]._replace(style='"')
+        return text
+
+    def report(self, node: _Node, message: str, hint: str) -> None:
+        self.tree.problems.append(self.tree.problem(node.line, node.column, message, hint))
+
+
+def _flat(source: _Node, seen: set[int]) -> Iterator[tuple[_Node, _Node]]:
+    """The pairs of a mapping that is merged, its own merges last; each mapping once, or merges of merges explode."""
+    if id(source) in seen:
+        return
+    seen.add(id(source))
+    merged: list[_Node] = []
+    for key, value in source.pairs:
+        if key.kind == "text" and key.text == "<<" and key.style == "":
+            merged += value.items if value.kind == "list" else [value]
+        elif key.kind == "text":
+            yield key, value
+    for inner in merged:
+        if inner.kind == "mapping":
+            yield from _flat(inner, seen)

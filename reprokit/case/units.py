@@ -1,0 +1,208 @@
+"""Sizes, durations, counts and names that the format spells as text. Each raises ValueError saying what it expects.
+
+The spelling of sizes and durations is Docker Compose's
+(https://docs.docker.com/reference/compose-file/extension/#specifying-byte-values and the section after it).
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+import signal
+from typing import Literal
+
+from reprokit.case.words import near
+
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt]?)(?:i?b)?)", re.IGNORECASE)
+_POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+_DURATION = re.compile(
+    r"(?:(?P<d>[0-9]+(?:\.[0-9]+)?)d)?(?:(?P<h>[0-9]+(?:\.[0-9]+)?)h)?(?:(?P<m>[0-9]+(?:\.[0-9]+)?)m(?:in)?)?"
+    r"(?:(?P<s>[0-9]+(?:\.[0-9]+)?)s?)?"
+)
+_SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
+
+_USER = re.compile(r"(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(?::(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?")
+_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+|\.{0,2}/\S*|~/\S+")
+
+MINIMUM_MEMORY = 6 * 1024**2
+"""Docker's smallest memory limit (https://docs.docker.com/engine/containers/resource_constraints/)."""
+
+
+def size(text: str) -> int:
+    """Bytes of ``64m``, ``1g``, ``1.5GiB`` or ``1048576``; units count by 1024, as in Compose."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError("a size such as 64m, 1g or 1.5GiB")
+    value = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
+    if value <= 0:
+        raise ValueError("a size above zero, such as 64m or 1g")
+    return value
+
+
+def memory(text: str) -> int:
+    """Bytes of a memory limit; at least Docker's minimum of 6m."""
+    value = size(text)
+    if value < MINIMUM_MEMORY:
+        raise ValueError("at least 6m, the engine's smallest memory limit (a bare number counts bytes)")
+    return value
+
+
+def duration(text: str) -> float:
+    """Seconds of ``30m``, ``1h30m``, ``90s`` or ``90``."""
+    stripped = text.strip()
+    match = _DURATION.fullmatch(stripped)
+    if not match or not stripped:
+        raise ValueError("a duration such as 30m, 1h30m, 90s or 90 (seconds)")
+    seconds = sum(float(match[unit]) * factor for unit, factor in _SECONDS.items() if match[unit])
+    if seconds <= 0:
+        raise ValueError("a duration above zero, such as 30m or 90s")
+    return seconds
+
+
+def count(text: str) -> int:
+    """A whole number, zero or more, in plain digits."""
+    if not re.fullmatch(r"[0-9]{1,9}", text.strip()):
+        raise ValueError("a whole number such as 3")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number above zero."""
+    value = count(text)
+    if value < 1:
+        raise ValueError("a whole number, at least 1")
+    return value
+
+
+def cores(text: str) -> float:
+    """A number of CPU cores, such as ``4`` or ``0.5``."""
+    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", text.strip()):
+        raise ValueError("a number of cores such as 4 or 0.5")
+    value = float(text)
+    if not 0.01 <= value < math.inf:
+        raise ValueError("a number of cores, at least 0.01")
+    return value
+
+
+def network(text: str) -> Literal["none", "bridge"]:
+    """``none`` or ``bridge``."""
+    if text == "none":
+        return "none"
+    if text == "bridge":
+        return "bridge"
+    raise ValueError("none or bridge" + near(text, ("none", "bridge"), prefix="; "))
+
+
+def user(text: str) -> str:
+    """A user name or number, with an optional group: ``repro``, ``root``, ``1000:1000``."""
+    if not _USER.fullmatch(text):
+        raise ValueError("a user such as repro, root or 1000:1000")
+    return text
+
+
+def below_workdir(text: str) -> str:
+    """The path, normalised, of something below workdir."""
+    if not text.strip():
+        raise ValueError("a path below workdir, not an empty one")
+    if "\0" in text or "\n" in text:
+        raise ValueError("a path on one line")
+    if text.startswith(("/", "~")):
+        raise ValueError("a path relative to workdir, not an absolute one")
+    normal = posixpath.normpath(text)
+    if ".." in text.split("/"):
+        raise ValueError("a path that stays below workdir, without ..")
+    if normal == ".":
+        raise ValueError("a path below workdir, not workdir itself")
+    return normal
+
+
+def absolute(text: str) -> str:
+    """An absolute path of the container other than ``/``."""
+    if not text.startswith("/") or posixpath.normpath(text) in ("/", "//") or ".." in text.split("/"):
+        raise ValueError("an absolute path such as /workspace")
+    if any(c in text for c in "\0\n"):
+        raise ValueError("an absolute path on one line")
+    return text
+
+
+def git_url(text: str) -> str:
+    """Where git clones from. Transports that run commands (``ext::``) and options (``-u``) are refused."""
+    if not _GIT_URL.fullmatch(text):
+        raise ValueError("the address of a git repository: https://..., ssh://..., git@host:path or a local path")
+    return text
+
+
+def git_ref(text: str) -> str:
+    """A tag, branch or commit."""
+    if not text or text.startswith("-") or re.search(r"[\s~^:?*\[\\\x00-\x1f]|\.\.|@\{", text):
+        raise ValueError("a tag, branch or commit such as v2.9.1")
+    return text
+
+
+def unified_diff(text: str) -> str:
+    """A patch that git can apply: a unified diff, or git's own extension of it."""
+    lines = text.splitlines()
+    git = any(line.startswith("diff --git ") for line in lines)
+    plain = any(line.startswith("--- ") for line in lines) and any(line.startswith("+++ ") for line in lines)
+    if text.strip() and not (git or plain):
+        raise ValueError("a unified diff (lines that start with ---, +++ and @@)")
+    return text
+
+
+def signal_name(text: str) -> str:
+    """The name of a signal, such as SIGSEGV."""
+    names = [member.name for member in signal.Signals]
+    if text not in names:
+        raise ValueError("the name of a signal such as SIGSEGV" + near(text.upper(), names, prefix="; "))
+    return text
+
+
+def pattern(text: str) -> str:
+    """A substring, or ``/.../`` holding a regular expression that compiles."""
+    if not text:
+        raise ValueError("a text to look for, not an empty one")
+    if len(text) >= 2 and text.startswith("/") and text.endswith("/"):
+        try:
+            re.compile(text[1:-1])
+        except re.error as error:
+            raise ValueError(f"a regular expression between the slashes, but it does not compile: {error}") from None
+        if len(text) == 2:
+            raise ValueError("a regular expression between the slashes")
+    return text
+
+
+def frame(text: str) -> str:
+    """``file:function`` of a traceback line."""
+    if not re.fullmatch(r"[^\s:]+:[^\s:]+", text):
+        raise ValueError("file:function, such as rmi_loss.py:inverse")
+    return text
+
+
+def exception_type(text: str) -> str:
+    """A bare or dotted exception type."""
+    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text):
+        raise ValueError("the type of an exception such as RuntimeError or torch.cuda.OutOfMemoryError")
+    return text
+
+
+def dataset_glob(text: str) -> str:
+    """A glob relative to the dataset's own folder."""
+    if not text or text.startswith("/") or ".." in text.split("/"):
+        raise ValueError("a glob below the dataset such as images/*.png")
+    return text
+
+
+def sha256(text: str) -> str:
+    """A SHA-256 digest in hexadecimal, with or without ``sha256:`` before it."""
+    if not re.fullmatch(r"(sha256:)?[0-9a-fA-F]{64}", text):
+        raise ValueError("a SHA-256 digest of 64 hexadecimal digits")
+    return text
+
+
+def env_name(text: str) -> str:
+    """A name that an environment variable can have."""
+    if not re.fullmatch(r"[^=\s\0]+", text):
+        raise ValueError("the name of an environment variable, without = and blanks")
+    return text
