@@ -1,4 +1,4 @@
-"""Axes -> cells, and the selection of cells from the command line. Pure; a hundred thousand cells are nothing special."""
+"""Axes -> cells, and the selection of cells from the command line. Pure, and quick on a hundred thousand cells."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def expand(
 def _by_keys(
     exclude: Iterable[Partial], names: tuple[str, ...]
 ) -> list[tuple[frozenset[tuple[str, ...]], tuple[int, ...]]]:
-    """Excludes grouped by the axes that they name, so that a cell costs one set look-up per group, not one per exclude."""
+    """Excludes grouped by the axes that they name: a cell costs one set look-up per group, not one per exclude."""
     grouped: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for partial in exclude:
         keys = tuple(name for name in names if name in partial)
@@ -138,7 +138,8 @@ def _check_group(option: str, group: Mapping[str, tuple[str, ...]], values: Mapp
             if value not in values[name]:
                 has = ", ".join(sorted(values[name]))
                 raise UsageError(
-                    f"{option} {name}={value}: axis {name!r} has no such value{near(value, values[name])}; it has: {has}"
+                    f"{option} {name}={value}: axis {name!r} has no such value"
+                    f"{near(value, values[name])}; it has: {has}"
                 )
 
 
@@ -149,7 +150,7 @@ def near(word: str, among: Iterable[str]) -> str:
 
 
 def is_own(cell: Partial, axes: Mapping[str, Sequence[str]], include: Sequence[Partial]) -> bool:
-    """Whether a cell is one of the case's own, which ``expect`` speaks of, rather than one that an option brought in."""
+    """Whether a cell is one of the case's own, which ``expect`` speaks of, rather than brought in by an option."""
     if set(cell) == set(axes) and all(cell[name] in values for name, values in axes.items()):
         return True
     return any(dict(cell) == dict(extra) for extra in include)

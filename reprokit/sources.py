@@ -30,9 +30,8 @@ class SourceError(UsageError):
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTree:
-    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers content
-
-    and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
+    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers
+    content and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
     ``note`` is what the user should know about where it came from.
     """
 
@@ -191,7 +190,7 @@ def tree_digest(tree: Path) -> str:
     for path in sorted(tree.rglob("*")):
         relative = str(path.relative_to(tree)).encode()
         if path.is_symlink():
-            total.update(b"l" + relative + b"\0" + os.readlink(path).encode() + b"\0")
+            total.update(b"l" + relative + b"\0" + str(path.readlink()).encode() + b"\0")
         elif path.is_file():
             with path.open("rb") as stream:
                 content = hashlib.sha256(stream.read()).digest()

@@ -1,4 +1,4 @@
-"""The command line. Each command lives in a module of its own, imported only when it is called: start-up stays short."""
+"""The command line. Each command lives in a module of its own, imported only when called: start-up stays short."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from reprokit.cli import options
 @click.command("history", epilog="Examples: reprokit history; reprokit history ptxas-unknown-arch --only cuda=12.0")
 @click.argument("case_id", required=False, metavar="[CASE]")
 @click.option("--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match.")
-@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Newest runs to look at.")
+@click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Newest runs.")
 @options.store_option
 def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder: Path | None) -> int:
     """List the recorded runs, or every verdict of one case (its id, or its file) over time."""

@@ -84,7 +84,8 @@ def _image(record: CellRecord, title: str) -> Iterable[str]:
 def _trial(record: CellRecord, number: int) -> TrialRecord:
     if number > len(record.trials):
         raise UsageError(
-            f"cell {record.number} has {len(record.trials)} trial(s), no trial {number}: {record.verdict}: {record.reason}"
+            f"cell {record.number} has {len(record.trials)} trial(s), no trial {number}: "
+            f"{record.verdict}: {record.reason}"
         )
     return record.trials[number - 1]
 

@@ -41,7 +41,9 @@ class PlainListener:
         self._labels = {task.number: task_label(task, with_case=several) for task in tasks}
         ids = list(dict.fromkeys(task.case.id for task in tasks))
         names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
-        self._print(f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}")
+        self._print(
+            f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}"
+        )
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """A line where the state's kind changes; build steps only when verbose."""
@@ -83,9 +85,7 @@ class PlainListener:
             count = f"[{self._decided}/{len(self._labels)}]"
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
-        self._print(
-            f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}"
-        )
+        self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

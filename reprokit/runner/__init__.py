@@ -70,7 +70,7 @@ class Runner:
             return tuple(self._records[number] for number in sorted(self._records))
 
     def run(self, tasks: Sequence[Task]) -> tuple[CellRecord, ...]:
-        """Decide every task. Raises KeyboardInterrupt after an interrupt, when everything started is stopped and gone."""
+        """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
         servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
         if not servable:
             return self.records
@@ -94,9 +94,7 @@ class Runner:
             self._run_servable(servable, built=lambda ready, waiting: stand.append((ready, waiting)))
         return stand
 
-    def _run_servable(
-        self, tasks: Sequence[Task], built: Callable[[Ready, list[Task]], None] | None = None
-    ) -> None:
+    def _run_servable(self, tasks: Sequence[Task], built: Callable[[Ready, list[Task]], None] | None = None) -> None:
         try:
             engine = self._make_engine()
             info = engine.info()

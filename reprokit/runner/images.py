@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from reprokit import dockerfile, sources
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.environment import resolve
 from reprokit.environment import probe as probing
+from reprokit.environment import resolve
 from reprokit.environment.model import Environment
 from reprokit.runner.plan import Task
 

@@ -94,9 +94,7 @@ class Session:
         if now_planned != then:
             raise UsageError(f"run {record.id} cannot be resumed: its cases changed since; run them anew")
         done = {
-            cell.number: cell
-            for cell in record.cells
-            if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
+            cell.number: cell for cell in record.cells if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
         }
         store.take_over(record.id, _owner())
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
@@ -199,9 +197,7 @@ class Session:
         kept = self._folder / "runs" / run_id / "stdin.yaml"
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text, encoding="utf-8")
-        return dataclasses.replace(
-            request, cases=tuple(str(kept) if name == "-" else name for name in request.cases)
-        )
+        return dataclasses.replace(request, cases=tuple(str(kept) if name == "-" else name for name in request.cases))
 
     def _host(self, engine: str) -> dict[str, Any]:
         return {

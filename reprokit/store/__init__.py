@@ -24,7 +24,7 @@ FOLDER = ".reprokit"
 
 
 def find_folder(start: Path | None = None) -> Path:
-    """The project's store: ``$REPROKIT_STORE``, else the nearest ``.reprokit`` upwards, else one beside ``.git`` or here."""
+    """The project's store: ``$REPROKIT_STORE``, the nearest ``.reprokit`` upwards, or one beside ``.git`` or here."""
     given = os.environ.get("REPROKIT_STORE")
     if given:
         return Path(given).expanduser().resolve()

@@ -27,7 +27,7 @@ class TrialRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class CellRecord:
-    """One cell of one run. ``verdict`` is None until it is decided; ``image`` and ``environment`` as in the contract."""
+    """One cell of one run; ``verdict`` is None until decided, ``image`` and ``environment`` are as in the contract."""
 
     number: int
     case_id: str
@@ -49,7 +49,7 @@ class CellRecord:
 
     @property
     def as_expected(self) -> bool | None:
-        """Whether a conclusive verdict is what the case expects; None when it is inconclusive or nothing is expected."""
+        """Whether a conclusive verdict is what the case expects; None when inconclusive or nothing is expected."""
         if self.verdict is None or not self.verdict.conclusive or self.expected is None:
             return None
         return self.verdict == self.expected

@@ -24,7 +24,9 @@ def test_the_last_axis_varies_fastest() -> None:
 
 
 def test_exclude_drops_what_matches_and_include_adds_whole_cells_once() -> None:
-    cells = expand(AXES, [{"cuda": "12.0", "gcc": "11"}], [{"cuda": "11.8", "paddle": "2.5.2"}, {"gcc": "11", "cuda": "11.8"}])
+    cells = expand(
+        AXES, [{"cuda": "12.0", "gcc": "11"}], [{"cuda": "11.8", "paddle": "2.5.2"}, {"gcc": "11", "cuda": "11.8"}]
+    )
     assert cells == [
         {"cuda": "11.8", "gcc": "11"},
         {"cuda": "11.8", "gcc": "12"},

@@ -14,25 +14,43 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord, exit_stat
 
 
 def cell(number: int, **values: object) -> CellRecord:
-    base = CellRecord(number=number, case_id="c", case_path="c.yaml", case_digest="sha256:1", cell={"cuda": str(number)})
+    base = CellRecord(
+        number=number, case_id="c", case_path="c.yaml", case_digest="sha256:1", cell={"cuda": str(number)}
+    )
     return dataclasses.replace(base, **values)
 
 
 def run(run_id: str, *cells: CellRecord) -> RunRecord:
     return RunRecord(
-        id=run_id, started_at=f"2026-01-01T00:00:0{run_id[-1]}Z", version="0", request={}, host={}, owner={}, cells=cells
+        id=run_id,
+        started_at=f"2026-01-01T00:00:0{run_id[-1]}Z",
+        version="0",
+        request={},
+        host={},
+        owner={},
+        cells=cells,
     )
 
 
 TRIAL = TrialRecord(
-    number=1, outcome=Outcome.REPRODUCED, exit_code=255, seconds=0.5, oom=False, timed_out=False, reason="r", log="l", lines=(3,)
+    number=1,
+    outcome=Outcome.REPRODUCED,
+    exit_code=255,
+    seconds=0.5,
+    oom=False,
+    timed_out=False,
+    reason="r",
+    log="l",
+    lines=(3,),
 )
 
 
 def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     store.begin(run("run-1", cell(1), cell(2)), {"sha256:1": ("c", "t", "text")})
-    decided = cell(1, verdict=Verdict.REPRODUCED, expected=Verdict.REPRODUCED, reason="so", image={"id": "i"}, trials=(TRIAL,))
+    decided = cell(
+        1, verdict=Verdict.REPRODUCED, expected=Verdict.REPRODUCED, reason="so", image={"id": "i"}, trials=(TRIAL,)
+    )
     store.decide("run-1", decided)
     store.decide("run-1", decided)  # a repeat replaces, it does not double
     again = Store(tmp_path / "s").run("last")
