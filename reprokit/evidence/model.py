@@ -79,6 +79,7 @@ class ExceptionSeen:
     """One Python exception as printed. ``type`` is dotted as printed; ``line`` is its first line in the log (from 1).
 
     ``nested``: the members of an exception group. ``cause_of_next``: printed as the cause or context of the next one.
+    ``ignored``: Python itself printed it and went on (``Exception ignored in``), so it is not how the program failed.
     """
 
     type: str
@@ -88,6 +89,7 @@ class ExceptionSeen:
     end_line: int = 0
     nested: tuple[ExceptionSeen, ...] = ()
     cause_of_next: bool = False
+    ignored: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,105 @@
+"""One trial's outcome, from how the container ended and what its log shows. Pure: a kept log can be judged again."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from reprokit.evidence.match import OUTPUT_KEYS, check, chosen_exception, given_keys
+from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Judgement, Outcome
+from reprokit.evidence.observation import observe, telling_crash, without_cuts
+from reprokit.evidence.text import one_line
+
+if TYPE_CHECKING:
+    from reprokit.case.model import Failure
+
+
+def judge(failure: Failure, ending: Ending, text: str) -> Judgement:
+    """Return the outcome of a trial that ended so and left ``text`` in its log file, with the reason in words.
+
+    Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
+    not the program's own: then the signature must ask for that very end, or be met by the program's output.
+    """
+    observation = observe(text)
+    checks = check(failure, ending, observation, without_cuts(text))
+    exception = chosen_exception(failure, observation)
+    crash = telling_crash(observation)
+    matched = all(each.matched for each in checks) and _is_evidence(failure, ending)
+    outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
+    return Judgement(
+        outcome=outcome,
+        reason=_reason(outcome, ending, checks, exception, crash),
+        checks=checks,
+        exception=exception,
+        crash=crash,
+    )
+
+
+def _is_evidence(failure: Failure, ending: Ending) -> bool:
+    if not (ending.timed_out or ending.oom):
+        return True
+    keys = set(given_keys(failure))
+    asked = (ending.timed_out and failure.timed_out) or (ending.oom and failure.out_of_memory)
+    return bool(asked or keys & OUTPUT_KEYS)
+
+
+def _otherwise(ending: Ending) -> Outcome:
+    if ending.timed_out:
+        return Outcome.TIMED_OUT
+    if ending.oom and ending.exit_code != 0:
+        return Outcome.OUT_OF_MEMORY
+    return Outcome.PASSED if ending.exit_code == 0 else Outcome.DIFFERENT_FAILURE
+
+
+def describe_exit(code: int | None) -> str:
+    """An exit status in words, with the signal's name where there is one: ``exit status 139 (SIGSEGV)``."""
+    if code is None:
+        return "no exit status known"
+    number = code - 128
+    name = signal.Signals(number).name if number in {s.value for s in signal.Signals} else ""
+    return f"exit status {code} ({name})" if name else f"exit status {code}"
+
+
+def describe_exception(exception: ExceptionSeen) -> str:
+    """An exception in one line: type, start of the message, and where it was raised."""
+    message = one_line(exception.message, 160)
+    where = ""
+    if exception.frames:
+        frame = exception.frames[-1]
+        where = f" at {frame.file.rpartition('/')[2]}:{frame.line}"
+    return f"{exception.type}: {message}{where}" if message else f"{exception.type}{where}"
+
+
+def describe_crash(crash: Crash) -> str:
+    """A crash in one line: its kind and the start of its text."""
+    return f"{crash.kind}: {one_line(crash.text, 160)}"
+
+
+def _reason(
+    outcome: Outcome, ending: Ending, checks: tuple[Check, ...], exception: ExceptionSeen | None, crash: Crash | None
+) -> str:
+    shown = describe_exception(exception) if exception else describe_crash(crash) if crash else ""
+    if outcome is Outcome.TIMED_OUT:
+        return f"stopped at its time limit after {ending.seconds:.1f} s" + (f", having shown {shown}" if shown else "")
+    if outcome is Outcome.OUT_OF_MEMORY:
+        return f"killed for memory, {describe_exit(ending.exit_code)}"
+    how = describe_exit(ending.exit_code)
+    missed = [each for each in checks if not each.matched]
+    if outcome is Outcome.REPRODUCED:
+        if any(each.key in ("exception", "message", "frames") for each in checks):
+            return f"{how} with {shown}"
+        words = [each.why for each in checks if each.key in ("output", "out_of_memory", "timed_out")]
+        return "; ".join([how, *words]) if words else (f"{how} with {shown}" if shown else how)
+    if outcome is Outcome.PASSED:
+        return how
+    return f"{how} with {shown}, {_but(missed)}" if shown else f"{how}, {_but(missed)}"
+
+
+def _but(missed: list[Check]) -> str:
+    """The first thing that differed, as the end of a sentence about what was seen."""
+    first = missed[0] if missed else None
+    if first is None:
+        return "which is no evidence of its own"
+    if first.key == "exception" and ", not " in first.why:
+        return "not " + first.why.partition(", not ")[2]
+    return f"but {first.why}"

@@ -1,0 +1,159 @@
+"""The signature against one trial: one check per key that the case gives."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
+from reprokit.evidence.observation import last_exception
+from reprokit.evidence.text import bounded, find, is_regex, one_line
+
+if TYPE_CHECKING:
+    from reprokit.case.model import Failure
+
+OUTPUT_KEYS = frozenset({"exception", "message", "frames", "output"})
+"""Keys whose evidence is the program's own words, which stand whoever ended the container."""
+
+
+def given_keys(failure: Failure) -> tuple[str, ...]:
+    """Names of the keys that the signature gives; ``exit_code`` when it gives none (the contract's default)."""
+    given = tuple(
+        key
+        for key in ("exit_code", "signal", "exception", "message", "frames", "output", "out_of_memory", "timed_out")
+        if getattr(failure, key) not in (None, ())
+    )
+    return given or ("exit_code",)
+
+
+def check(failure: Failure, ending: Ending, observation: Observation, text: str) -> tuple[Check, ...]:
+    """Hold every key of ``failure`` against a trial, in a fixed order. ``text`` is the cleaned log."""
+    checks: list[Check] = []
+    keys = given_keys(failure)
+    if "exit_code" in keys:
+        checks.append(_exit_code("nonzero" if failure.exit_code is None else failure.exit_code, ending))
+    if failure.signal is not None:
+        checks.append(_signal(failure.signal, ending))
+    checks.extend(_exception(failure, last_exception(observation)))
+    if failure.output is not None:
+        checks.append(_output(failure.output, text))
+    if failure.out_of_memory is not None:
+        checks.append(_flag("out_of_memory", failure.out_of_memory, ending.oom, "memory ran out"))
+    if failure.timed_out is not None:
+        checks.append(_flag("timed_out", failure.timed_out, ending.timed_out, "the time limit was reached"))
+    return tuple(checks)
+
+
+def chosen_exception(failure: Failure, observation: Observation) -> ExceptionSeen | None:
+    """The exception that the signature was held against: the last one, or the member of its group that matches best."""
+    last = last_exception(observation)
+    return _best(failure, last)[0] if last else None
+
+
+def signal_number(name: str) -> int | None:
+    """Number of a signal given as ``SIGSEGV``, ``SEGV`` or ``11``; None when there is no such signal."""
+    if name.isdigit():
+        return int(name)
+    known = name.upper() if name.upper().startswith("SIG") else f"SIG{name.upper()}"
+    return signal.Signals[known].value if known in signal.Signals.__members__ else None
+
+
+def type_matches(wanted: str, seen: str) -> bool:
+    """Whether an exception printed as ``seen`` is the ``wanted`` type: a bare name, or a dotted name's last parts."""
+    return seen == wanted or seen.endswith(f".{wanted}")
+
+
+def frames_match(wanted: tuple[str, ...], seen: ExceptionSeen) -> bool:
+    """Whether each ``file:function`` occurs among the frames, in this order. A file matches by its last path parts."""
+    frames = iter(seen.frames)
+    return all(any(_frame_is(pattern, frame.file, frame.function) for frame in frames) for pattern in wanted)
+
+
+def _frame_is(pattern: str, file: str, function: str) -> bool:
+    wanted_file, colon, wanted_function = pattern.rpartition(":")
+    if not colon:
+        wanted_file, wanted_function = pattern, ""
+    at_border = file == wanted_file or file.endswith("/" + wanted_file.lstrip("/"))
+    return at_border and wanted_function in ("", function, function.rpartition(".")[2])
+
+
+def _exit_code(wanted: int | str, ending: Ending) -> Check:
+    code = ending.exit_code
+    matched = code is not None and (code != 0 if wanted == "nonzero" else code == wanted)
+    shown = "another than 0" if wanted == "nonzero" else str(wanted)
+    return Check(key="exit_code", matched=matched, why=f"the exit status is {code}, asked is {shown}")
+
+
+def _signal(wanted: str, ending: Ending) -> Check:
+    number = signal_number(wanted)
+    matched = number is not None and ending.exit_code == 128 + number
+    why = f"the exit status is {ending.exit_code}, {wanted} gives {128 + number if number else 'none'}"
+    return Check(key="signal", matched=matched, why=why)
+
+
+def _flag(key: str, wanted: bool, seen: bool, words: str) -> Check:
+    return Check(key=key, matched=wanted == seen, why=words if seen else f"{words}: no")
+
+
+def _output(pattern: str, text: str) -> Check:
+    try:
+        searched = bounded(text) if is_regex(pattern) else text
+        span = find(pattern, searched)
+    except re.error as error:
+        return Check(key="output", matched=False, why=f"{pattern} is no regular expression: {error}")
+    if span is None:
+        return Check(key="output", matched=False, why=f"the output has nothing that matches {pattern}")
+    line = searched.count("\n", 0, span[0]) + 1
+    shown = one_line(searched[searched.rfind("\n", 0, span[0]) + 1 : span[1] + 200])
+    return Check(key="output", matched=True, why=f"line {line}: {shown}", lines=(line,))
+
+
+def _candidates(last: ExceptionSeen) -> Iterator[ExceptionSeen]:
+    """The exception and, for a group, every member, each with the frames that lead to it."""
+    yield last
+    for member in last.nested:
+        for inner in _candidates(member):
+            yield ExceptionSeen(
+                type=inner.type,
+                message=inner.message,
+                frames=last.frames + inner.frames,
+                line=inner.line,
+                end_line=inner.end_line,
+                nested=inner.nested,
+            )
+
+
+def _best(failure: Failure, last: ExceptionSeen) -> tuple[ExceptionSeen, tuple[Check, ...]]:
+    judged = [(seen, _about(failure, seen)) for seen in _candidates(last)]
+    return max(judged, key=lambda pair: sum(check.matched for check in pair[1]))
+
+
+def _exception(failure: Failure, last: ExceptionSeen | None) -> tuple[Check, ...]:
+    if last is not None:
+        return _best(failure, last)[1]
+    keys = [key for key in given_keys(failure) if key in ("exception", "message", "frames")]
+    return tuple(Check(key=key, matched=False, why="the output has no traceback") for key in keys)
+
+
+def _about(failure: Failure, seen: ExceptionSeen) -> tuple[Check, ...]:
+    lines = (seen.line, seen.end_line)
+    checks: list[Check] = []
+    if failure.exception is not None:
+        matched = type_matches(failure.exception, seen.type)
+        why = f"it is {seen.type}" if matched else f"it is {seen.type}, not {failure.exception}"
+        checks.append(Check(key="exception", matched=matched, why=why, lines=lines))
+    if failure.message is not None:
+        try:
+            matched = find(failure.message, seen.message) is not None
+            why = "its message matches" if matched else f"its message has nothing that matches {failure.message!r}"
+        except re.error as error:
+            matched, why = False, f"{failure.message} is no regular expression: {error}"
+        checks.append(Check(key="message", matched=matched, why=why, lines=lines))
+    if failure.frames:
+        matched = frames_match(tuple(failure.frames), seen)
+        wanted = ", ".join(failure.frames)
+        why = f"it came through {wanted}" if matched else f"it did not come through {wanted} in this order"
+        checks.append(Check(key="frames", matched=matched, why=why, lines=lines))
+    return tuple(checks)

@@ -1,0 +1,103 @@
+"""Where an exception's message ends: Python prints it over as many lines as it has, and logs go on after it."""
+
+from __future__ import annotations
+
+import re
+
+from reprokit.evidence.model import Frame
+from reprokit.evidence.view import View
+
+_HEADER = re.compile(r"Traceback \(most recent call last\):\s*$")
+_NESTED_HEADER = re.compile(r"^(?:Original )Traceback \(most recent call last\):\s*$")
+_FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.*?)\s*$')
+_LINK = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
+_STOP = re.compile(
+    r'^(?:"""|\[reprokit: |\+[-+]{10}|Exception ignored |Exception in thread |Process [\w-]+:|Fatal Python error'
+    r"|terminate called|libc\+\+abi|=====+|_____+|\*\*\*)"
+)
+_FOREIGN = re.compile(
+    r"^(?:\[?\d{4}[-/]\d\d[-/]\d\d|\d\d:\d\d:\d\d|[\[(<]?(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL|TRACE)\b(?![.\w])"
+    r"|[EWIFD]\d{4} |\[\d|\s*\d+%\||\[?(?:epoch|step|iter|iteration|train|eval|loss)\b"
+    r"|(?:make|ninja|bash|sh|timeout|mpirun|srun)(?:\[\d+\])?: |\[rank\d+\]:|done$|/?[\w./-]+: line \d+: )",
+    re.IGNORECASE,
+)
+_PADDLE_RULE = re.compile(r"^-{10,}$")
+_PADDLE_TITLE = re.compile(r"^(?:C\+\+ Traceback \(most recent call last\):|Error Message Summary:)$")
+_DOCUMENTATION = re.compile(r"^(?:Check the documentation|See https?://|For more (?:details|information)|https?://)")
+UNINDENTED = 40
+"""Lines without indentation that may belong to a message; more than that is the program's own output."""
+
+
+def looks_foreign(text: str) -> bool:
+    """Whether a line is a log line, a progress bar or another program's words rather than a message's next line."""
+    return bool(_FOREIGN.match(text) or _STOP.match(text))
+
+
+class Message:
+    """An exception's message, read line by line until something shows that it is over."""
+
+    def __init__(self, first: str) -> None:
+        self._lines = [first]
+        self._nested = False
+        self._summary = ""
+        self._plain = 0
+
+    def text(self) -> str:
+        """The message as printed, without blank lines at its ends."""
+        return "\n".join(self._lines).strip("\n").rstrip()
+
+    def read(self, view: View, start: int, used: list[int], frames: list[Frame]) -> None:
+        """Take lines of ``view`` from ``start`` on; frames of a nested traceback are added to ``frames``.
+
+        ``used`` receives the positions of the lines taken.
+        """
+        at = start - 1
+        while view.has(at := at + 1):
+            position, text = view.at(at)
+            if not text.strip():
+                if not self._goes_on(view, at):
+                    break
+                self._lines.append("")
+            elif self._ends(text):
+                break
+            else:
+                self._take(text, frames)
+                used.append(position)
+
+    def _take(self, text: str, frames: list[Frame]) -> None:
+        self._lines.append(text)
+        if _NESTED_HEADER.match(text):
+            self._nested = True
+        elif self._nested and (frame := _FRAME.match(text)):
+            frames.append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
+        elif title := _PADDLE_TITLE.match(text):
+            self._summary = title[0]
+        elif self._summary.startswith("Error") and not _PADDLE_RULE.match(text):
+            self._summary = ""
+        if not text.startswith((" ", "\t")) and not self._nested and not self._summary:
+            self._plain += 1
+
+    def _ends(self, text: str) -> bool:
+        if text.startswith((" ", "\t")) or _NESTED_HEADER.match(text) or _PADDLE_TITLE.match(text):
+            return False
+        if self._summary and not _HEADER.search(text):
+            return False
+        if self._nested and (_LINK.match(text) or _HEADER.match(text)):
+            return False
+        return bool(_HEADER.search(text) or _LINK.match(text) or looks_foreign(text)) or self._plain >= UNINDENTED
+
+    def _goes_on(self, view: View, at: int) -> bool:
+        """Whether the message continues after the blank line at ``at``."""
+        following = [text for _, text in view.ahead(at + 1, 3) if text.strip()][:2]
+        if not following:
+            return False
+        text = following[0]
+        if self._summary or _PADDLE_TITLE.match(text):
+            return True
+        if _PADDLE_RULE.match(text):
+            return len(following) > 1 and bool(_PADDLE_TITLE.match(following[1]))
+        if self._nested and (_LINK.match(text) or _HEADER.match(text)):
+            return True
+        if text[:1] in (" ", "\t"):
+            return not text.startswith('  File "')
+        return bool(_DOCUMENTATION.match(text))

@@ -1,0 +1,75 @@
+"""Log text made fit for reading by rules, and the contract's two kinds of pattern: plain text and ``/regex/``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[@-Z\\^_=>]"
+    r"|\x00"  # a dying DataLoader worker prints NUL bytes in the middle of its last words
+    r"|\r+(?=\n)"
+)
+CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes \(\d+ lines\) cut\]$", re.MULTILINE)
+LONG_LINE = 16 * 1024
+"""Characters after which a line is broken before a regular expression sees it: ``.*`` takes quadratic time."""
+
+
+def clean(text: str) -> str:
+    """Return ``text`` without terminal control sequences, NUL bytes and carriage returns before line ends.
+
+    No line end is added or removed, so line numbers stay true.
+    """
+    if "\x1b" in text or "\x00" in text or "\r" in text:
+        return _CONTROL.sub("", text)
+    return text
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE)
+
+
+def is_regex(pattern: str) -> bool:
+    """Whether ``pattern`` is written ``/like this/``, the contract's form of a regular expression."""
+    return len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/")
+
+
+def find(pattern: str, text: str) -> tuple[int, int] | None:
+    """Return start and end of the first place where ``pattern`` matches in cleaned ``text``, or None.
+
+    Plain text is a substring. ``/.../`` is searched with ``re.MULTILINE`` and nothing else: ``^`` and ``$`` match at
+    line borders, ``.`` stops at a line's end (write ``(?s)`` or ``\\s`` to cross it). Raises ``re.error`` for a broken
+    regular expression, which a case file is checked for when it is loaded.
+    """
+    if is_regex(pattern):
+        hit = _compiled(pattern[1:-1]).search(text)
+        return hit.span() if hit else None
+    wanted = pattern.strip("\n")
+    start = text.find(wanted)
+    return (start, start + len(wanted)) if start >= 0 else None
+
+
+def bounded(text: str) -> str:
+    """Return ``text`` with lines of more than ``LONG_LINE`` characters broken, so that any regex stays affordable."""
+    if len(text) <= LONG_LINE or not any(len(line) > LONG_LINE for line in _lines(text)):
+        return text
+    broken = (line[i : i + LONG_LINE] for line in _lines(text) for i in range(0, max(len(line), 1), LONG_LINE))
+    return "\n".join(broken)
+
+
+def _lines(text: str) -> Iterator[str]:
+    start = 0
+    while (end := text.find("\n", start)) >= 0:
+        yield text[start:end]
+        start = end + 1
+    yield text[start:]
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Return the first line of ``text`` that says something, shortened to ``limit`` characters."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"

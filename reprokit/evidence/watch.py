@@ -1,0 +1,113 @@
+"""The signature's ``output`` pattern, asked of a stream while it passes, so that a cut log still answers it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from reprokit.evidence.text import bounded, clean, find, is_regex
+
+OVERLAP = 8 * 1024
+"""Bytes of the previous block that are seen again: a match may span lines, but not more than this."""
+MATCHES = 16
+"""Matches after which nobody needs to look any more: one is enough to judge."""
+
+
+class Watch:
+    """Looks for a pattern in consecutive blocks of bytes; remembers how often it was found."""
+
+    def __init__(self, pattern: str | None) -> None:
+        self._pattern = _usable(pattern)
+        literal = self._pattern and (required_text(self._pattern[1:-1]) if is_regex(self._pattern) else self._pattern)
+        self._literal = (literal or "").strip("\n").encode()
+        self._before = b""
+        self._found = 0
+
+    def look(self, block: bytes) -> list[tuple[int, int]]:
+        """Return the lines of ``block`` (start and end in bytes) that take part in a match.
+
+        A start below 0 lies that many bytes before the block.
+        """
+        if self._pattern is None or self._found >= MATCHES:
+            return []
+        joined, lead = self._before + block, len(self._before)
+        self._before = joined[joined.find(b"\n", max(0, len(joined) - OVERLAP)) + 1 :][-OVERLAP:]
+        if self._literal and self._literal not in joined and b"\x1b" not in joined and b"\0" not in joined:
+            return []
+        spans = []
+        for start, end in self._matches(joined):
+            if end > lead:
+                spans.append((start - lead, end - lead))
+                self._found += 1
+        return spans
+
+    def _matches(self, data: bytes) -> list[tuple[int, int]]:
+        assert self._pattern is not None
+        text = clean(data.decode("utf-8", "replace"))
+        searched = bounded(text) if is_regex(self._pattern) else text
+        found: list[tuple[int, int]] = []
+        at = 0
+        while len(found) < MATCHES and (span := find(self._pattern, searched[at:])):
+            start, end = at + span[0], at + span[1]
+            if searched is text:
+                found.append(_lines(data, text.count("\n", 0, start), text.count("\n", 0, end)))
+            else:  # lines were broken: their numbers say nothing any more, so the bytes around the match are kept
+                offset = len(searched[:start].encode())
+                found.append((max(0, offset - OVERLAP), min(len(data), offset + len(searched[start:end]) + OVERLAP)))
+            line_end = searched.find("\n", max(end, start + 1))
+            if line_end < 0:
+                break
+            at = line_end + 1
+        return found
+
+
+def _lines(data: bytes, first: int, last: int) -> tuple[int, int]:
+    """Start and end in bytes of the lines ``first`` to ``last``, counted from 0."""
+    start = 0
+    for _ in range(first):
+        start = data.find(b"\n", start) + 1
+    end = start
+    for _ in range(last - first + 1):
+        end = data.find(b"\n", end) + 1
+        if end == 0:
+            return start, len(data)
+    return start, end
+
+
+def _usable(pattern: str | None) -> str | None:
+    if pattern is None:
+        return None
+    try:
+        find(pattern, "")
+    except re.error:
+        return None
+    return pattern
+
+
+def required_text(pattern: str) -> str:
+    """Return the longest plain text that every match of the regular expression must hold; empty when none is sure."""
+    try:
+        from re import _parser as parser  # type: ignore[attr-defined]  # Python 3.11 and later
+    except ImportError:
+        import sre_parse as parser
+    parsed = parser.parse(pattern)
+    if parsed.state.flags & re.IGNORECASE:
+        return ""
+    runs: list[str] = [""]
+    _walk(parsed, runs)
+    return max(runs, key=len)
+
+
+def _walk(parsed: Any, runs: list[str]) -> None:
+    for operation, value in parsed:
+        name = str(operation)
+        if name == "LITERAL":
+            runs[-1] += chr(value)
+        elif name == "SUBPATTERN" and not value[1]:
+            _walk(value[3], runs)
+        elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
+            runs.append("")
+            _walk(value[2], runs)
+            runs.append("")
+        elif name != "AT":
+            runs.append("")
