@@ -7,6 +7,7 @@ mistake hides no other. Pure.
 from __future__ import annotations
 
 import posixpath
+import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -176,6 +177,14 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
             loc=loc,
             message="expect.failure: an exit code of 0 alone is how a command ends well, not how it fails",
             hint="add what the output shows, such as output: ...",
+        )
+    name = failure.get("signal")
+    number = signal.Signals.__members__.get(name) if isinstance(name, str) else None
+    if isinstance(code, str) and code.isdigit() and number and code not in ("0", str(128 + number)):
+        yield Finding(
+            loc=loc,
+            message=f"expect.failure: exit_code {code} and signal {name} contradict each other",
+            hint=f"{name} ends a container with {128 + number}: leave out exit_code",
         )
     for key in ("signal", "out_of_memory", "timed_out"):
         asked = failure.get(key)

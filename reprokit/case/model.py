@@ -18,6 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from reprokit.case import units
 from reprokit.case.templates import is_template
+from reprokit.case.words import near
 from reprokit.matrix import KNOWN_AXES as KNOWN_AXES
 
 RESERVED = ("exclude", "include")
@@ -79,7 +80,8 @@ def _exit_code(value: object) -> object:
     elif isinstance(value, str) and value.isascii() and value.isdigit():
         code = int(value)
     else:
-        raise expected("an exit code from 0 to 255, or nonzero", "" if isinstance(value, str) else "write one number")
+        hint = near(value, ("nonzero",)) if isinstance(value, str) else ""
+        raise expected("an exit code from 0 to 255, or nonzero", hint or "write one number, or nonzero")
     if not 0 <= code <= 255:
         raise expected("an exit code from 0 to 255, or nonzero")
     return code
@@ -91,13 +93,14 @@ def _truth(value: object) -> bool:
     words = {"true": True, "yes": True, "false": False, "no": False}
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise expected("true or false")
+    raise expected("true or false", near(value, words) if isinstance(value, str) else "")
 
 
 def _reproduces(value: object) -> object:
     if isinstance(value, (list, tuple)) or value in ("all", "none", "unknown"):
         return value
-    raise expected("all, none, unknown or a list of partial cells")
+    hint = near(value, ("all", "none", "unknown")) if isinstance(value, str) else 'such as [{cuda: "12.0"}]'
+    raise expected("all, none, unknown or a list of partial cells", hint)
 
 
 def _shape(value: object) -> str:
@@ -113,9 +116,7 @@ _OR_TEMPLATE = r"|.*\{[{%].*"
 
 Scalar = Annotated[str, _loose()]
 """Text as written."""
-Name = Annotated[str, _loose(r"^[^=\s]+$")]
 EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
-Version = Annotated[str, _loose(r"^(none|[0-9]+(\.[0-9]+)*)$")]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
 Natural = Annotated[
     Whole, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1})
@@ -194,7 +195,7 @@ ExitCode = Annotated[
         }
     ),
 ]
-Partial = dict[str, Scalar]
+Partial = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
 Reproduces = Annotated[
     Literal["all", "none", "unknown"] | tuple[Partial, ...],
     BeforeValidator(_reproduces),
@@ -276,7 +277,10 @@ class Dataset(Model):
 
 
 class Resources(Model):
-    """Limits of one trial, as text: each may be a template. Parsed per cell into ``cellspec.Limits``."""
+    """Limits of one trial. Each may be a template.
+
+    Kept as text here and parsed per cell into :class:`reprokit.case.cellspec.Limits`.
+    """
 
     gpus: Count = Field("0", description="Number of GPUs.")
     gpu_memory: Size | None = Field(None, description="The least memory of each GPU, such as 16g.")

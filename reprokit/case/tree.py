@@ -12,16 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import yaml
-from yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-    StreamEndEvent,
-)
 
 from reprokit.case.syntax import explain
 from reprokit.case.words import nearest
@@ -149,6 +139,10 @@ class _Node:
     items: list[_Node] = field(default_factory=list)
 
 
+def _kind(event: Any) -> str:
+    return type(event).__name__.removesuffix("Event")
+
+
 class _Builder:
     """Events -> nodes, with aliases resolved and depth limited."""
 
@@ -161,19 +155,19 @@ class _Builder:
     def document(self) -> _Node | None:
         root: _Node | None = None
         for event in self.events:
-            if isinstance(event, DocumentStartEvent) and root is not None:
+            if _kind(event) == "DocumentStart" and root is not None:
                 mark = event.start_mark
                 raise _Broken(mark.line + 1, mark.column + 1, "a second YAML document begins here", "one case per file")
-            if isinstance(event, (ScalarEvent, MappingStartEvent, SequenceStartEvent, AliasEvent)):
+            if _kind(event) in ("Scalar", "MappingStart", "SequenceStart", "Alias"):
                 root = self.node(event, 0)
-            if isinstance(event, StreamEndEvent):
+            if _kind(event) == "StreamEnd":
                 break
         return root
 
     def node(self, event: Any, depth: int) -> _Node:
         mark = event.start_mark
         line, column = mark.line + 1, mark.column + 1
-        if isinstance(event, AliasEvent):
+        if _kind(event) == "Alias":
             if event.anchor not in self.anchors:
                 near = nearest(event.anchor, self.anchors)
                 hint = f"did you mean '*{near}'?" if near else "quote a text that begins with *"
@@ -190,16 +184,16 @@ class _Builder:
         node = _Node("text", line, column, mark.index, event.end_mark.index)
         if event.anchor:
             self.anchors[event.anchor] = node
-        if isinstance(event, ScalarEvent):
+        if _kind(event) == "Scalar":
             node.text, node.style = event.value, event.style or ""
-        elif isinstance(event, SequenceStartEvent):
+        elif _kind(event) == "SequenceStart":
             node.kind, node.style = "list", "["
-            while not isinstance(event := next(self.events), SequenceEndEvent):
+            while _kind(event := next(self.events)) != "SequenceEnd":
                 node.items.append(self.node(event, depth + 1))
             node.end = event.end_mark.index
         else:
             node.kind, node.style = "mapping", "{"
-            while not isinstance(event := next(self.events), MappingEndEvent):
+            while _kind(event := next(self.events)) != "MappingEnd":
                 key = self.node(event, depth + 1)
                 node.pairs.append((key, self.node(next(self.events), depth + 1)))
             node.end = event.end_mark.index
