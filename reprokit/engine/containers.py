@@ -222,7 +222,7 @@ def _saw_oom(wire: Wire, state: Mapping[str, Any], name: str, code: int | None) 
 
 
 def _stamp(moment: str, later: float) -> str:
-    """A moment of the engine's clock (RFC 3339), ``later`` seconds on, in the events API's form (seconds.nanoseconds)."""
+    """A moment of the engine's clock (RFC 3339), ``later`` seconds on, as the events API takes it (seconds.nanoseconds)."""
     import datetime
 
     whole, _, fraction = moment.removesuffix("Z").partition(".")

@@ -21,15 +21,13 @@ _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"could not select device driver", re.I),
-        "the engine has no GPU runtime: install nvidia-container-toolkit, run 'nvidia-ctk runtime configure' "
-        "and restart the engine",
+        "the engine has no GPU runtime: install nvidia-container-toolkit, run 'nvidia-ctk runtime configure'",
     ),
     (
         re.compile(
             r"nvidia-container-cli|libnvidia-ml|unresolvable CDI device|unknown or invalid runtime name: nvidia", re.I
         ),
-        "the GPU runtime refused: compare the GPU ids and the driver with what the case asks "
-        "(nvidia-smi, reprokit doctor)",
+        "the GPU runtime refused: compare GPU ids and driver with what the case asks (nvidia-smi, reprokit doctor)",
     ),
     (
         re.compile(

@@ -1,8 +1,8 @@
 """The few protobuf messages of BuildKit that we speak, declared from field numbers at import time.
 
 Sources: moby/buildkit ``session/secrets/secrets.proto``, ``session/auth/auth.proto``,
-``api/services/control/control.proto`` and grpc's ``health.proto``. Fields that we never read are left out: protobuf skips
-what it does not know.
+``api/services/control/control.proto`` and grpc's ``health.proto``. Fields that we never read are left out: protobuf
+skips what it does not know.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ class Wire:
         return self._endpoint
 
     def client(self) -> Any:
-        """This thread's ``docker.APIClient`` (its stubs know half of it). Raises EngineError, with what to do, when none answers."""
+        """This thread's ``docker.APIClient`` . Raises EngineError, with what to do, when no engine answers."""
         client = getattr(self._local, "client", None)
         if client is None:
             import docker

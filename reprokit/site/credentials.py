@@ -1,0 +1,59 @@
+"""Credentials of package indexes: found in URLs and netrc, handed on for the named hosts only, hidden from output."""
+
+from __future__ import annotations
+
+import netrc
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+HIDDEN = "****"
+_SHORTEST = 4  # shorter words would blot out ordinary output
+
+
+def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
+    """The netrc entries of those hosts; b'' when there are none.
+
+    Only of hosts that the host's pip configuration names: a build runs code of strangers (setup.py), and a netrc holds
+    tokens for other places as well.
+    """
+    named = environ.get("NETRC")
+    home = Path(environ.get("HOME") or Path.home())
+    candidates = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
+    path = next((path for path in candidates if path.is_file()), None)
+    if path is None:
+        return b""
+    try:
+        known = netrc.netrc(str(path)).hosts
+    except (netrc.NetrcParseError, OSError, UnicodeDecodeError):
+        return b""  # requests, and so pip, ignores a broken one
+    lines = [
+        f"machine {host} login {_quoted(known[host][0])} password {_quoted(known[host][2] or '')}\n"
+        for host in sorted(set(hosts))
+        if host in known
+    ]
+    return "".join(lines).encode()
+
+
+def _quoted(word: str) -> str:
+    plain = word and not any(char.isspace() or char in '"\\#' for char in word)
+    return word if plain else '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def secrets_of(url: str) -> set[str]:
+    """The words of a URL that must not be shown, as written and decoded: its password, or a user alone (a token)."""
+    parts = urlsplit(url)
+    word = parts.password if parts.password is not None else parts.username
+    return {word, unquote(word)} if word else set()
+
+
+def redactor(words: Iterable[str]) -> Callable[[str], str]:
+    """A function that blots those words out of a text."""
+    hidden = sorted({word for word in words if len(word) >= _SHORTEST}, key=len, reverse=True)
+
+    def redact(text: str) -> str:
+        for word in hidden:
+            text = text.replace(word, HIDDEN)
+        return text
+
+    return redact

@@ -1,0 +1,64 @@
+"""Certificate authorities that the host trusts and a fresh image does not know."""
+
+from __future__ import annotations
+
+import re
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+from reprokit.errors import UsageError
+
+MAX_BYTES = 500 * 1024
+"""BuildKit's limit on one secret."""
+
+_VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
+_PEM = re.compile(rb"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.+?-----END (?P=kind)-----", re.S)
+
+# Where an administrator puts authorities of the site's own: Debian and Alpine, Red Hat, SUSE, Arch.
+_ANCHORS = (
+    Path("/usr/local/share/ca-certificates"),
+    Path("/etc/pki/ca-trust/source/anchors"),
+    Path("/etc/pki/trust/anchors"),
+    Path("/etc/ca-certificates/trust-source/anchors"),
+)
+_SYSTEM = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
+
+
+def bundle_path(
+    pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] = _ANCHORS
+) -> Path | None:
+    """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own
+
+    if the administrator added authorities to it (newer pips use the system's store without being told).
+    """
+    if configured is not None:
+        return configured
+    for named in (pip_cert, *(environ.get(name, "") for name in _VARIABLES)):
+        if named and Path(named).expanduser().exists():
+            return Path(named).expanduser()
+    if any(folder.is_dir() and any(folder.iterdir()) for folder in anchors):
+        default = ssl.get_default_verify_paths().cafile
+        return next((path for path in (*_SYSTEM, Path(default or "/nonexistent")) if path.is_file()), None)
+    return None
+
+
+def read_bundle(path: Path, client_cert: Path | None = None) -> bytes:
+    """The PEM blocks of a bundle file or folder, without the comments between them.
+
+    ``client_cert``, a file with certificate and key, goes first: OpenSSL takes a client's certificate and key from the
+    beginning of a file, and authorities from all of it. Raises UsageError when that is larger than a secret may be.
+    """
+    try:
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        texts = ([client_cert.read_bytes()] if client_cert else []) + [file.read_bytes() for file in files]
+    except OSError as error:
+        raise UsageError(f"the CA bundle {path} cannot be read: {error}") from error
+    blocks = dict.fromkeys(match.group(0) for text in texts for match in _PEM.finditer(text))
+    bundle = b"".join(block + b"\n" for block in blocks)
+    if len(bundle) > MAX_BYTES:
+        raise UsageError(
+            f"the CA bundle {path} holds {len(bundle)} bytes of certificates; a build secret may have {MAX_BYTES}. "
+            "Name a smaller one as 'ca_bundle' in reprokit's config file: this site's own authorities are enough"
+        )
+    return bundle
