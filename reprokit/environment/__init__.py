@@ -1,0 +1,10 @@
+"""From a cell to an environment, what the host can serve of it, and what an image measures from inside."""
+
+from __future__ import annotations
+
+from reprokit.environment.comparing import compare
+from reprokit.environment.model import Base, Environment
+from reprokit.environment.preflighting import preflight
+from reprokit.environment.resolving import resolve
+
+__all__ = ["Base", "Environment", "compare", "preflight", "resolve"]

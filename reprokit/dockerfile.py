@@ -1,0 +1,234 @@
+"""From an environment to a Dockerfile and its build context. Pure: the same input gives the same bytes.
+
+The templates lie in ``dockerfiles/``, one per layer concern. The text never names a case or a cell, so that whatever
+needs the same image gets the same tag, which is a hash over the Dockerfile, the context and the base image.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import posixpath
+import re
+import shlex
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.case.cellspec import CellSpec
+from reprokit.environment.model import Environment
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment as Templates
+
+    from reprokit.sources import SourceTree
+
+TAG_PREFIX = "reprokit/img:"
+FORMAT = "reprokit-image/v1"
+SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-tree.sh", "site.sh")
+"""Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """``context`` maps a path in the build context to bytes, or to a folder on this host."""
+
+    dockerfile: str
+    context: Mapping[str, bytes | Path]
+
+    def tag(self, base_id: str) -> str:
+        """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else."""
+        inputs = [
+            FORMAT,
+            self.dockerfile,
+            base_id,
+            [[name, _digest(self.context[name])] for name in sorted(self.context)],
+        ]
+        return TAG_PREFIX + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
+
+    def write(self, folder: Path) -> None:
+        """Write Dockerfile and context, so that ``docker build FOLDER`` makes the image.
+
+        ``folder`` is made, or must be empty. Raises UsageError when it is not.
+        """
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} is not an empty folder: name a new one")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+        for name, content in self.context.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                target.write_bytes(content)
+            else:
+                shutil.copytree(content, target, symlinks=True)
+
+
+def render(
+    environment: Environment,
+    spec: CellSpec,
+    *,
+    sources: Mapping[str, SourceTree],
+    given_datasets: Collection[str],
+) -> Rendered:
+    """The Dockerfile of a cell with its build context.
+
+    ``sources``: the fetched tree of each of the cell's sources. ``given_datasets``: names of datasets that will be
+    mounted; the others are generated in the image where the case says how.
+    """
+    context: dict[str, bytes | Path] = {}
+    workdir = posixpath.normpath(spec.workdir)
+    copied = []
+    for number, (name, tree) in enumerate(sorted(sources.items())):
+        place = f"sources/{name if re.fullmatch(r'[A-Za-z0-9._-]+', name) else number}"
+        context[place] = tree.archive
+        copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
+    for path, text in spec.files.items():
+        folder = "executables" if text.startswith("#!") else "files"
+        context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
+    early, late = _pip(environment, spec)
+    generated = _generated(spec, given_datasets, context)
+    if environment.setup:
+        context["reprokit/setup.sh"] = environment.setup.encode()
+    text = (
+        _templates()
+        .get_template("Dockerfile.j2")
+        .render(
+            env=environment,
+            workdir=workdir,
+            folders=_folders(workdir, spec),
+            sources=copied,
+            files=any(name.startswith("files/") for name in context),
+            executables=any(name.startswith("executables/") for name in context),
+            pip="pip" if environment.venv else "python3 -m pip",
+            pip_options=_words(environment.pip_options),
+            pip_early=early,
+            pip_late=late,
+            setup=bool(environment.setup),
+            datasets=generated,
+        )
+    )
+    for name in SUPPORT:
+        if f"source=reprokit/{name}," in text:
+            context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
+    return Rendered(dockerfile=text, context=dict(sorted(context.items())))
+
+
+def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes | Path]) -> list[dict[str, str]]:
+    scripts: list[dict[str, str]] = []
+    for name, dataset in sorted(spec.datasets.items()):
+        if dataset.generate and name not in given:
+            script = f"reprokit/generate-{len(scripts)}.sh"
+            context[script] = dataset.generate.encode()
+            scripts.append({"script": script})
+    return scripts
+
+
+def _folders(workdir: str, spec: CellSpec) -> list[str]:
+    """Folders that must exist and belong to the user before anything is put into them, parents first."""
+    wanted = [workdir]
+    for path in [source.path for source in spec.sources.values()] + [data.path for data in spec.datasets.values()]:
+        steps = [part for part in posixpath.normpath(path).split("/") if part not in {"", "."}]
+        wanted += [posixpath.join(workdir, *steps[: end + 1]) for end in range(len(steps))]
+    for path in spec.files:
+        steps = posixpath.normpath(path).split("/")[:-1]
+        wanted += [posixpath.join(workdir, *steps[: end + 1]) for end in range(len(steps))]
+    return sorted(set(wanted))
+
+
+def _pip(environment: Environment, spec: CellSpec) -> tuple[list[str], list[str]]:
+    """pip's arguments: those that need no file of the case, and those that must wait for its files."""
+    options = _words(environment.pip_options)
+    waiting = _local(options)
+    early: list[str] = []
+    late: list[str] = []
+    for requirement in environment.pip:
+        words = shlex.split(requirement) if requirement.startswith("-") else [requirement.strip()]
+        (late if waiting or _local(words) else early).extend(words)
+    return early, late
+
+
+def _words(options: Sequence[str]) -> list[str]:
+    return [word for option in options for word in shlex.split(option)]
+
+
+FILE_OPTIONS = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-f", "--find-links"}
+
+
+def _local(words: Sequence[str]) -> bool:
+    """Whether pip would look for a file of the case: a relative path, or an option's value that is no URL."""
+    for place, word in enumerate(words):
+        option, given, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        if not given and option:
+            value = words[place + 1] if option in FILE_OPTIONS and place + 1 < len(words) else ""
+        names_file = option in FILE_OPTIONS or value.startswith(".") or "/" in value
+        if value and names_file and "://" not in value:
+            return True
+    return False
+
+
+def _digest(content: bytes | Path) -> str:
+    return _tree_digest(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+
+
+@cache
+def _tree_digest(folder: Path) -> str:
+    """Over names, kinds, executable bits and bytes of a folder. Exported trees do not change while we run."""
+    total = hashlib.sha256()
+    for name, path in _walk(folder):
+        if path.is_symlink():
+            total.update(f"link {name}\0{path.readlink()}\0".encode())
+        elif path.is_dir():
+            total.update(f"folder {name}\0".encode())
+        else:
+            kind = "program" if path.stat().st_mode & 0o100 else "file"
+            total.update(f"{kind} {name}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    total.update(block)
+    return total.hexdigest()
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+        yield path.relative_to(folder).as_posix(), path
+
+
+@cache
+def _folder() -> Path:
+    """Where the templates lie: inside the package when installed, at the top of the repository in a checkout."""
+    here = Path(__file__).resolve().parent
+    return next(
+        folder for folder in (here / "dockerfiles", here.parent / "dockerfiles") if (folder / "Dockerfile.j2").is_file()
+    )
+
+
+@cache
+def _templates() -> Templates:
+    import jinja2
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_folder()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # a Dockerfile is no HTML; every value goes through one of the filters below
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
+    templates.filters.update(filters)
+    return templates
+
+
+def _instruction(value: str) -> str:
+    """A value of an instruction that expands variables itself (WORKDIR)."""
+    return value.replace("\\", "\\\\").replace("$", "\\$")
+
+
+def _quoted(value: str) -> str:
+    """A path in an instruction's JSON form, which expands variables as well."""
+    return json.dumps(_instruction(value))

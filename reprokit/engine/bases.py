@@ -1,0 +1,153 @@
+"""Base images: pulled from a registry, or made once from the distribution's own packages and kept in the engine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.engine.protocol import Engine, ImageInfo, Progress
+from reprokit.errors import Cancelled, Unsupported, UsageError
+
+if TYPE_CHECKING:
+    from reprokit.environment.model import Base
+
+REGISTRY = "registry-1.docker.io"
+ANSWER_SECONDS = 2.0
+REMEMBERED_SECONDS = 600.0
+LABEL_RECIPE = "org.reprokit.base.recipe"
+LABEL_RELEASE = "org.reprokit.base.release"
+
+
+def ensure(engine: Engine, base: Base, cancel: threading.Event, on_progress: Callable[[Progress], None]) -> ImageInfo:
+    """The base image, pulled or made when the engine does not have it yet.
+
+    Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled. Two processes that
+    need the same base make it once.
+    """
+    if base.source == "bootstrap":
+        return _bootstrapped(engine, base, cancel, on_progress)
+    found = engine.image(base.reference)
+    if found is None:
+        on_progress(Progress(number=1, total=1, name=f"pull {base.reference}"))
+        found = engine.pull(base.reference, cancel)
+    if found is not None:
+        return found
+    if base.source == "image":
+        raise Unsupported(f"environment.image {base.reference}: neither this engine nor its registry has such an image")
+    raise Unsupported(
+        f"the registry has no image {base.reference} (old tags get deleted); base images made from the "
+        f"distribution's packages (base source bootstrap) serve {base.name} without it"
+    )
+
+
+def detect_source(setting: str) -> str:
+    """``registry`` or ``bootstrap``; ``auto`` asks whether a registry answers within 2 s, remembered for 10 min."""
+    if setting in {"registry", "bootstrap"}:
+        return setting
+    if setting != "auto":
+        raise UsageError(f"base source {setting!r}: expected auto, registry or bootstrap")
+    host = _site_setting("registry") or REGISTRY
+    memory = _cache_dir() / "registry-answers.json"
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        known = json.loads(memory.read_text())
+        if known["host"] == host and 0 <= time.time() - known["at"] < REMEMBERED_SECONDS:
+            return "registry" if known["answers"] else "bootstrap"
+    answers = answering(host)
+    with suppress(OSError):
+        memory.parent.mkdir(parents=True, exist_ok=True)
+        memory.write_text(json.dumps({"host": host, "answers": answers, "at": time.time()}))
+    return "registry" if answers else "bootstrap"
+
+
+def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
+    """Whether a registry speaks at ``host`` (``[scheme://]name[:port]``); 401 is an answer, a gateway's 5xx not."""
+    import urllib.error
+    import urllib.request
+
+    scheme, _, rest = host.rpartition("://")
+    address = f"{scheme or 'https'}://{rest.partition('/')[0]}/v2/"
+    outcome: list[bool] = []
+
+    def ask() -> None:
+        try:
+            with urllib.request.urlopen(address, timeout=seconds):
+                outcome.append(True)
+        except urllib.error.HTTPError as error:
+            outcome.append(error.code == 401)
+        except (OSError, ValueError):
+            outcome.append(False)
+
+    # The time limit of a socket does not cover looking up its name, hence a thread.
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(seconds)
+    return bool(outcome and outcome[0])
+
+
+def _bootstrapped(
+    engine: Engine, base: Base, cancel: threading.Event, on_progress: Callable[[Progress], None]
+) -> ImageInfo:
+    from reprokit.environment import bootstrap, catalog
+
+    release = catalog.releases()[base.name]
+
+    def present() -> ImageInfo | None:
+        found = engine.image(base.reference)
+        return found if found is not None and found.labels.get(LABEL_RECIPE) == bootstrap.RECIPE else None
+
+    if (found := present()) is not None:
+        return found
+    name = f"make {release.name} from its packages"
+    with _locked(_cache_dir() / "locks" / f"base-{release.name}.lock", cancel):
+        # Another process may have made it while we waited.
+        if (found := present()) is not None:
+            return found
+        on_progress(Progress(number=1, total=2, name=name))
+        with tempfile.TemporaryDirectory(prefix="reprokit-base-") as scratch:
+            # A user namespace's root has to be able to enter.
+            Path(scratch).chmod(0o755)
+            rootfs = bootstrap.make(
+                release,
+                Path(scratch),
+                cancel,
+                lambda line: on_progress(Progress(number=1, total=2, name=name, log=line)),
+                mirror=_site_setting("apt_mirror"),
+            )
+            on_progress(Progress(number=2, total=2, name=f"import {base.reference}"))
+            labels = {LABEL_RELEASE: release.name, LABEL_RECIPE: bootstrap.RECIPE}
+            return engine.import_rootfs(rootfs, base.reference, labels)
+
+
+def _site_setting(name: str) -> str:
+    """A setting of the site (``registry``, ``apt_mirror``), '' when it has none."""
+    from reprokit import site
+
+    settings = getattr(site, "settings", None)
+    return str(getattr(settings(), name, None) or "") if settings is not None else ""
+
+
+def _cache_dir() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "reprokit"
+
+
+@contextmanager
+def _locked(path: Path, cancel: threading.Event) -> Iterator[None]:
+    """Hold a lock between processes; gives up when cancelled."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if cancel.wait(0.2):
+                    raise Cancelled("stopped while another process made the base image") from None
+        yield

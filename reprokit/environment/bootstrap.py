@@ -1,0 +1,204 @@
+"""Root file systems made from a distribution's own packages, with mmdebstrap or debootstrap: no registry needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprokit.environment.catalog import Release
+from reprokit.errors import Cancelled, EngineError, Unsupported
+
+RECIPE = "1"
+"""Version of how a base is made; a base of another recipe is made again."""
+
+STOP_SECONDS = 20.0
+KEYRINGS = Path("/usr/share/keyrings")
+KEYRING_PACKAGES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
+KEYRING_FILES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-archive-keyring"}
+
+EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
+"""What dpkg leaves out, in the base and in all that is installed on it: as in Debian's slim images."""
+INCLUDED = ("/usr/share/doc/*/copyright",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """Where packages come from: the main archive and the one for security updates ('' = none)."""
+
+    main: str
+    security: str
+
+
+OFFICIAL = {
+    "debian": Archive(main="http://deb.debian.org/debian", security="http://deb.debian.org/debian-security"),
+    "ubuntu": Archive(main="http://archive.ubuntu.com/ubuntu", security="http://security.ubuntu.com/ubuntu"),
+}
+
+
+def sources_list(release: Release, archive: Archive) -> str:
+    """The release's sources.list: the release itself, its updates and its security updates, all components."""
+    components = " ".join(release.components)
+    suites = [(archive.main, release.codename), (archive.main, f"{release.codename}-updates")]
+    if archive.security:
+        suites.append((archive.security, f"{release.codename}-security"))
+    return "".join(f"deb {place} {suite} {components}\n" for place, suite in suites)
+
+
+def mirrored(family: str, mirror: str) -> Archive:
+    """The archive at a mirror: ``http://mirror/debian``, with security updates expected at its sibling."""
+    main = mirror.rstrip("/")
+    if family == "ubuntu":
+        return Archive(main=main, security=main)
+    return Archive(main=main, security=f"{main}-security" if main.endswith("/debian") else "")
+
+
+def make(
+    release: Release, scratch: Path, cancel: threading.Event, on_line: Callable[[str], None], *, mirror: str = ""
+) -> Path:
+    """Make the release's root file system below the empty folder ``scratch``; returns the tar archive.
+
+    ``mirror`` serves the packages instead of the official archive; the image's own sources name the official one.
+    Raises Unsupported when no tool or no keyring for it is installed, EngineError with the tool's last lines when it
+    fails, Cancelled.
+    """
+    archive = mirrored(release.family, mirror) if mirror else OFFICIAL[release.family]
+    keyring = _keyring(release)
+    target = scratch / "rootfs.tar"
+    (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
+    if shutil.which("mmdebstrap"):
+        commands = [_mmdebstrap(release, archive, keyring, scratch, target)]
+    elif shutil.which("debootstrap"):
+        if os.geteuid() != 0:
+            raise Unsupported("debootstrap needs root; mmdebstrap does not: install it, or run as root")
+        commands = list(_debootstrap(release, archive, keyring, scratch, target))
+    else:
+        raise Unsupported(
+            f"no registry serves base images, and nothing here can make {release.name} from its packages: "
+            "install mmdebstrap or debootstrap"
+        )
+    for command in commands:
+        _execute(command, _environment(release, scratch), cancel, on_line)
+    return target
+
+
+def _keyring(release: Release) -> Path:
+    stem = KEYRING_FILES[release.family]
+    for name in (f"{stem}.gpg", f"{stem}.pgp"):
+        if (KEYRINGS / name).is_file():
+            return KEYRINGS / name
+    raise Unsupported(
+        f"the keys that sign {release.name} are not on this host ({KEYRINGS / stem}.gpg): "
+        f"install the package {KEYRING_PACKAGES[release.family]}"
+    )
+
+
+def _environment(release: Release, scratch: Path) -> dict[str, str]:
+    # One time stamp for all files: the image then depends on the packages alone.
+    return dict(os.environ, SOURCE_DATE_EPOCH=str(release.epoch), TMPDIR=str(scratch), LC_ALL="C.UTF-8")
+
+
+def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> list[str]:
+    patterns = [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
+    patterns += [f"--dpkgopt=path-include={pattern}" for pattern in INCLUDED]
+    # Packages are read from "archive"; afterwards the image's own list names the official one.
+    return [
+        "mmdebstrap",
+        "--variant=minbase",
+        "--format=tar",
+        f"--keyring={keyring}",
+        *patterns,
+        f"--customize-hook=upload {scratch / 'sources.list'} /etc/apt/sources.list",
+        '--customize-hook=rm -f "$1"/etc/resolv.conf "$1"/etc/hostname',
+        release.codename,
+        str(target),
+        *sources_list(release, archive).splitlines(),
+    ]
+
+
+def _debootstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> Iterator[list[str]]:
+    root = scratch / "root"
+    # In namespaces of its own, debootstrap takes its mounts and processes with it, however it ends.
+    apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"] if shutil.which("unshare") else []
+    yield [
+        *apart,
+        "debootstrap",
+        "--variant=minbase",
+        f"--keyring={keyring}",
+        release.codename,
+        str(root),
+        archive.main,
+    ]
+    (root / "etc/dpkg/dpkg.cfg.d").mkdir(parents=True, exist_ok=True)
+    settings = [f"path-exclude={pattern}\n" for pattern in EXCLUDED] + [
+        f"path-include={pattern}\n" for pattern in INCLUDED
+    ]
+    (root / "etc/dpkg/dpkg.cfg.d/reprokit").write_text("".join(settings))
+    shutil.copyfile(scratch / "sources.list", root / "etc/apt/sources.list")
+    leftovers = ["var/cache/apt", "var/lib/apt/lists", "var/log", "usr/share/man", "usr/share/info", "usr/share/locale"]
+    yield ["find", *[str(root / folder) for folder in leftovers], "-type", "f", "-delete"]
+    yield ["find", str(root / "usr/share/doc"), "-type", "f", "!", "-name", "copyright", "-delete"]
+    for name in ("resolv.conf", "hostname"):
+        (root / "etc" / name).unlink(missing_ok=True)
+    stamp = ["--sort=name", f"--mtime=@{release.epoch}", "--clamp-mtime", "--numeric-owner"]
+    yield ["tar", *stamp, "--one-file-system", "-C", str(root), "-cf", str(target), "."]
+
+
+def _execute(
+    command: Sequence[str], environment: dict[str, str], cancel: threading.Event, on_line: Callable[[str], None]
+) -> None:
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    ended = threading.Event()
+    watch = threading.Thread(target=_stop_when, args=(process, cancel, ended), daemon=True)
+    watch.start()
+    lines: list[str] = []
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            lines = [*lines[-19:], line.rstrip()]
+            on_line(line)
+        process.wait()
+    finally:
+        ended.set()
+        _stop(process)
+        watch.join()
+    if cancel.is_set():
+        raise Cancelled(f"stopped while {command[0]} made a base image")
+    if process.returncode:
+        raise EngineError(
+            f"{command[0]} could not make a base image (exit status {process.returncode}); its last lines:\n"
+            + "\n".join(f"  {line}" for line in lines)
+        )
+
+
+def _stop_when(process: subprocess.Popen[str], cancel: threading.Event, ended: threading.Event) -> None:
+    while not ended.wait(0.2):
+        if cancel.is_set():
+            _stop(process)
+            return
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    """End the tool and what it started; it gets time to take down its mounts."""
+    for number, seconds in ((signal.SIGTERM, STOP_SECONDS), (signal.SIGKILL, STOP_SECONDS)):
+        if process.poll() is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)

@@ -1,0 +1,202 @@
+"""What an image measured from inside: parsed from the probe's output, told in the words of a bug report. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from reprokit.environment.host import Gpu, parse
+
+
+class ProbeError(ValueError):
+    """The probe's output is not what the probe prints: it was cut, or something else answered."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured(Mapping[str, Any]):
+    """An image as its own tools describe it; None or empty where it has no such thing. Reads as its JSON object, too.
+
+    ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
+    ``cuda_build`` the compiler's build (``12.0.140``); ``nvcc`` the compiler's own last line. ``frameworks`` holds
+    the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists names, ``os`` is
+    ``debian-12``.
+    """
+
+    python: str | None = None
+    gcc: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    glibc: str | None = None
+    platform: str | None = None
+    nvcc: str | None = None
+    gpu: tuple[str, ...] = ()
+    driver: str | None = None
+    packages: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {"pip": {}, "apt": {}})
+    frameworks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    os: str | None = None
+    python_words: str | None = None
+    gcc_words: str | None = None
+    cuda_build: str | None = None
+    ptxas: str | None = None
+    visible_devices: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The contract's ``environment`` object, with our own additions."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values["gpu"] = list(self.gpu)
+        return values
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any]) -> Measured:
+        """The reverse of ``to_json``; keys that this version does not know are left out."""
+        known = {item.name for item in fields(cls)}
+        values = {key: value for key, value in record.items() if key in known}
+        values["gpu"] = tuple(values.get("gpu") or ())
+        return cls(**values)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.to_json()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(item.name for item in fields(self))
+
+    def __len__(self) -> int:
+        return len(fields(self))
+
+    @classmethod
+    def parse(cls, text: str) -> Measured:
+        """Read the probe's output. Raises ProbeError when it is incomplete."""
+        sections = _sections(text)
+        if "end" not in sections:
+            tail = text.strip().splitlines()[-3:]
+            raise ProbeError("the probe did not reach its end; its last lines: " + " | ".join(tail))
+        python = _json(sections.get("python", ""))
+        gpus, driver = parse(sections.get("gpu", ""))
+        compiler = sections.get("nvcc") or sections.get("ptxas") or ""
+        build = _search(r"\bV(\d+\.\d+\.\d+)", compiler)
+        gcc = sections.get("gcc", "").splitlines()
+        return cls(
+            python=python.get("version"),
+            gcc=_search(r"^(\d+(?:\.\d+)*)$", gcc[-1]) if gcc else None,
+            cuda=_cuda(sections, compiler),
+            cudnn=_cudnn(sections),
+            glibc=_search(r"(\d+\.\d+)\s*$", sections.get("glibc", "")),
+            platform=python.get("platform") or _platform(sections),
+            nvcc=_last_line(sections.get("nvcc", "")),
+            gpu=tuple(_gpu_words(gpu) for gpu in gpus),
+            driver=driver,
+            packages={"pip": python.get("packages", {}), "apt": _apt(sections.get("apt", ""))},
+            frameworks=python.get("frameworks", {}),
+            os=_os(sections.get("os", "")),
+            python_words=python.get("words"),
+            gcc_words=gcc[0] if gcc else None,
+            cuda_build=build,
+            ptxas=_last_line(sections.get("ptxas", "")),
+            visible_devices=_last_line(sections.get("visible", "")),
+        )
+
+    def report(self) -> str:
+        """The environment block of a bug report: the lines and words that PaddlePaddle's own reports use."""
+        pip = self.packages.get("pip", {})
+        lines = {"platform": self.platform, "Python": self.python_words or self.python}
+        paddle, torch, cv2 = (self.frameworks.get(name, {}) for name in ("paddle", "torch", "cv2"))
+        if paddle:
+            lines["Paddle compiled with cuda"] = str(str(paddle.get("cuda_version", "False")) != "False")
+        if torch:
+            lines["Torch compiled with cuda"] = str(torch.get("cuda") is not None)
+        lines |= {
+            "NVCC": self.nvcc or (f"none (ptxas: {self.ptxas})" if self.ptxas else "none"),
+            "cudnn": ".".join(self.cudnn.split(".")[:2]) if self.cudnn else "none",
+            "GPUs used": str(len(self.gpu)),
+            "CUDA_VISIBLE_DEVICES": self.visible_devices or "None",
+            "GPU": str(list(self.gpu)),
+            "GCC": self.gcc_words or "none",
+        }
+        if self.driver:
+            lines["Driver"] = self.driver
+        if "paddleseg" in pip:
+            lines["PaddleSeg"] = pip["paddleseg"]
+        if paddle:
+            lines["PaddlePaddle"] = str(paddle.get("full_version", ""))
+        if torch:
+            lines["PyTorch"] = str(torch.get("__version__", ""))
+        if cv2:
+            lines["OpenCV"] = ".".join(str(cv2.get("opencv_version", "")).split(".")[:3])
+        return "".join(f"{name}: {value}\n" for name, value in lines.items() if value)
+
+
+def _sections(text: str) -> dict[str, str]:
+    """Section name -> its text. What comes before the first section (a shell's warning) is dropped."""
+    found: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in text.splitlines():
+        if re.fullmatch(r"##[a-z-]+", line):
+            current = found.setdefault(line[2:], [])
+        else:
+            current.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in found.items()}
+
+
+def _json(text: str) -> dict[str, Any]:
+    # Warnings of the interpreter come first; the object is the last line.
+    last = text.splitlines()[-1] if text else ""
+    try:
+        value = json.loads(last)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _search(pattern: str, text: str) -> str | None:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found.group(1) if found else None
+
+
+def _last_line(text: str) -> str | None:
+    return text.splitlines()[-1] if text else None
+
+
+def _cuda(sections: Mapping[str, str], compiler: str) -> str | None:
+    if release := _search(r"\brelease (\d+\.\d+)", compiler):
+        return release
+    version = _json(" ".join(sections.get("cuda-version", "").split())).get("cuda", {})
+    if isinstance(version, dict) and (full := version.get("version")):
+        return ".".join(str(full).split(".")[:2])
+    # libcudart.so.11.0 serves all of 11.x: its full name tells the release, its soname only the major version.
+    names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
+    longest = max(names, key=lambda name: name.count("."), default=None)
+    if longest and longest.count(".") >= 2:
+        return ".".join(longest.split(".")[:2])
+    return longest.split(".")[0] if longest else None
+
+
+def _cudnn(sections: Mapping[str, str]) -> str | None:
+    header = sections.get("cudnn", "")
+    numbers = [_search(rf"CUDNN_{part}\s+(\d+)", header) for part in ("MAJOR", "MINOR", "PATCHLEVEL")]
+    if header and all(numbers):
+        return ".".join(str(number) for number in numbers)
+    names = re.findall(r"libcudnn\.so\.(\d+(?:\.\d+)*)$", sections.get("cudnn-files", ""), re.MULTILINE)
+    return max(names, key=lambda name: name.count("."), default=None)
+
+
+def _platform(sections: Mapping[str, str]) -> str | None:
+    kernel = sections.get("kernel", "")
+    return "-".join(kernel.split()) or None
+
+
+def _gpu_words(gpu: Gpu) -> str:
+    return f"GPU {gpu.index}: {gpu.name}"
+
+
+def _apt(text: str) -> dict[str, str]:
+    rows = (line.split(" ") for line in text.splitlines())
+    return {row[1]: row[2] for row in rows if len(row) == 3 and row[0] == "installed"}
+
+
+def _os(text: str) -> str | None:
+    values = dict(re.findall(r'^(\w+)="?(.*?)"?$', text, re.MULTILINE))
+    name = values.get("ID")
+    return "-".join(filter(None, (name, values.get("VERSION_ID")))) or None

@@ -1,0 +1,76 @@
+"""Whether this host can serve a cell at all, decided before anything is built. Pure."""
+
+from __future__ import annotations
+
+from reprokit.case.cellspec import CellSpec
+from reprokit.environment import catalog, versions
+from reprokit.environment.host import Gpu, HostFacts
+from reprokit.errors import Unsupported
+
+GIB = 1024**3
+
+
+def preflight(spec: CellSpec, facts: HostFacts) -> None:
+    """Raise Unsupported, saying why, when the host lacks what a cell asks for.
+
+    Checked for cells that ask for GPUs: that there are enough, with enough memory, a driver new enough for the CUDA
+    version of the cell, and an architecture that this CUDA version knows. A cell without GPUs runs anywhere.
+    """
+    wanted = spec.limits.gpus
+    if wanted <= 0:
+        return
+    if not facts.gpus:
+        why = f" ({facts.note})" if facts.note else ""
+        raise Unsupported(f"this host has no NVIDIA GPU{why}; the case asks for {wanted}")
+    if len(facts.gpus) < wanted:
+        raise Unsupported(f"this host has {_count(len(facts.gpus))}; the case asks for {wanted}")
+    _memory(spec, facts, wanted)
+    cuda = spec.cell.get("cuda")
+    if cuda is not None and cuda != versions.NONE:
+        _driver(cuda, facts)
+        _architecture(cuda, facts, wanted)
+
+
+def _count(gpus: int) -> str:
+    return f"{gpus} GPU" if gpus == 1 else f"{gpus} GPUs"
+
+
+def _memory(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
+    least = spec.limits.gpu_memory
+    if least is None:
+        return
+    # A GPU that does not tell its memory is not excluded by it.
+    large = [gpu for gpu in facts.gpus if gpu.memory == 0 or gpu.memory >= least]
+    if len(large) < wanted:
+        most = max(gpu.memory for gpu in facts.gpus)
+        raise Unsupported(
+            f"the case asks for {_count(wanted)} with {least / GIB:.1f} GiB of memory; this host has {len(large)} such "
+            f"(the largest has {most / GIB:.1f} GiB)"
+        )
+
+
+def _driver(cuda: str, facts: HostFacts) -> None:
+    needed = catalog.driver_needed(cuda)
+    if needed and facts.driver and versions.order(facts.driver) < versions.order(needed):
+        raise Unsupported(f"CUDA {cuda} needs an NVIDIA driver >= {needed}; this host has {facts.driver}")
+
+
+def _architecture(cuda: str, facts: HostFacts, wanted: int) -> None:
+    reasons = {gpu.uuid: _unknown_to(cuda, gpu) for gpu in facts.gpus}
+    if sum(not reason for reason in reasons.values()) < wanted:
+        raise Unsupported("; ".join(dict.fromkeys(reason for reason in reasons.values() if reason)))
+
+
+def _unknown_to(cuda: str, gpu: Gpu) -> str:
+    """Why CUDA of that version cannot compile for the GPU, '' when it can or nothing is known about it."""
+    row = catalog.capability(gpu.compute)
+    if row is None:
+        return ""
+    architecture = f"{gpu.name} (sm_{gpu.compute.replace('.', '')})"
+    # "12" stands for the newest 12.x when the question is whether it is new enough.
+    newest = versions.newest(cuda, catalog.cuda_wheels()) or cuda
+    if versions.order(newest) < versions.order(row.since):
+        return f"{architecture} needs CUDA >= {row.since}; the cell asks for {cuda}"
+    if row.until and versions.order(cuda) >= versions.order(row.until)[: len(versions.parts(cuda))]:
+        return f"{architecture} is no longer known to CUDA >= {row.until}; the cell asks for {cuda}"
+    return ""

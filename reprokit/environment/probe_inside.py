@@ -1,0 +1,87 @@
+# Written for the interpreters of images, old ones included: the rules for our own code do not hold here.
+# ruff: noqa
+# mypy: ignore-errors
+"""Runs inside an image, with whatever Python that has (2.7 to today): prints one JSON object about it.
+
+Frameworks are not imported, which would cost seconds and may crash: their version files are read as text.
+"""
+
+from __future__ import print_function
+
+import ast
+import json
+import os
+import platform
+import sys
+
+FILES = {"paddle": ("paddle", "version", "__init__.py"), "torch": ("torch", "version.py"), "cv2": ("cv2", "version.py")}
+
+
+def packages():
+    try:
+        from importlib import metadata
+
+        found = [(item.metadata["Name"], item.version) for item in metadata.distributions()]
+    except ImportError:
+        try:
+            import pkg_resources
+        except ImportError:
+            return {}
+        found = [(item.project_name, item.version) for item in pkg_resources.working_set]
+    # The first of a name is the one that import finds.
+    first = {}
+    for name, version in found:
+        if name:
+            first.setdefault(name.lower().replace("_", "-"), version)
+    return first
+
+
+def constants(path):
+    with open(path) as stream:
+        tree = ast.parse(stream.read())
+    values = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            names, value = node.targets, node.value
+        elif isinstance(node, getattr(ast, "AnnAssign", ())) and node.value is not None:
+            names, value = [node.target], node.value
+        else:
+            continue
+        for name in names:
+            if isinstance(name, ast.Name):
+                try:
+                    values[name.id] = ast.literal_eval(value)
+                except ValueError:
+                    pass
+    return values
+
+
+def frameworks():
+    found = {}
+    for name in sorted(FILES):
+        for folder in sys.path:
+            path = os.path.join(folder or ".", *FILES[name])
+            if os.path.isfile(path):
+                try:
+                    found[name] = constants(path)
+                except (OSError, SyntaxError, ValueError):
+                    pass
+                break
+    return found
+
+
+print(
+    json.dumps(
+        {
+            "version": platform.python_version(),
+            "implementation": platform.python_implementation(),
+            "words": " ".join(sys.version.split()),
+            "executable": sys.executable,
+            "platform": platform.platform(),
+            "packages": packages(),
+            "frameworks": frameworks(),
+        },
+        sort_keys=True,
+        default=str,
+    )
+)

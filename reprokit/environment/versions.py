@@ -1,0 +1,34 @@
+"""What a version asks for: ``12`` accepts any 12.x, ``12.2`` only 12.2.x, ``none`` means that there must be none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+NONE = "none"
+
+
+def parts(version: str) -> tuple[str, ...]:
+    """The dotted parts of a version; ``8.x`` and ``8.*`` are other ways to write ``8``."""
+    pieces = version.strip().split(".")
+    while len(pieces) > 1 and pieces[-1] in {"x", "*"}:
+        pieces.pop()
+    return tuple(pieces)
+
+
+def matches(asked: str, have: str | None) -> bool:
+    """Whether ``have`` (None = there is none) is what ``asked`` asks for."""
+    if asked == NONE or have is None:
+        return asked == NONE and have is None
+    wanted = parts(asked)
+    return parts(have)[: len(wanted)] == wanted
+
+
+def order(version: str) -> tuple[int, ...]:
+    """A key that sorts versions by their numbers."""
+    return tuple(int(number) for number in re.findall(r"\d+", version))
+
+
+def newest(asked: str, available: Iterable[str]) -> str | None:
+    """The newest available version that is what ``asked`` asks for, or None."""
+    return max((version for version in available if matches(asked, version)), key=order, default=None)
