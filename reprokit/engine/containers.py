@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import select
 import threading
 import time
@@ -106,7 +107,7 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
             started = time.monotonic()
             client.start(name)
         timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
-        return _ending(wire, name, started, timed_out=timed_out, limited=trial.limits.memory is not None)
+        return _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None)
     finally:
         if attached is not None:
             attached.close()
@@ -190,16 +191,16 @@ class _Watch:
         return False
 
 
-def _ending(wire: Wire, name: str, started: float, *, timed_out: bool, limited: bool) -> Ending:
+def _ending(wire: Wire, name: str, *, timed_out: bool, limited: bool) -> Ending:
     with wire.errors():
         client = wire.client()
         code = client.wait(name, timeout=DRAIN).get("StatusCode")
-        seconds = time.monotonic() - started
         state = client.inspect_container(name)["State"]
         oom = bool(state.get("OOMKilled")) or (limited and _saw_oom(wire, state, name, code))
     if state.get("Status") not in {"exited", "dead"}:
         raise EngineError(f"the container ended its output but not itself: {state.get('Status')}")
-    return Ending(exit_code=code, oom=oom, timed_out=timed_out, seconds=seconds)
+    seconds = (nanoseconds_of(state["FinishedAt"]) - nanoseconds_of(state["StartedAt"])) / 1e9
+    return Ending(exit_code=code, oom=oom, timed_out=timed_out, seconds=max(seconds, 0.0))
 
 
 def _saw_oom(wire: Wire, state: Mapping[str, Any], name: str, code: int | None) -> bool:
@@ -222,10 +223,13 @@ def _saw_oom(wire: Wire, state: Mapping[str, Any], name: str, code: int | None) 
 
 
 def _stamp(moment: str, later: float) -> str:
-    """A moment of the engine's clock (RFC 3339), ``later`` seconds on, as the events API takes it (seconds.nanoseconds)."""
-    import datetime
+    """A moment of the engine's clock, ``later`` seconds on, as the events API takes it: "seconds.nanoseconds"."""
+    seconds, nanoseconds = divmod(nanoseconds_of(moment) + round(later * 1e9), 10**9)
+    return f"{seconds}.{nanoseconds:09d}"
 
+
+def nanoseconds_of(moment: str) -> int:
+    """Nanoseconds since 1970 of an RFC 3339 moment in UTC as the engine writes it, with up to nine decimals."""
     whole, _, fraction = moment.removesuffix("Z").partition(".")
-    seconds = datetime.datetime.fromisoformat(whole + "+00:00").timestamp()
-    nanoseconds = int((fraction or "0").ljust(9, "0")[:9]) + round(later * 1e9)
-    return f"{int(seconds) + nanoseconds // 10**9}.{nanoseconds % 10**9:09d}"
+    seconds = int(datetime.datetime.fromisoformat(whole + "+00:00").timestamp())
+    return seconds * 10**9 + int((fraction or "0").ljust(9, "0")[:9])
