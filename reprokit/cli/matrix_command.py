@@ -25,7 +25,7 @@ def command(cases: tuple[str, ...], as_json: bool, **given: Any) -> int:
     rows = []
     for file in (file for source in cases for file in case.load(source)):
         matrix = file.case.matrix
-        for cell in select(matrix.axes, matrix.exclude, matrix.include, selection):
+        for cell in select(matrix.axes, matrix.exclude, matrix.include, selection, used=file.names):
             own = is_own(cell, matrix.axes, matrix.include)
             rows.append((file.case.id, cell, expected(file.case.expect.reproduces, cell, own)))
     if not rows:

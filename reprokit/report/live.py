@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from reprokit.report.plain import task_label
+from reprokit.report.plain import labels
 from reprokit.report.words import expectation, first_line, seconds, style, summary
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord
@@ -26,7 +26,7 @@ class LiveListener:
         self._console = console
         self._lock = threading.RLock()
         self._tasks: Sequence[Task] = ()
-        self._several = False
+        self._labels: dict[int, str] = {}
         self._states: dict[int, tuple[str, str, float]] = {}
         self._records: dict[int, CellRecord] = {}
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
@@ -44,7 +44,7 @@ class LiveListener:
         """Begin the table."""
         with self._lock:
             self._tasks = tasks
-            self._several = len({task.case.id for task in tasks}) > 1
+            self._labels = labels(tasks)
             self._states = {task.number: ("queued", "", time.monotonic()) for task in tasks}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
@@ -79,11 +79,11 @@ class LiveListener:
             for task in sorted(tasks, key=lambda task: task.number):
                 record = self._records.get(task.number)
                 if record is not None:
-                    _add(table, record, self._several)
+                    _add(table, record, self._labels[record.number])
                     continue
                 state, text, since = self._states[task.number]
                 elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
-                name = escape(task_label(task, with_case=self._several))
+                name = escape(self._labels[task.number])
                 table.add_row(str(task.number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
             hidden = len(self._tasks) - len(tasks)
             done = f"{len(self._records)} of {len(self._tasks)} cells decided"
@@ -105,12 +105,12 @@ def _table() -> Table:
     return table
 
 
-def _add(table: Table, record: CellRecord, several: bool) -> None:
+def _add(table: Table, record: CellRecord, name: str) -> None:
     colour = style(record)
     departs = "" if record.as_expected is not False else f" ({expectation(record)})"
     table.add_row(
         str(record.number),
-        escape(task_label(record, with_case=several)),
+        escape(name),
         f"[{colour}]{record.verdict}{departs}[/{colour}]",
         seconds(record.seconds),
         escape(first_line(record.reason)),
@@ -119,13 +119,13 @@ def _add(table: Table, record: CellRecord, several: bool) -> None:
 
 def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200) -> None:
     """The final table; of very many cells, those that depart or are inconclusive come first and the rest is counted."""
-    several = len({cell.case_id for cell in cells}) > 1
+    names = labels(cells)
     shown = list(cells)
     if len(shown) > limit:
         shown = sorted(shown, key=lambda cell: (cell.as_expected is not False, cell.as_expected is True))[:limit]
     table = _table()
     for record in shown:
-        _add(table, record, several)
+        _add(table, record, names[record.number])
     console.print(table)
     if len(shown) < len(cells):
         console.print(f"[dim]... and {len(cells) - len(shown)} more; --json has them all[/dim]")

@@ -13,14 +13,21 @@ from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord
 
 
-def task_label(task: Task | CellRecord, *, with_case: bool) -> str:
-    """A task in one line; the case's id only where several cases run."""
-    case_id = task.case_id if isinstance(task, CellRecord) else task.case.id
-    words = [case_id] if with_case else []
-    words.append(label(task.cell))
-    if task.variant == "fix":
-        words.append("[fix]")
-    return " ".join(words)
+def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
+    """Each task in one line: the case's id only where there are several cases, no axis that is the same in all cells."""
+    ids = {task.number: task.case_id if isinstance(task, CellRecord) else task.case.id for task in tasks}
+    several = len(set(ids.values())) > 1
+    fixed = set.intersection(*(set(task.cell.items()) for task in tasks)) if len(tasks) > 1 else set()
+    named = {}
+    for task in tasks:
+        telling = {name: value for name, value in task.cell.items() if (name, value) not in fixed}
+        words = [ids[task.number]] if several else []
+        if telling or not several:
+            words.append(label(telling or task.cell))
+        if task.variant == "fix":
+            words.append("[fix]")
+        named[task.number] = " ".join(words)
+    return named
 
 
 class PlainListener:
@@ -37,8 +44,7 @@ class PlainListener:
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """Say what is about to run."""
-        several = len({task.case.id for task in tasks}) > 1
-        self._labels = {task.number: task_label(task, with_case=several) for task in tasks}
+        self._labels = labels(tasks)
         ids = list(dict.fromkeys(task.case.id for task in tasks))
         names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
         self._print(

@@ -65,7 +65,7 @@ def _cells(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[Ca
     for file in files:
         matrix = file.case.matrix
         try:
-            cells = select(matrix.axes, matrix.exclude, matrix.include, selection)
+            cells = select(matrix.axes, matrix.exclude, matrix.include, selection, used=file.names)
         except UsageError as error:
             # Over a folder of cases an option need only fit some of them.
             refused.append(error)

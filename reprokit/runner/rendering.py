@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -79,24 +78,7 @@ def write_folder(folder: Path, image: Wanted) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as scratch:
         made = Path(scratch) / "made"
-        made.mkdir()
-        (made / "Dockerfile").write_text(image.rendered.dockerfile, encoding="utf-8")
-        for name, content in image.rendered.context.items():
-            target = made / name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if isinstance(content, bytes):
-                target.write_bytes(content)
-            elif content.is_dir():
-                shutil.copytree(content, target, symlinks=True, dirs_exist_ok=True)
-            else:
-                shutil.copy2(content, target)
-        made.chmod(0o777 & ~_umask())
+        image.rendered.write(made)
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -226,7 +226,7 @@ def _base_source(setting: str) -> str:
 def _owner() -> dict[str, Any]:
     from reprokit.engine.labels import ownership
 
-    return dict(ownership("", "", ""))
+    return dict(ownership())
 
 
 def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:

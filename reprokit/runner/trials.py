@@ -12,11 +12,10 @@ from typing import Any
 from reprokit import environment
 from reprokit.engine.labels import ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
-from reprokit.evidence.condense import Condenser
-from reprokit.evidence.judge import judge
+from reprokit.evidence import Condenser, judge
 from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Outcome, Verdict
 from reprokit.evidence.verdict import decide
-from reprokit.matrix import KNOWN_AXES, label
+from reprokit.matrix import KNOWN_AXES
 from reprokit.report.repeat import docker_run_line
 from reprokit.runner.images import Ready, Wanted, image_json
 from reprokit.runner.plan import Task
@@ -63,7 +62,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: tuple[str, ...] = ()) ->
         env=task.spec.env,
         workdir=task.spec.workdir,
         limits=task.spec.limits,
-        labels=ownership(run_id, task.case.id, label(task.cell)),
+        labels=ownership(run_id, task.case.id, task.cell),
         mounts=tuple(
             Mount(source=folder, target=f"{workdir}/{task.spec.datasets[name].path}")
             for name, folder in sorted(task.datasets.items())

@@ -1,0 +1,133 @@
+"""``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
+
+Needs a container engine for ``warm`` and ``flood``. Nothing here is a test: figures are to be read, not asserted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+REPROKIT = [sys.executable, "-m", "reprokit"]
+ROUNDS = 7
+
+
+def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None) -> float:
+    """Wall time of a command, in seconds. Its output is thrown away; a failure is told."""
+    started = time.perf_counter()
+    done = subprocess.run(argv, cwd=folder, input=shell_input, capture_output=True, text=True, check=False)
+    took = time.perf_counter() - started
+    if done.returncode:
+        sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return took
+
+
+def against(name: str, ours: Callable[[], float], theirs: Callable[[], float], what: str) -> None:
+    """Measure two things in turn and print the median of the ratios, pair by pair."""
+    ours(), theirs()
+    pairs = [(ours(), theirs()) for _ in range(ROUNDS)]
+    ratio = statistics.median(a / b for a, b in pairs)
+    a, b = (statistics.median(column) for column in zip(*pairs, strict=True))
+    print(f"{name}: {a:.3f} s against {b:.3f} s of {what}: ratio {ratio:.2f} (median of {ROUNDS})")
+
+
+def startup(folder: Path) -> None:
+    """How long the command line takes to come up."""
+
+    def of(*words: str) -> Callable[[], float]:
+        return lambda: seconds([*REPROKIT, *words], folder=folder)
+
+    case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
+    python = "python -c pass"
+    bare = lambda: seconds([sys.executable, "-c", "pass"], folder=folder)  # noqa: E731
+    against("start-up, reprokit --help", of("--help"), bare, python)
+    against("start-up, reprokit validate CASE", of("validate", case), bare, python)
+
+
+def matrix(folder: Path) -> None:
+    """Expansion of 100,000 cells with excludes, and selection from them, through the command line."""
+    axes = {name: [str(value) for value in range(10)] for name in ("a", "b", "c", "d", "e")}
+    case = {
+        "schema": "reprokit/v1",
+        "id": "big",
+        "title": "A hundred thousand cells",
+        "matrix": {**axes, "exclude": [{"a": str(i), "b": "0"} for i in range(5)]},
+        "command": "echo {{ a }}{{ b }}{{ c }}{{ d }}{{ e }}",
+    }
+    (folder / "big.yaml").write_text(json.dumps(case))
+    argv = [*REPROKIT, "matrix", "big.yaml", "--only", "a=7,b=3,c=1", "--skip", "d=2"]
+    times = [seconds(argv, folder=folder) for _ in range(ROUNDS)]
+    _, peak = with_peak(argv, folder)
+    print(f"100,000 cells, selected from: {statistics.median(times):.2f} s, {peak / 1e6:.0f} MB at most")
+
+
+def with_peak(argv: Sequence[str], folder: Path) -> tuple[float, int]:
+    """Wall seconds and peak resident bytes of one command."""
+    started = time.perf_counter()
+    child = subprocess.Popen(argv, cwd=folder, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    if os.waitstatus_to_exitcode(status) not in (0, 1, 3):
+        sys.exit(f"{' '.join(argv)} failed")
+    return time.perf_counter() - started, usage.ru_maxrss * 1024
+
+
+def warm(folder: Path) -> None:
+    """A warm run of six cells against ``xargs -P`` over the docker run lines that the record gives for the same cells."""
+    case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
+    run = [*REPROKIT, "run", case, "--store", str(folder / "store")]
+    seconds(run, folder=folder)
+    show = [*REPROKIT, "show", "last", "--store", str(folder / "store"), "--repeat"]
+    lines = [subprocess.run([*show, str(n)], capture_output=True, text=True, check=True).stdout for n in range(1, 7)]
+    (folder / "lines").mkdir()
+    for number, line in enumerate(lines):
+        (folder / "lines" / f"{number}.sh").write_text(line)
+    names = "\n".join(str(path) for path in sorted((folder / "lines").iterdir()))
+    jobs = str(max(2, os.cpu_count() or 2))
+    plain = ["xargs", "-P", jobs, "-I", "{}", "sh", "-c", "sh {} >/dev/null 2>&1 || true"]
+    against(
+        "six warm cells",
+        lambda: seconds(run, folder=folder),
+        lambda: seconds(plain, folder=folder, shell_input=names),
+        f"xargs -P {jobs} over plain docker run --rm",
+    )
+
+
+def flood(folder: Path) -> None:
+    """Memory and disk while a container prints 2 GB."""
+    case = {
+        "schema": "reprokit/v1",
+        "id": "flood",
+        "title": "Prints 2 GB, then a traceback",
+        "command": "yes 'a line of output that says nothing' | head -c 2000000000; python3 -c 'raise ValueError(1)'",
+        "expect": {"failure": {"exception": "ValueError"}, "reproduces": "all"},
+        "resources": {"timeout": "10m"},
+    }
+    (folder / "flood.yaml").write_text(json.dumps(case))
+    store = folder / "flood-store"
+    took, peak = with_peak([*REPROKIT, "run", "flood.yaml", "--store", str(store)], folder)
+    logged = sum(path.stat().st_size for path in (store / "runs").rglob("*.log"))
+    print(f"2 GB of output: {took:.1f} s, {peak / 1e6:.0f} MB of memory at most, {logged / 1e6:.1f} MB of log")
+
+
+BENCHES = {"startup": startup, "matrix": matrix, "warm": warm, "flood": flood}
+
+
+def main() -> None:
+    """Run the benchmarks that are named, or all."""
+    for name in sys.argv[1:] or BENCHES:
+        if name not in BENCHES:
+            sys.exit(f"no benchmark {name!r}; there are: {', '.join(BENCHES)}")
+        with tempfile.TemporaryDirectory() as scratch:
+            BENCHES[name](Path(scratch))
+
+
+if __name__ == "__main__":
+    main()

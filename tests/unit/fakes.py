@@ -1,0 +1,64 @@
+"""An engine that builds and runs nothing, for scheduling and faults. What works on it still has to work on a real one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Trial
+from reprokit.errors import Cancelled
+from reprokit.evidence.model import Ending
+
+PROBE = Path(__file__).parent / "probe_debian12.txt"
+"""What the probe printed in a real image, debian-12 with Python 3.11 and no compiler."""
+
+
+class FakeEngine:
+    """Holds every base image, builds whatever is asked, and runs ``behave(trial, sink)`` for each trial."""
+
+    def __init__(self, behave: Callable[[Trial, Callable[[bytes], None]], Ending] | None = None) -> None:
+        self.behave = behave or (lambda trial, sink: Ending(exit_code=0, seconds=0.1))
+        self.built: list[str] = []
+        self.trials: list[Trial] = []
+        self.build_error: Exception | None = None
+        self.swept = 0
+        self.lock = threading.Lock()
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(name="Fake", version="1")
+
+    def image(self, tag: str) -> ImageInfo | None:
+        if tag.startswith("reprokit/img:") and tag not in self.built:
+            return None
+        return ImageInfo(tag=tag, id=f"sha256:{tag}")
+
+    def build(
+        self, build: Build, site: object, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
+        if self.build_error:
+            raise self.build_error
+        on_progress(Progress(number=1, total=2, name="RUN something"))
+        with self.lock:
+            self.built.append(build.tag)
+        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}")
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        return ImageInfo(tag=reference, id=f"sha256:{reference}")
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        raise AssertionError("nothing is imported here")
+
+    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+        if "org.reprokit.probe" in trial.labels:
+            sink(PROBE.read_bytes())
+            return Ending(exit_code=0)
+        with self.lock:
+            self.trials.append(trial)
+        if cancel.is_set():
+            raise Cancelled("stopped")
+        return self.behave(trial, sink)
+
+    def sweep(self) -> list[str]:
+        self.swept += 1
+        return []

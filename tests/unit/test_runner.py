@@ -1,0 +1,264 @@
+"""Scheduling, faults and resumption, on a fake engine. The real one is in tests/integration."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reprokit.engine.protocol import Trial
+from reprokit.errors import BuildFailed, EngineError, UsageError
+from reprokit.evidence.model import Ending, Verdict
+from reprokit.matrix import Selection
+from reprokit.report import junit, result
+from reprokit.runner.request import Request
+from reprokit.runner.session import Session
+from reprokit.store import Store
+from reprokit.store.records import CellRecord
+from tests.unit.fakes import FakeEngine
+
+CASE = """\
+schema: reprokit/v1
+id: toy
+title: A toy
+matrix: {a: ["1", "2"], b: [x, y]}
+env: {A: "{{ a }}", B: "{{ b }}"}
+command: toy
+expect:
+  failure: {exit_code: 3, output: boom}
+  reproduces: [{a: "2"}]
+fix: {env: {FIXED: "1"}}
+"""
+
+
+def toy(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+    """Fails with the signature where A is 2, unless it is fixed."""
+    if trial.env["A"] == "2" and "FIXED" not in trial.env:
+        sink(b"boom\n")
+        return Ending(exit_code=3, seconds=0.1)
+    return Ending(exit_code=0, seconds=0.1)
+
+
+class Project:
+    """A folder with a case, a store and a fake engine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.case = folder / "toy.yaml"
+        self.case.write_text(CASE)
+        self.engine = FakeEngine(toy)
+        self.output = io.StringIO()
+        self.session = self.new_session()
+
+    def new_session(self) -> Session:
+        return Session(self.folder / "store", stream=self.output, engine=lambda: self.engine)
+
+    def run(self, **values: object) -> int:
+        defaults = {"cases": (str(self.case),), "base_images": "registry"}
+        return self.session.start(Request(**{**defaults, **values}))  # type: ignore[arg-type]
+
+    @property
+    def cells(self) -> tuple[CellRecord, ...]:
+        return self.session.record.cells
+
+    @property
+    def verdicts(self) -> list[str]:
+        return [str(cell.verdict) for cell in self.cells]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_cells_that_differ_in_env_only_share_one_image_and_are_judged(project: Project) -> None:
+    assert project.run() == 0
+    assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]
+    assert len(project.engine.built) == 1
+    assert [cell.as_expected for cell in project.cells] == [True] * 4
+    assert "2 not-reproduced, 2 reproduced; all as expected" in project.output.getvalue()
+
+
+def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
+    project.run()
+    project.engine.build_error = AssertionError("nothing may be built")
+    project.session = project.new_session()
+    assert project.run() == 0
+    assert project.cells[0].image is not None
+    assert project.cells[0].image["built"] is False
+
+
+def test_the_fixed_variant_runs_beside_the_case_and_must_not_fail(project: Project) -> None:
+    assert project.run(fix=True) == 0
+    variants = [(cell.cell["a"], cell.variant, str(cell.verdict)) for cell in project.cells if cell.cell["b"] == "x"]
+    assert variants == [
+        ("1", "case", "not-reproduced"),
+        ("1", "fix", "not-reproduced"),
+        ("2", "case", "reproduced"),
+        ("2", "fix", "not-reproduced"),
+    ]
+
+
+def test_a_fix_that_does_not_help_is_a_departure(project: Project) -> None:
+    project.case.write_text(CASE.replace("FIXED", "USELESS"))
+    assert project.run(fix=True) == 1
+
+
+def test_more_trials_make_a_flaky_cell_visible(project: Project) -> None:
+    seen: list[int] = []
+
+    def sometimes(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        seen.append(1)
+        return toy(trial, sink) if len(seen) % 2 else Ending(exit_code=0)
+
+    project.engine.behave = sometimes
+    assert project.run(trials=4, jobs=1, selection=only(a="2", b="x")) == 1
+    assert project.verdicts == ["flaky"]
+    assert [trial.outcome.value for trial in project.cells[0].trials] == ["reproduced", "passed"] * 2
+
+
+def only(**values: str) -> Selection:
+    return Selection(only=({name: (value,) for name, value in values.items()},))
+
+
+def test_a_time_out_stops_the_trials_of_its_cell(project: Project) -> None:
+    project.engine.behave = lambda trial, sink: Ending(exit_code=137, timed_out=True, seconds=1)
+    assert project.run(trials=5, selection=only(a="1", b="x")) == 3
+    assert project.verdicts == ["timed-out"]
+    assert len(project.cells[0].trials) == 1
+
+
+def test_a_failed_build_is_no_finding_and_keeps_step_and_tail(project: Project) -> None:
+    project.engine.build_error = BuildFailed("pip found no such version", step="RUN pip install", tail=("ERROR: no",))
+    assert project.run() == 3
+    assert project.verdicts == ["build-failed"] * 4
+    assert project.cells[3].details["build"] == {"step": "RUN pip install", "tail": ["ERROR: no"]}
+
+
+def test_an_engine_that_goes_away_is_an_engine_error(project: Project) -> None:
+    def gone(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        raise EngineError("the engine went away")
+
+    project.engine.behave = gone
+    assert project.run() == 3
+    assert set(project.verdicts) == {"engine-error"}
+    assert project.cells[0].reason == "the engine went away"
+
+
+def test_a_defect_of_ours_in_one_cell_does_not_take_the_others_down(project: Project) -> None:
+    def defect(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if trial.env["B"] == "x":
+            raise ZeroDivisionError("ours")
+        return toy(trial, sink)
+
+    project.engine.behave = defect
+    assert project.run() == 3
+    assert project.verdicts == ["engine-error", "not-reproduced", "engine-error", "reproduced"]
+
+
+def test_without_a_gpu_a_cell_is_unsupported_and_no_engine_is_asked(project: Project) -> None:
+    project.case.write_text(CASE + "resources: {gpus: 1}\n")
+
+    def no_engine() -> FakeEngine:
+        raise AssertionError("the engine must not be asked")
+
+    session = Session(project.folder / "store", stream=project.output, engine=no_engine)
+    assert session.start(Request(cases=(str(project.case),))) == 3
+    assert {str(cell.verdict) for cell in session.record.cells} == {"unsupported"}
+    assert "GPU" in session.record.cells[0].reason
+
+
+def test_an_image_that_measures_otherwise_than_asked_is_a_mismatch(project: Project) -> None:
+    # The fake's image has Python 3.11 and gcc 12, whatever is asked for.
+    project.case.write_text(CASE.replace("matrix: {", 'matrix: {os: [debian-11], python: ["3.9"], '))
+    assert project.run() == 3
+    assert set(project.verdicts) == {"environment-mismatch"}
+    assert "3.9" in project.cells[0].reason
+
+
+def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> None:
+    def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if trial.env == {"A": "2", "B": "x"}:
+            os.kill(os.getpid(), signal.SIGINT)
+            threading.Event().wait(0.3)
+        return toy(trial, sink)
+
+    project.engine.behave = interrupt
+    assert project.run(jobs=1) == 130
+    before = {cell.number: cell.verdict for cell in project.cells}
+    assert before[1] == Verdict.NOT_REPRODUCED
+    assert before[4] == Verdict.CANCELLED
+    assert "reprokit run --resume" in project.output.getvalue()
+
+    project.engine.behave = toy
+    project.engine.trials.clear()
+    project.session = project.new_session()
+    assert project.session.resume(None) == 0
+    assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]
+    decided_before = sum(verdict != Verdict.CANCELLED for verdict in before.values())
+    assert len(project.engine.trials) == 4 - decided_before
+    stored = Store(project.folder / "store").run("last")
+    assert (stored.exit_status, [str(cell.verdict) for cell in stored.cells]) == (0, project.verdicts)
+
+
+def test_nothing_to_resume_and_a_case_that_changed_are_said(project: Project) -> None:
+    with pytest.raises(UsageError, match="nothing to resume"):
+        project.session.resume(None)
+
+    project.run()
+    store = Store(project.folder / "store")
+    run = store.run("last")
+    store.finish(run.id, finished_at=run.started_at, exit_status=130, host={})
+    project.case.write_text(CASE.replace("boom", "bang"))
+    with pytest.raises(UsageError, match="changed since"):
+        project.new_session().resume(None)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"datasets": {"x": Path()}}, "--dataset x"),
+        ({"sources": {"x": Path()}}, "--source x"),
+        ({"tags": ("slow",)}, "no case has the tag slow"),
+    ],
+)
+def test_wrong_names_are_refused_before_anything_runs(project: Project, values: dict[str, object], text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        project.run(**values)
+    assert not project.engine.built
+
+
+def test_the_result_file_is_what_the_contract_describes(project: Project) -> None:
+    project.run()
+    data = json.loads(result.dumps(project.session.record))
+    assert data["format"] == "reprokit-result/v1"
+    assert data["exit_status"] == 0
+    assert set(data["host"]) == {"engine", "kernel", "driver", "gpus"}
+    cell = data["cases"][0]["cells"][2]
+    assert cell["cell"] == {"a": "2", "b": "x"}
+    assert (cell["variant"], cell["verdict"], cell["expected"], cell["as_expected"]) == (
+        "case",
+        "reproduced",
+        "reproduced",
+        True,
+    )
+    assert set(cell["image"]) >= {"tag", "id", "built", "seconds"}
+    assert set(cell["environment"]) >= {"python", "gcc", "cuda", "glibc", "packages"}
+    trial = cell["trials"][0]
+    assert set(trial) >= {"outcome", "exit_code", "seconds", "oom", "timed_out", "exception", "log"}
+    assert (project.folder / "store" / trial["log"]).read_text() == "boom\n"
+
+
+def test_junit_shows_departures_as_failures(project: Project) -> None:
+    project.case.write_text(CASE.replace('reproduces: [{a: "2"}]', "reproduces: none"))
+    assert project.run() == 1
+    suite = ET.fromstring(junit.junit(project.session.record)).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
