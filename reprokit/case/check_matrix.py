@@ -47,7 +47,7 @@ def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
     excluded = [cell for _, cell in cells_of(data, "exclude")]
     included = [cell for _, cell in cells_of(data, "include")]
     whole = all(isinstance(matrix[name], list) and matrix[name] for name in axes)
-    if axes and excluded and whole and not expand(axes, excluded, included):
+    if axes and excluded and all(excluded) and whole and not expand(axes, excluded, included):
         yield Finding(
             loc=("matrix", "exclude"),
             message="matrix: exclude leaves no cell",

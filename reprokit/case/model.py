@@ -197,7 +197,8 @@ ExitCode = Annotated[
 ]
 Partial = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
 Reproduces = Annotated[
-    Literal["all", "none", "unknown"] | tuple[Partial, ...],
+    Annotated[Literal["all", "none", "unknown"], Tag("text")] | Annotated[tuple[Partial, ...], Tag("list")],
+    Discriminator(_shape),
     BeforeValidator(_reproduces),
 ]
 Command = Annotated[

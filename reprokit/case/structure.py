@@ -15,13 +15,18 @@ from reprokit.case.words import dotted, found, listing, near, nearest
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something wrong at ``loc``: at its value, its key (``on_key``), or a line and column (``at``) of the text."""
+    """Something wrong at ``loc``: at its value, its key (``on_key``), or a line and column (``at``) of the text.
+
+    ``meant``: the key that an unknown key nearly is; ``missing``: the key that is not there.
+    """
 
     loc: Loc
     message: str
     hint: str = ""
     on_key: bool = False
     at: tuple[int, int] | None = None
+    meant: str = ""
+    missing: str = ""
 
 
 _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
@@ -62,7 +67,14 @@ def build(data: dict[str, Any]) -> tuple[model.Case | None, list[Finding]]:
     try:
         return model.Case.model_validate(shaped), findings
     except ValidationError as error:
-        return None, findings + [_finding(details, data) for details in error.errors(include_url=False)]
+        found = [_finding(details, data) for details in error.errors(include_url=False)]
+        return None, findings + _without_echoes(found)
+
+
+def _without_echoes(found: list[Finding]) -> list[Finding]:
+    """Without the keys that are only missing because they stand there misspelt, which is told already."""
+    meant = {(one.loc[:-1], one.meant) for one in found if one.meant}
+    return [one for one in found if not (one.missing and (one.loc, one.missing) in meant)]
 
 
 def _finding(details: ErrorDetails, data: dict[str, Any]) -> Finding:
@@ -137,9 +149,8 @@ def _missing(loc: Loc) -> Finding:
         "ref": "name a tag, branch or commit",
         "path": "say where it goes below workdir",
     }
-    return Finding(
-        loc=parent, message=f"the key {name!r} is missing{where}", hint=hints.get(str(name), ""), on_key=True
-    )
+    message = f"the key {name!r} is missing{where}"
+    return Finding(loc=parent, message=message, hint=hints.get(str(name), ""), on_key=True, missing=str(name))
 
 
 def _unknown_key(loc: Loc) -> Finding:
@@ -156,7 +167,7 @@ def _unknown_key(loc: Loc) -> Finding:
         hint = f"{name!r} belongs under matrix"
     else:
         hint = f"known keys: {listing(known, limit=25)}"
-    return Finding(loc=loc, message=f"unknown key {name!r} {where}", hint=hint, on_key=True)
+    return Finding(loc=loc, message=f"unknown key {name!r} {where}", hint=hint, on_key=True, meant=close)
 
 
 def _own_loc(loc: tuple[str | int, ...], data: Any) -> Loc:

@@ -130,7 +130,9 @@ def absolute(text: str) -> str:
 def git_url(text: str) -> str:
     """Where git clones from. Transports that run commands (``ext::``) and options (``-u``) are refused."""
     if not _GIT_URL.fullmatch(text):
-        raise ValueError("the address of a git repository: https://..., ssh://..., git@host:path or a local path")
+        raise ValueError(
+            "the address of a git repository such as https://..., ssh://..., git@host:path or a local path"
+        )
     return text
 
 
