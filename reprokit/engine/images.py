@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -99,10 +100,15 @@ def _words(body: bytes) -> str:
         return body.decode("utf-8", errors="replace")
 
 
+def _quoted(text: str) -> str:
+    """A word of a Dockerfile instruction in double quotes, where backslash, quote and dollar have a meaning."""
+    return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'
+
+
 def import_rootfs(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
     """Make an image of one layer from a root file system archive (plain, gzip, bzip2, xz), streamed from disk."""
     name, version = split(tag)
-    changes = [f"LABEL {json.dumps(key)}={json.dumps(value)}" for key, value in sorted(labels.items())]
+    changes = [f"LABEL {_quoted(key)}={_quoted(value)}" for key, value in sorted(labels.items())]
     client = wire.client()
     with wire.errors(), tar.open("rb") as reader:
         response = client.post(

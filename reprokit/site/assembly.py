@@ -110,16 +110,17 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     found = pipconfig.read(environ)
     bundle = trust.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
     client_cert = Path(found.pop("client-cert")).expanduser() if "client-cert" in found else None
+    if client_cert is not None and bundle is None:
+        bundle = trust.system_bundle()  # the two travel as one file, which has to be able to verify servers
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.pop("proxy", ""))
     pip, warnings = _split(found)
 
     secrets: dict[str, bytes] = {}
-    if bundle is not None or client_cert is not None:
-        pem = trust.read_bundle(bundle or Path("/dev/null"), client_cert)
-        if pem:
-            secrets["ca_bundle"] = pem
-            pip |= {"cert": (CA_BUNDLE,)} if bundle is not None else {}
-            pip |= {"client-cert": (CA_BUNDLE,)} if client_cert is not None else {}
+    if bundle is not None and (pem := trust.read_bundle(bundle, client_cert)):
+        secrets["ca_bundle"] = pem
+        pip["cert"] = (CA_BUNDLE,)
+        if client_cert is not None:
+            pip["client-cert"] = (CA_BUNDLE,)
     urls = [url for name in (*_LOCATIONS, "constraint") for url in pip.get(name, ()) if local_path(url) is None]
     if login := credentials.netrc_for([urlsplit(url).hostname or "" for url in urls], environ):
         secrets["netrc"] = login

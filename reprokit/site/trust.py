@@ -38,9 +38,14 @@ def bundle_path(
         if named and Path(named).expanduser().exists():
             return Path(named).expanduser()
     if any(folder.is_dir() and any(folder.iterdir()) for folder in anchors):
-        default = ssl.get_default_verify_paths().cafile
-        return next((path for path in (*_SYSTEM, Path(default or "/nonexistent")) if path.is_file()), None)
+        return system_bundle()
     return None
+
+
+def system_bundle() -> Path | None:
+    """The bundle of the operating system, where there is one."""
+    default = ssl.get_default_verify_paths().cafile
+    return next((path for path in (*_SYSTEM, Path(default or "/nonexistent")) if path.is_file()), None)
 
 
 def read_bundle(path: Path, client_cert: Path | None = None) -> bytes:

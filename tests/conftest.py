@@ -1,0 +1,112 @@
+"""Fixtures that tests against a real engine share: the engine, and an image of 2 MB made without a registry."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import subprocess
+import tarfile
+import threading
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reprokit.case.cellspec import Limits
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Build, Trial
+from reprokit.errors import EngineError
+
+APPLETS = tuple(
+    "sh sleep cat echo ls id dd yes head grep env kill printf mkdir touch true false df nc wget tr seq tail".split()  # noqa: SIM905
+)
+
+
+@pytest.fixture(scope="session")
+def engine() -> DockerEngine:
+    """The engine of this host; tests that need one are skipped where none answers."""
+    engine = DockerEngine()
+    try:
+        engine.info()
+    except EngineError as error:
+        pytest.skip(str(error))
+    return engine
+
+
+def _busybox(folder: Path) -> Path:
+    """A statically linked busybox: the host's, or the distribution's package."""
+    for path in ("/usr/bin/busybox", "/bin/busybox"):
+        if Path(path).exists() and b"ld-linux" not in Path(path).read_bytes()[:4096]:
+            return Path(path)
+    if not shutil.which("apt-get"):
+        pytest.skip("needs a static busybox")
+    # Not the test's own user's business: apt may drop to its own user, who has to be able to write here.
+    folder.chmod(0o777)
+    got = subprocess.run(["apt-get", "download", "busybox-static"], cwd=folder, capture_output=True, check=False)
+    packages = list(folder.glob("*.deb"))
+    if got.returncode or not packages:
+        pytest.skip("needs a static busybox; apt-get download busybox-static failed")
+    subprocess.run(["dpkg", "-x", packages[0], folder / "root"], check=True)
+    return next(path for path in (folder / "root").glob("**/bin/busybox") if path.is_file() and not path.is_symlink())
+
+
+@pytest.fixture(scope="session")
+def tiny(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The tag of an image with busybox, the user repro (1000) and /workspace; removed at the end."""
+    folder = tmp_path_factory.mktemp("tiny")
+    binary = _busybox(folder)
+    tag = f"reprokit-test/tiny:{uuid.uuid4().hex[:8]}"
+    archive = folder / "root.tar"
+    with tarfile.open(archive, "w") as tar:
+
+        def add(
+            name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, mode: int = 0o644, link: str = ""
+        ) -> None:
+            info = tarfile.TarInfo(name)
+            info.type, info.mode, info.size, info.linkname = kind, mode, len(content), link
+            info.uid = info.gid = 1000 if name in {"home/repro", "workspace"} else 0
+            tar.addfile(info, io.BytesIO(content))
+
+        for name in ("bin", "etc", "home", "home/repro", "workspace", "tmp"):
+            add(name, kind=tarfile.DIRTYPE, mode=0o1777 if name == "tmp" else 0o755)
+        add("bin/busybox", binary.read_bytes(), mode=0o755)
+        for applet in APPLETS:
+            add(f"bin/{applet}", kind=tarfile.SYMTYPE, link="busybox")
+        add("etc/passwd", b"root:x:0:0::/root:/bin/sh\nrepro:x:1000:1000::/home/repro:/bin/sh\n")
+        add("etc/group", b"root:x:0:\nrepro:x:1000:\n")
+    engine.import_rootfs(archive, tag, {"org.reprokit.test": 'quotes " and $dollar'})
+    yield tag
+    remove_image(tag)
+
+
+def docker(*arguments: str) -> str:
+    """Run the docker client: a second opinion on what the engine holds."""
+    return subprocess.run(["docker", *arguments], capture_output=True, text=True, check=True).stdout
+
+
+def remove_image(*tags: str) -> None:
+    """Remove images that a test made."""
+    subprocess.run(["docker", "rmi", "-f", *tags], capture_output=True, check=False)
+
+
+def trial(image: str, script: str, **changes: object) -> Trial:
+    """A trial of a shell script; keyword arguments go to Limits, but ``env``, ``mounts``, ``labels`` and ``gpus``."""
+    own = {key: changes.pop(key) for key in ("env", "mounts", "labels", "gpus", "workdir") if key in changes}
+    limits = Limits(**{"timeout": 60.0, **changes})  # type: ignore[arg-type]
+    return Trial(
+        image=image,
+        command=("sh", "-c", script),
+        limits=limits,
+        **{"env": {}, "workdir": "/workspace", **own},  # type: ignore[arg-type]
+    )
+
+
+def build_of(tag: str, dockerfile: str, context: dict[str, bytes | Path] | None = None) -> Build:
+    """A build of that Dockerfile."""
+    return Build(tag=tag, dockerfile=dockerfile, context=context or {}, labels={"org.reprokit.image": "1"})
+
+
+def never() -> threading.Event:
+    """A cancel event that nobody sets."""
+    return threading.Event()

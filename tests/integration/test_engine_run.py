@@ -1,0 +1,299 @@
+"""Trials in real containers: limits, output, every way to end, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+
+from reprokit.engine import labels
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Mount
+from reprokit.errors import Cancelled, EngineError, Unsupported
+from tests.conftest import build_of, docker, never, remove_image, trial
+
+pytestmark = pytest.mark.integration
+MIB = 2**20
+
+
+def ours(run: str) -> list[str]:
+    """Ids of containers, running or not, that carry this run's label."""
+    return docker("ps", "-aq", "--filter", f"label={labels.RUN}={run}").split()
+
+
+def output_of(engine: DockerEngine, image: str, script: str, **changes: object) -> str:
+    out: list[bytes] = []
+    engine.run(trial(image, script, **changes), out.append, never())
+    return b"".join(out).decode()
+
+
+def test_a_trial_is_confined(engine: DockerEngine, tiny: str) -> None:
+    script = (
+        "id -u; cat /proc/sys/kernel/hostname; cat /proc/self/status; echo pid1 $(cat /proc/1/comm); ls /sys/class/net;"
+        'ulimit -c; df -m /dev/shm | tail -1; echo "[$SPACED]"; pwd'
+    )
+    text = output_of(engine, tiny, script, shm_size=32 * MIB, env={"SPACED": "a  b=c"})
+    lines = text.splitlines()
+    assert lines[0] == "1000"
+    assert lines[1] == "repro"
+    assert "CapEff:\t0000000000000000" in text
+    assert "CapBnd:\t0000000000000000" in text
+    assert "NoNewPrivs:\t1" in text
+    assert "pid1 docker-init" in text or "pid1 tini" in text or "pid1 catatonit" in text
+    assert "eth0" not in text
+    assert "[a  b=c]" in lines
+    assert "/workspace" in lines
+    assert any(line.split()[1:2] == ["32"] for line in lines if "/dev/shm" in line)
+
+
+def test_bridge_and_root_when_asked(engine: DockerEngine, tiny: str) -> None:
+    text = output_of(engine, tiny, "id -u; ls /sys/class/net", network="bridge", user="root")
+    assert text.split()[0] == "0"
+    assert "eth0" in text
+
+
+def test_cpus_and_memory_are_set(engine: DockerEngine, tiny: str) -> None:
+    name = f"limits-{uuid.uuid4().hex[:8]}"
+    seen: list[str] = []
+
+    def look(_: bytes) -> None:
+        container = docker("ps", "-q", "--filter", f"label={labels.RUN}={name}").strip()
+        wanted = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}}"
+        seen.append(docker("inspect", "-f", wanted + " {{.HostConfig.LogConfig.Type}}", container).strip())
+
+    asked = trial(tiny, "echo go; sleep 1", cpus=1.5, memory=64 * MIB, pids=77, labels=labels.ownership(name))
+    engine.run(asked, look, never())
+    assert seen == [f"1500000000 {64 * MIB} {64 * MIB} 77 none"]
+
+
+def test_output_comes_at_once_and_lines_stay_whole(engine: DockerEngine, tiny: str) -> None:
+    seen: list[tuple[float, bytes]] = []
+    start = time.monotonic()
+    ending = engine.run(
+        trial(tiny, "echo first; printf 'prompt> '; sleep 2; echo done; exit 5"),
+        lambda chunk: seen.append((time.monotonic() - start, chunk)),
+        never(),
+    )
+    assert ending.exit_code == 5
+    assert not ending.oom
+    assert not ending.timed_out
+    assert 1.9 < ending.seconds < 4
+    assert b"".join(chunk for _, chunk in seen) == b"first\nprompt> done\n"
+    before = b"".join(chunk for moment, chunk in seen if moment < 1.9)
+    assert before == b"first\nprompt> "
+
+
+def test_time_limit_stops_what_ignores_sigterm(engine: DockerEngine, tiny: str) -> None:
+    run = uuid.uuid4().hex
+    out: list[bytes] = []
+    script = "trap 'echo asked to stop' TERM; echo up; while true; do sleep 0.1; done"
+    start = time.monotonic()
+    asked = trial(tiny, script, timeout=1.0, labels=labels.ownership(run))
+    ending = engine.run(asked, out.append, never())
+    assert ending.timed_out
+    assert time.monotonic() - start < 6
+    assert b"asked to stop" in b"".join(out)
+    assert ours(run) == []
+
+
+def test_time_limit_counts_while_output_floods(engine: DockerEngine, tiny: str) -> None:
+    got = [0]
+
+    def count(chunk: bytes) -> None:
+        got[0] += len(chunk)
+
+    ending = engine.run(trial(tiny, "yes", timeout=1.0), count, never())
+    assert ending.timed_out
+    assert got[0] > MIB
+
+
+def test_cancel_ends_at_once(engine: DockerEngine, tiny: str) -> None:
+    run = uuid.uuid4().hex
+    cancel = threading.Event()
+    threading.Timer(1.0, cancel.set).start()
+    start = time.monotonic()
+    with pytest.raises(Cancelled):
+        engine.run(trial(tiny, "sleep 60", labels=labels.ownership(run)), lambda _: None, cancel)
+    assert time.monotonic() - start < 4
+    assert ours(run) == []
+
+
+def test_a_failing_sink_leaves_nothing(engine: DockerEngine, tiny: str) -> None:
+    run = uuid.uuid4().hex
+
+    def broken(_: bytes) -> None:
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        engine.run(trial(tiny, "echo x; sleep 60", labels=labels.ownership(run)), broken, never())
+    assert ours(run) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        ("dd if=/dev/zero of=/dev/null bs=300M count=1", 137),
+        ("dd if=/dev/zero of=/dev/null bs=300M count=1; echo survived", 0),
+    ],
+)
+def test_memory_kill_is_seen_even_in_a_child(engine: DockerEngine, tiny: str, script: str, code: int) -> None:
+    ending = engine.run(trial(tiny, script, memory=32 * MIB), lambda _: None, never())
+    assert ending.oom
+    assert ending.exit_code == code
+
+
+def test_sigkill_by_itself_is_no_memory_kill(engine: DockerEngine, tiny: str) -> None:
+    ending = engine.run(trial(tiny, "kill -9 $$", memory=64 * MIB), lambda _: None, never())
+    assert ending.exit_code == 137
+    assert not ending.oom
+
+
+def test_fork_bomb_is_contained(engine: DockerEngine, tiny: str) -> None:
+    script = "i=0; while [ $i -lt 200 ]; do sleep 20 & i=$((i+1)); done; echo unlimited"
+    out: list[bytes] = []
+    ending = engine.run(trial(tiny, script, pids=32, timeout=15.0), out.append, never())
+    assert b"unlimited" not in b"".join(out)
+    assert ending.exit_code != 0
+
+
+def test_anonymous_volumes_go_too(engine: DockerEngine, tiny: str) -> None:
+    tag = f"reprokit-test/volume:{uuid.uuid4().hex[:8]}"
+    from reprokit.site import Site
+
+    engine.build(build_of(tag, f"FROM {tiny}\nVOLUME /scratch\n"), Site(), lambda _: None, never())
+    try:
+        before = set(docker("volume", "ls", "-q").split())
+        seen: list[set[str]] = []
+        engine.run(
+            trial(tag, "echo x; sleep 1"), lambda _: seen.append(set(docker("volume", "ls", "-q").split())), never()
+        )
+        assert len(seen[0] - before) >= 1
+        assert not (seen[0] - before) & set(docker("volume", "ls", "-q").split())
+    finally:
+        remove_image(tag)
+
+
+def test_mounts_are_read_only(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("from the host")
+    tmp_path.chmod(0o777)
+    mount = Mount(source=tmp_path, target="/workspace/data")
+    text = output_of(engine, tiny, "cat data/data; touch data/x || echo refused", mounts=(mount,))
+    assert "from the host" in text
+    assert "refused" in text
+
+
+def test_large_output_passes_in_flat_memory(engine: DockerEngine, tiny: str) -> None:
+    import resource
+
+    total = [0]
+
+    def count(chunk: bytes) -> None:
+        total[0] += len(chunk)
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    engine.run(trial(tiny, "yes 0123456789012345678901234567890123456789 | head -c 200000000"), count, never())
+    assert total[0] == 200_000_000
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30 * 1024
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "words"),
+    [
+        ({"user": "nobody-here"}, EngineError, "resources.user"),
+        ({"workdir": "relative/path"}, EngineError, "absolute"),
+        ({"gpus": ("0",)}, Unsupported, "nvidia-container-toolkit"),
+    ],
+)
+def test_what_the_engine_refuses_is_said_in_words(
+    engine: DockerEngine, tiny: str, changes: dict[str, object], kind: type[Exception], words: str
+) -> None:
+    if "gpus" in changes and engine.info().gpu_runtime:
+        pytest.skip("this engine has a GPU runtime")
+    run = uuid.uuid4().hex
+    with pytest.raises(kind, match=words):
+        engine.run(trial(tiny, "true", labels=labels.ownership(run), **changes), lambda _: None, never())
+    assert ours(run) == []
+
+
+def test_a_missing_image_is_an_engine_error(engine: DockerEngine) -> None:
+    with pytest.raises(EngineError, match="image is gone"):
+        engine.run(trial("reprokit-test/absent:1", "true"), lambda _: None, never())
+    assert engine.image("reprokit-test/absent:1") is None
+
+
+def test_imported_image_carries_its_labels(engine: DockerEngine, tiny: str) -> None:
+    image = engine.image(tiny)
+    assert image is not None
+    assert image.id.startswith("sha256:")
+    assert image.labels["org.reprokit.test"] == 'quotes " and $dollar'
+
+
+CHILD = """
+import sys, threading
+sys.path.insert(0, {root!r})
+from reprokit.engine import labels
+from reprokit.engine.docker import DockerEngine
+from tests.conftest import trial
+print("go", flush=True)
+DockerEngine().run(
+    trial({image!r}, "echo up; sleep 300", labels=labels.ownership({run!r}), timeout=300.0),
+    lambda chunk: print(chunk.decode(), flush=True),
+    threading.Event(),
+)
+"""
+
+
+def _child(image: str, run: str) -> subprocess.Popen[str]:
+    root = str(Path(__file__).parents[2])
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD.format(root=root, image=image, run=run)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdout is not None
+    while "up" not in child.stdout.readline():
+        assert child.poll() is None
+    return child
+
+
+def test_ctrl_c_leaves_nothing(engine: DockerEngine, tiny: str) -> None:
+    run = uuid.uuid4().hex
+    child = _child(tiny, run)
+    assert len(ours(run)) == 1
+    os.kill(child.pid, signal.SIGINT)
+    os.kill(child.pid, signal.SIGINT)
+    assert child.wait(timeout=20) != 0
+    assert ours(run) == []
+
+
+def test_sweep_after_kill_9_spares_neighbours(engine: DockerEngine, tiny: str) -> None:
+    run, neighbour = uuid.uuid4().hex, uuid.uuid4().hex
+    child = _child(tiny, run)
+    alive = _child(tiny, neighbour)
+    stranger = docker("run", "-d", "--label", "org.example.pid=1", tiny, "sleep", "300").strip()
+    foreign_labels = {**labels.ownership(neighbour), labels.PID: str(child.pid), labels.HOST: "another-host/boot"}
+    flags = [word for key, value in foreign_labels.items() for word in ("--label", f"{key}={value}")]
+    foreign = docker("run", "-d", *flags, tiny, "sleep", "300").strip()
+    try:
+        child.kill()
+        child.wait(timeout=10)
+        assert len(ours(run)) == 1
+        removed = engine.sweep()
+        assert ours(run) == []
+        assert any(run in line for line in removed)
+        assert len(ours(neighbour)) == 2
+        assert docker("inspect", "-f", "{{.State.Running}}", stranger).strip() == "true"
+        assert engine.image(tiny) is not None
+    finally:
+        subprocess.run(["docker", "rm", "-f", stranger, foreign], capture_output=True, check=False)
+        alive.send_signal(signal.SIGINT)
+        alive.wait(timeout=20)
+    assert ours(neighbour) == []
