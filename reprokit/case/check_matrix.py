@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -14,6 +15,9 @@ from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
 from reprokit.case.words import dotted, listing, near, nearest
 from reprokit.matrix import KNOWN_AXES, expand
+
+MAX_COUNTED = 200_000
+"""Most cells of a matrix that are looked through for one that ``exclude`` leaves."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
@@ -47,6 +51,7 @@ def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
     excluded = [cell for _, cell in cells_of(data, "exclude")]
     included = [cell for _, cell in cells_of(data, "include")]
     whole = all(isinstance(matrix[name], list) and matrix[name] for name in axes)
+    whole = whole and math.prod(len(values) for values in axes.values()) <= MAX_COUNTED
     if axes and excluded and all(excluded) and whole and not expand(axes, excluded, included):
         yield Finding(
             loc=("matrix", "exclude"),

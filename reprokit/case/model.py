@@ -201,8 +201,10 @@ Reproduces = Annotated[
     Discriminator(_shape),
     BeforeValidator(_reproduces),
 ]
+Title = Annotated[str, _checked(units.not_blank, templated=False), _loose()]
 Command = Annotated[
-    Annotated[str, Tag("text")] | Annotated[tuple[Scalar, ...], Tag("list")],
+    Annotated[str, _checked(units.not_blank, templated=False), Tag("text")]
+    | Annotated[tuple[Scalar, ...], Field(min_length=1), Tag("list")],
     Discriminator(
         _shape,
         custom_error_type="expected",
@@ -332,7 +334,7 @@ class Case(Model):
     id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = Field(
         description="Name of the case, unique in a folder of cases."
     )
-    title: Scalar = Field(description="The bug in one line.")
+    title: Title = Field(description="The bug in one line.")
     description: Scalar = Field("", description="Markdown, shown in reports.")
     report: Report | None = Field(None, description="Where the bug was reported, and in which environments.")
     tags: tuple[Scalar, ...] = Field((), description="Free words to select cases by.")

@@ -118,6 +118,8 @@ def _expectation(kind: str, context: dict[str, Any], loc: Loc, value: Any) -> tu
         hint = near(str(value), choices) if isinstance(value, str) else ""
         if loc == ("schema",):
             what, hint = "reprokit/v1", hint or "this version reads cases of the format reprokit/v1"
+    elif kind == "too_short":
+        what = "a list that is not empty"
     elif kind == "greater_than_equal":
         what = f"at least {context.get('ge')}"
     elif kind == "string_pattern_mismatch":

@@ -20,7 +20,7 @@ def explain(text: str, error: yaml.MarkedYAMLError) -> tuple[int, int, str, str]
         problem = "a quote is opened here and never closed"
     if mark is None:
         return 1, 1, f"not valid YAML: {problem}", ""
-    lines = text.splitlines()
+    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
     line = lines[mark.line] if mark.line < len(lines) else ""
     before = lines[mark.line - 1] if 0 < mark.line <= len(lines) else ""
     context = f" {error.context}" if error.context and not unclosed else ""

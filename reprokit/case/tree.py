@@ -209,11 +209,9 @@ class _Converter:
         self.active: set[int] = set()
 
     def convert(self, node: _Node, loc: Loc, key: _Node | None) -> Any:
-        self.count += 1
-        if self.count > MAX_NODES:
-            raise _Broken(
-                node.line, node.column, f"the file stands for more than {MAX_NODES} values", "use fewer aliases"
-            )
+        self.counted(node)
+        if len(loc) > MAX_DEPTH:
+            raise _Broken(node.line, node.column, f"more than {MAX_DEPTH} levels of nesting", "use fewer aliases")
         key_at = (key.line, key.column) if key else (0, 0)
         self.tree.places[loc] = Place(node.line, node.column, node.start, node.end, node.style, *key_at)
         if node.kind == "text":
@@ -256,9 +254,30 @@ class _Converter:
         return data
 
     def merge(self, source: _Node, data: dict[str, Any], loc: Loc) -> None:
-        for name, value in _flat(source, set()):
+        for name, value in self.flat(source):
             if name.text not in data:
                 data[name.text] = self.convert(value, (*loc, name.text), name)
+
+    def flat(self, source: _Node) -> Iterator[tuple[_Node, _Node]]:
+        """The pairs of a mapping that is merged, then those that it merges; each mapping once, or they explode."""
+        waiting, seen = [source], set[int]()
+        while waiting:
+            node = waiting.pop(0)
+            self.counted(node)
+            if id(node) in seen or node.kind != "mapping":
+                continue
+            seen.add(id(node))
+            for key, value in node.pairs:
+                if key.kind == "text" and key.text == "<<" and key.style == "":
+                    waiting += value.items if value.kind == "list" else [value]
+                elif key.kind == "text":
+                    yield key, value
+
+    def counted(self, node: _Node) -> None:
+        self.count += 1
+        if self.count > MAX_NODES:
+            message = f"the file stands for more than {MAX_NODES} values"
+            raise _Broken(node.line, node.column, message, "use fewer aliases")
 
     def unquoted(self, node: _Node, loc: Loc) -> str:
         """``key: {{ cuda }}``: YAML sees a mapping in a mapping. Go on with the text that was meant."""
@@ -270,19 +289,3 @@ class _Converter:
 
     def report(self, node: _Node, message: str, hint: str) -> None:
         self.tree.problems.append(self.tree.problem(node.line, node.column, message, hint))
-
-
-def _flat(source: _Node, seen: set[int]) -> Iterator[tuple[_Node, _Node]]:
-    """The pairs of a mapping that is merged, its own merges last; each mapping once, or merges of merges explode."""
-    if id(source) in seen:
-        return
-    seen.add(id(source))
-    merged: list[_Node] = []
-    for key, value in source.pairs:
-        if key.kind == "text" and key.text == "<<" and key.style == "":
-            merged += value.items if value.kind == "list" else [value]
-        elif key.kind == "text":
-            yield key, value
-    for inner in merged:
-        if inner.kind == "mapping":
-            yield from _flat(inner, seen)

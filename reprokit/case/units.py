@@ -24,7 +24,7 @@ _DURATION = re.compile(
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 _USER = re.compile(r"(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(?::(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?")
-_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+|\.{0,2}/\S*|~/\S+")
+_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+|(?:\.{0,2}|~)/[^\n]*")
 
 MINIMUM_MEMORY = 6 * 1024**2
 """Docker's smallest memory limit (https://docs.docker.com/engine/containers/resource_constraints/)."""
@@ -175,6 +175,13 @@ def pattern(text: str) -> str:
     return text
 
 
+def not_blank(text: str) -> str:
+    """A text with something in it."""
+    if not text.strip():
+        raise ValueError("a text, not an empty one")
+    return text
+
+
 def frame(text: str) -> str:
     """``file:function`` of a traceback line."""
     if not re.fullmatch(r"[^\s:]+:[^\s:]+", text):
@@ -184,7 +191,7 @@ def frame(text: str) -> str:
 
 def exception_type(text: str) -> str:
     """A bare or dotted exception type."""
-    if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text):
+    if not re.fullmatch(r"[^\W\d]\w*((\.|::)[^\W\d]\w*)*", text):
         raise ValueError("the type of an exception such as RuntimeError or torch.cuda.OutOfMemoryError")
     return text
 

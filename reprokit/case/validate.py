@@ -68,7 +68,7 @@ def check(tree: Tree) -> Checked:
         fixed=None if problems else fixed,
         fixed_places=fixed_tree.places,
         names=names_used(data),
-        problems=tuple(problems),
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 

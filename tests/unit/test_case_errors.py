@@ -84,7 +84,6 @@ STRUCTURE = [
     ("expect: {failure: {timed_out: ture}}\n", 1, 31, "expected true or false, found 'ture'", "did you mean 'true'?"),
     ("expect: {failure: {exit_code: 0, signal: SIGSEGV}}\n", 1, 31, "contradict", "leave out"),
     ("expect: {failure: {exit_code: 1, signal: SIGSEGV}}\n", 1, 31, "contradict", "139"),
-    ("expect: {failure: {exit_code: 0}}\n", 1, 31, "how a command ends well", "output"),
     ("expect: {reproduces: al}\n", 1, 22, "all, none, unknown or a list", "did you mean 'all'?"),
     ("expect: {reproduces: [all]}\n", 1, 23, "reproduces[0]: expected a mapping", "{cuda:"),
     ("fix: {trails: 2, env: {A: 1}}\n", 1, 7, "unknown key 'trails' in fix", "did you mean 'trials'?"),
@@ -276,6 +275,32 @@ SYNTAX = [
 def test_what_is_no_yaml(tmp_path: Path, text: str, line: int, column: int, hint: str) -> None:
     found = problems(tmp_path, text)
     assert [p for p in found if (p.line, p.column) == (line, column) and hint in p.hint], found
+
+
+def test_deep_nesting_by_aliases_is_refused(tmp_path: Path) -> None:
+    chain = "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 3000))
+    assert any("levels of nesting" in problem.message for problem in problems(tmp_path, chain))
+    merges = "m0: &m0 {x: '1'}\n" + "".join(f"m{n}: &m{n} {{<<: *m{n - 1}}}\n" for n in range(1, 1500))
+    assert problems(tmp_path, merges)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("''", "command: expected a text"),
+        ("[]", "not empty"),
+        ("{a: b}", "shell text or a list"),
+        ("", "found nothing"),
+    ],
+)
+def test_a_command_is_needed(tmp_path: Path, command: str, message: str) -> None:
+    found = told(tmp_path, "", command=f"command: {command}\n")
+    assert [message in problem[2] for problem in found] == [True], found
+
+
+def test_a_huge_matrix_is_validated_at_once(tmp_path: Path) -> None:
+    axes = ", ".join(f"a{n}: [{', '.join(map(str, range(100)))}]" for n in range(8))
+    assert told(tmp_path, f"matrix: {{{axes}, exclude: [{{a0: 1}}]}}\n") == []
 
 
 def test_an_alias_bomb_is_refused_quickly(tmp_path: Path) -> None:
