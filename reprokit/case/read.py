@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import urllib.error
-import urllib.parse
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +94,10 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
 
 
 def _fetch(url: str) -> Text | Problem:
+    import urllib.error  # here, because most runs need no network and it takes a tenth of the start
+    import urllib.parse
+    import urllib.request
+
     request = urllib.request.Request(url, headers={"User-Agent": "reprokit", "Accept": "text/plain, */*;q=0.5"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:

@@ -111,7 +111,7 @@ def _expectation(kind: str, context: dict[str, Any], loc: Loc, value: Any) -> tu
         if isinstance(value, dict):
             hint = "write a list: each item begins with '- '"
     elif kind == "string_type":
-        what, hint = "text", "quote it" if isinstance(value, dict) else ""
+        what, hint = "text", "quote it" if isinstance(value, dict) else "write one value"
     elif kind == "literal_error":
         what = str(context.get("expected", ""))
         choices = [part.strip("'") for part in what.replace(" or ", ", ").split(", ")]
@@ -135,6 +135,8 @@ def _mapping_hint(loc: Loc, value: Any) -> str:
         return "indent its keys below it" + (f": {listing(keys)}" if keys else "") + "; or leave the key out"
     if isinstance(value, list) and loc[:1] in (("env",), ("files",)):
         return "write name: value, without dashes"
+    if loc == ("fix",):
+        return f"give what it changes, and a summary: {listing(model.FIX_KEYS)}"
     if loc[:1] in (("matrix",), ("expect",)) and isinstance(value, str):
         return 'write a cell such as {cuda: "11.8"}'
     return f"its keys: {listing(keys)}" if keys else ""
