@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case import load
@@ -45,6 +45,7 @@ PLAIN = st.text(alphabet=st.sampled_from("abcXYZ0123456789._+-é中"), min_size=
 )
 
 
+@settings(deadline=None)
 @given(st.lists(PLAIN, min_size=1, max_size=5, unique=True))
 def test_plain_scalars_round_trip(scalars: list[str]) -> None:
     tree = parse("f", "a: [" + ", ".join(scalars) + "]\nb: {" + ", ".join(f"{s}: {s}" for s in scalars) + "}\n")
@@ -52,6 +53,7 @@ def test_plain_scalars_round_trip(scalars: list[str]) -> None:
     assert tree.data == {"a": scalars, "b": {s: s for s in scalars}}
 
 
+@settings(deadline=None)
 @given(
     st.text(alphabet=st.characters(min_codepoint=0x20, max_codepoint=0xD7FF, exclude_characters="\x7f\x85\u2028\u2029"))
 )
@@ -63,6 +65,7 @@ def test_quoted_scalars_round_trip(text: str) -> None:
     assert tree.data == {"a": text}
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_makes_the_parser_raise(text: str) -> None:
     tree = parse("f", text)
