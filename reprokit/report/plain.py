@@ -14,7 +14,7 @@ from reprokit.store.records import CellRecord
 
 
 def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
-    """Each task in one line: the case's id only where there are several cases, no axis that is the same in all cells."""
+    """Each task in one line: the case's id where there are several, and no axis that is the same in all cells."""
     ids = {task.number: task.case_id if isinstance(task, CellRecord) else task.case.id for task in tasks}
     several = len(set(ids.values())) > 1
     fixed = set.intersection(*(set(task.cell.items()) for task in tasks)) if len(tasks) > 1 else set()

@@ -80,7 +80,7 @@ def with_peak(argv: Sequence[str], folder: Path) -> tuple[float, int]:
 
 
 def warm(folder: Path) -> None:
-    """A warm run of six cells against ``xargs -P`` over the docker run lines that the record gives for the same cells."""
+    """A warm run of six cells against ``xargs -P`` over the docker run lines that its record gives."""
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
     run = [*REPROKIT, "run", case, "--store", str(folder / "store")]
     seconds(run, folder=folder)
@@ -106,7 +106,7 @@ def flood(folder: Path) -> None:
         "schema": "reprokit/v1",
         "id": "flood",
         "title": "Prints 2 GB, then a traceback",
-        "command": "yes 'a line of output that says nothing' | head -c 2000000000; python3 -c 'raise ValueError(1)'",
+        "command": "(yes 'a line of output that says nothing' || true) | head -c 2000000000; python3 -c 'raise ValueError(1)'",
         "expect": {"failure": {"exception": "ValueError"}, "reproduces": "all"},
         "resources": {"timeout": "10m"},
     }

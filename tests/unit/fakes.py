@@ -1,4 +1,4 @@
-"""An engine that builds and runs nothing, for scheduling and faults. What works on it still has to work on a real one."""
+"""An engine that builds and runs nothing, for scheduling and faults. The real one has tests of its own."""
 
 from __future__ import annotations
 

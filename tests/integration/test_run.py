@@ -1,0 +1,357 @@
+"""``reprokit run`` as a user types it, on the real engine: verdicts, evidence, limits, floods, kills and neighbours."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+pytestmark = pytest.mark.integration
+REPOSITORY = Path(__file__).parents[2]
+REPROKIT = [sys.executable, "-m", "reprokit"]
+
+
+class User:
+    """Someone in a folder of their own, with a store of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.environment = {**os.environ, "REPROKIT_STORE": str(folder / "store"), "PYTHONPATH": str(REPOSITORY)}
+
+    def write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+
+    def types(self, *words: str, status: int = 0) -> str:
+        """What the screen says, which must come with that exit status."""
+        done = subprocess.run(
+            [*REPROKIT, *words], cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == status, f"exit {done.returncode}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
+
+    def starts(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*REPROKIT, *words],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def result(self) -> dict[str, Any]:
+        data: dict[str, Any] = json.loads(self.types("show", "--json"))
+        return data
+
+    def cells(self) -> list[dict[str, Any]]:
+        return [cell for case in self.result()["cases"] for cell in case["cells"]]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[docker.DockerClient]:
+    client = docker.from_env()
+    yield client
+    client.close()
+
+
+def containers_of(engine: docker.DockerClient, case_id: str) -> list[Any]:
+    return list(engine.containers.list(all=True, filters={"label": f"org.reprokit.case={case_id}"}))
+
+
+def test_the_first_case_reproduces_exactly_where_it_should_and_then_builds_nothing(user: User) -> None:
+    case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
+    user.types("run", case, "--json", "out.json", "--junit", "out.xml")
+    verdicts = {(cell["cell"]["cuda"], cell["cell"]["arch"]): cell["verdict"] for cell in user.cells()}
+    assert {cell for cell, verdict in verdicts.items() if verdict == "reproduced"} == {
+        ("11.7", "sm_90"),
+        ("12.0", "sm_35"),
+    }
+    assert len(verdicts) == 6
+    assert {cell["cell"]["cuda"]: cell["environment"]["cuda"][:4] for cell in user.cells()} == {
+        "11.7": "11.7",
+        "11.8": "11.8",
+        "12.0": "12.0",
+    }
+    assert "all as expected" in user.types("run", case)
+    assert not any(cell["image"]["built"] for cell in user.cells())
+    assert json.loads((user.folder / "out.json").read_text())["format"] == "reprokit-result/v1"
+
+
+TRACEBACK = """\
+schema: reprokit/v1
+id: traceback
+title: A traceback, seen in show
+matrix: {os: [debian-12], how: [good, bad]}
+files:
+  go.py: |
+    import sys
+    def inner(how):
+        if how == "bad":
+            raise ValueError("singular U")
+    def outer(how):
+        inner(how)
+    print("hello from the container")
+    outer(sys.argv[1])
+command: python go.py {{ how }}
+expect:
+  failure: {exception: ValueError, message: singular, frames: ["go.py:outer", "go.py:inner"]}
+  reproduces: [{how: bad}]
+"""
+
+
+def test_show_has_the_log_the_environment_the_dockerfile_and_a_line_that_repeats_it(user: User) -> None:
+    user.write("case.yaml", TRACEBACK)
+    user.types("run", "case.yaml")
+    shown = user.types("show", "last", "2")
+    for text in ("ValueError: singular U", "hello from the container", "Python: 3.11.2", "FROM ", "docker run --rm"):
+        assert text in shown
+    marked = [line for line in shown.splitlines() if line.startswith(">")]
+    assert any("ValueError: singular U" in line for line in marked)
+    line = user.types("show", "last", "2", "--repeat").strip()
+    again = subprocess.run(line, shell=True, capture_output=True, text=True, check=False)
+    assert again.returncode == 1
+    assert "ValueError: singular U" in again.stderr
+    assert "reproduced" in user.types("history", "traceback")
+
+
+def test_a_case_in_a_markdown_file_and_from_standard_input(user: User) -> None:
+    user.write("issue.md", f"# It fails\n\nHere is the case:\n\n```yaml\n{TRACEBACK}```\n")
+    user.types("run", "issue.md", "--only", "how=bad")
+    done = subprocess.run(
+        [*REPROKIT, "run", "-", "--only", "how=good"],
+        cwd=user.folder,
+        env=user.environment,
+        input=TRACEBACK,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+RELEASES = """\
+schema: reprokit/v1
+id: releases
+title: Three Debian releases, each with its own Python and GCC
+matrix:
+  include:
+    - {os: debian-11, python: "3.9", gcc: "10"}
+    - {os: debian-12, python: "3.11", gcc: "12.2"}
+    - {os: debian-13, python: "3.13", gcc: "14"}
+command: |
+  python --version
+  echo 'int main() { return 0; }' > /tmp/a.c && gcc /tmp/a.c -o /tmp/a && /tmp/a
+expect: {reproduces: none}
+"""
+
+
+def test_three_debian_releases_measure_as_asked(user: User) -> None:
+    user.write("case.yaml", RELEASES)
+    user.types("run", "case.yaml")
+    measured = [(cell["environment"]["python"][:4], cell["environment"]["gcc"][:2]) for cell in user.cells()]
+    assert measured == [("3.9.", "10"), ("3.11", "12"), ("3.13", "14")]
+
+
+LIMITS = """\
+schema: reprokit/v1
+id: limits
+title: What a container is given
+matrix: {os: [debian-12]}
+files:
+  look.py: |
+    import os, socket
+    print("uid", os.getuid(), "cwd", os.getcwd(), "init", open("/proc/1/comm").read().strip())
+    status = dict(line.split(":", 1) for line in open("/proc/self/status") if ":" in line)
+    print("caps", status["CapEff"].strip(), status["CapBnd"].strip(), "nnp", status["NoNewPrivs"].strip())
+    shm = os.statvfs("/dev/shm"); print("shm", shm.f_blocks * shm.f_frsize)
+    print("env", os.environ["COST_MODEL"], os.environ["VERSION"])
+    try:
+        socket.create_connection(("192.0.2.1", 80), 2)
+    except OSError as error:
+        print("network", error.strerror)
+env: {COST_MODEL: False, VERSION: 3.10}
+command: [python, look.py]
+resources: {memory: 256m, shm_size: 32m, cpus: 1, timeout: 1m}
+expect: {reproduces: none}
+"""
+
+
+def test_a_container_gets_what_the_contract_says_and_no_more(user: User) -> None:
+    user.write("case.yaml", LIMITS)
+    user.types("run", "case.yaml")
+    log = user.types("show", "last", "1", "--log")
+    for text in (
+        "uid 1000 cwd /workspace init docker-init",
+        "caps 0000000000000000 0000000000000000 nnp 1",
+        "shm 33554432",
+        "env False 3.10",
+        "network Network is unreachable",
+    ):
+        assert text in log
+
+
+ENDINGS = """\
+schema: reprokit/v1
+id: endings
+title: Ends that say nothing about the bug
+matrix: {os: [debian-12], how: [hang, eat, segv, other, good]}
+files:
+  go.py: |
+    import os, signal, sys, time
+    how = sys.argv[1]
+    if how == "hang": time.sleep(60)
+    if how == "eat": hoard = [bytearray(b"x" * (1 << 20)) for _ in range(4000)]
+    if how == "segv": os.kill(os.getpid(), signal.SIGSEGV)
+    if how == "other": raise KeyError("another")
+command: exec python go.py {{ how }}
+resources: {memory: 128m, timeout: 4s}
+expect:
+  failure: {signal: SIGSEGV}
+  reproduces: [{how: segv}]
+"""
+
+
+def test_every_kind_of_end_gets_its_own_verdict(user: User, engine: docker.DockerClient) -> None:
+    user.write("case.yaml", ENDINGS)
+    user.types("run", "case.yaml", status=1)
+    assert {cell["cell"]["how"]: cell["verdict"] for cell in user.cells()} == {
+        "hang": "timed-out",
+        "eat": "out-of-memory",
+        "segv": "reproduced",
+        "other": "different-failure",
+        "good": "not-reproduced",
+    }
+    assert not containers_of(engine, "endings")
+
+
+FLOOD = """\
+schema: reprokit/v1
+id: flood
+title: Much output, and the failure at its end
+matrix: {os: [debian-12]}
+command: |
+  python -c 'raise KeyError("early")' || true
+  (yes 'nothing to see here' || true) | head -c 200000000
+  python -c 'raise ValueError("late")' || true
+  (yes 'nothing to see here' || true) | head -c 20000000
+  exit 1
+expect:
+  failure: {exception: ValueError, message: late}
+  reproduces: all
+"""
+
+
+def test_a_flood_fills_neither_disk_nor_hides_the_failure(user: User) -> None:
+    user.write("case.yaml", FLOOD)
+    user.types("run", "case.yaml")
+    log = next((user.folder / "store" / "runs").rglob("*.log"))
+    assert log.stat().st_size < 30_000_000
+    text = log.read_text()
+    assert "KeyError: 'early'" in text
+    assert "cut" in text
+
+
+SLOW = """\
+schema: reprokit/v1
+id: slow
+title: Slow enough to be killed in the middle
+matrix: {os: [debian-12], n: ["1", "2", "3", "4"]}
+command: "sleep {{ 0 if n == '1' else 6 }}"
+expect: {reproduces: none}
+"""
+
+
+def wait_for(text: str, process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if text in line:
+            return
+    pytest.fail(f"the run ended without saying {text!r}")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_leaves_nothing_and_goes_on(
+    user: User, engine: docker.DockerClient, how: signal.Signals
+) -> None:
+    user.write("case.yaml", SLOW)
+    user.types("build", "case.yaml")
+    neighbour = engine.containers.run(
+        next(i.tags[0] for i in engine.images.list(filters={"label": "org.reprokit.image"}) if i.tags),
+        ["sleep", "300"],
+        detach=True,
+        labels={"neighbour": "1"},
+    )
+    try:
+        process = user.starts("run", "case.yaml", "--jobs", "2")
+        wait_for("[1/4]", process)
+        deadline = time.monotonic() + 10
+        while len(containers_of(engine, "slow")) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(how)
+        process.wait(30)
+        if how == signal.SIGKILL:
+            assert containers_of(engine, "slow"), "the killed run cannot have cleaned up"
+        else:
+            assert process.returncode == 130
+            assert not containers_of(engine, "slow")
+        said = user.types("run", "--resume")
+        assert "resuming run" in said
+        assert ("removed" in said) == (how == signal.SIGKILL)
+        assert {cell["verdict"] for cell in user.cells()} == {"not-reproduced"}
+        assert not containers_of(engine, "slow")
+        neighbour.reload()
+        assert neighbour.status == "running"
+    finally:
+        neighbour.remove(force=True, v=True)
+
+
+def test_the_flagship_without_a_gpu_is_unsupported_at_once_and_renders(user: User) -> None:
+    case = str(REPOSITORY / "cases" / "cityscapes_rmi.yaml")
+    started = time.monotonic()
+    said = user.types("run", case, "--cuda", "11.8,12.0", status=3)
+    assert time.monotonic() - started < 10  # two seconds on a quiet machine: tests/bench has the figure
+    assert {cell["verdict"] for cell in user.cells()} == {"unsupported"}
+    assert "GPU" in said
+    assert all(cell["image"] is None for cell in user.cells())
+    rendered = user.types("render", case, "--cuda", "11.8,12.0", "--base", "registry")
+    assert rendered.count("FROM ") >= 2
+    assert "post120" in rendered
+
+
+def test_a_rendered_folder_builds_with_plain_docker_build(user: User) -> None:
+    user.write("case.yaml", TRACEBACK)
+    user.types("build", "case.yaml")
+    user.types("render", "case.yaml", "-o", "out")
+    folders = list((user.folder / "out").iterdir())
+    assert len(folders) == 1
+    done = subprocess.run(
+        ["docker", "build", "-q", "-t", "reprokit-test/rendered", str(folders[0])],
+        env={**os.environ, "DOCKER_BUILDKIT": "1", "PATH": f"/usr/bin:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    subprocess.run(["docker", "rmi", "reprokit-test/rendered"], capture_output=True, check=False)
+
+
+def test_a_build_that_fails_says_which_step_and_why(user: User) -> None:
+    user.write("case.yaml", TRACEBACK.replace("files:", "environment: {setup: 'echo about to fail; exit 7'}\nfiles:"))
+    user.types("run", "case.yaml", status=3)
+    shown = user.types("show", "last", "1")
+    assert "about to fail" in shown
+    assert "build-failed" in shown
