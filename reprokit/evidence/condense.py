@@ -32,8 +32,8 @@ LINES_BEFORE, LINES_AFTER = 3, 45
 BYTES_AFTER = 32 * 1024
 _LINE_SLACK = 64 * 1024
 _NEAR = 256
-_TRACEBACK = re.compile(rb'Traceback \(most recent call last\)|  File "|^E   ', re.MULTILINE)
-_TRACEBACK_TEXTS = (b"Traceback (most", b'  File "', b"\nE   ")
+_TRACEBACK = re.compile(rb'Traceback \(most recent call last\)|  File "|^E   |^_{4,} \S.* _{4,}$', re.MULTILINE)
+_TRACEBACK_TEXTS = (b"Traceback (most", b'  File "', b"\nE   ", b" ____")
 _COARSE = tuple((text.encode(), text) for text in crashes.COARSE)
 _INDENTED = re.compile(rb"(?:[ \t][^\n]*\n)*")
 

@@ -85,17 +85,18 @@ RULES = (
     Rule(
         kind="signal",
         needles=_SIGNALS,
-        pattern=rf"^(?:\S+: line \d+: +\d+ +)?(?:{'|'.join(_SIGNALS)})(?: +\(core dumped\)(?: .*)?| {{2,}}\S.*)?$",
+        pattern=rf"^\S+: line \d+: +\d+ +(?:{'|'.join(_SIGNALS)}).*|^(?:{'|'.join(_SIGNALS)})(?: \(core dumped\))?$",
     ),
+    Rule(kind="signal", needles=("segmentation fault",), pattern=r".*nexpected segmentation fault encountered.*"),
     Rule(kind="signal", needles=("killed by signal: ",), pattern=r".*killed by signal: (?!Killed|Bus error).*"),
     Rule(kind="bus-error", needles=("us error",), pattern=r".*(?:nexpected bus error|killed by signal: Bus error).*"),
     Rule(
-        kind="oom-kill",
+        kind="killed",
         needles=("Killed",),
         pattern=r"^(?:\S+: line \d+: +\d+ )?Killed(?: .*)?$|.*killed by signal: Killed.*"
-        r"|.*ut of memory: Killed process.*|.*Killed signal terminated program.*",
+        r"|.*Killed signal terminated program.*",
     ),
-    Rule(kind="oom-kill", needles=("oom-kill", "oom_kill"), pattern=r".*\boom[-_]kill(?:er)?\b.*|.*oom_kill_process.*"),
+    Rule(kind="oom-kill", needles=("oom-kill", "oom_kill", "ut of memory: Killed"), pattern=r".*"),
     Rule(
         kind="out-of-memory",
         needles=("allocate memory",),
@@ -123,7 +124,7 @@ RULES = (
     Rule(
         kind="paddle-enforce",
         needles=("Error Message Summary:",),
-        pattern=r"Error Message Summary:\n-+\n(?P<text>\w+: .*)",
+        pattern=r"Error Message Summary:\n-+\n(?P<text>\w+: (?!.*detected by the operating system).*)",
     ),
     Rule(kind="nvcc-fatal", needles=("nvcc fatal",), pattern=r"nvcc fatal\s*:.*"),
     Rule(
@@ -149,7 +150,7 @@ def _text_rules() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
 
 COARSE = (
     *("rror", "fatal", "terminate called", "libc++abi", "(): ", "corrupt", "detected", "Assertion ", "Sanitizer: "),
-    *("[SignalInfo", "Segmentation fault", "Aborted", "Floating point e", "Illegal instr", "breakpoint trap", "illed"),
+    *("[SignalInfo", "egmentation fault", "Aborted", "Floating point e", "Illegal instr", "breakpoint trap", "illed"),
     *("oom-k", "oom_k", " memory", "no kernel image", "_STATUS_", "NVIDIA driver", "undefined ref", "cannot find -l"),
 )
 """Texts of which every needle holds one (Paddle's classes aside: they come with a traceback or a summary's title)."""

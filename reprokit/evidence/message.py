@@ -8,7 +8,8 @@ from reprokit.evidence.model import Frame
 from reprokit.evidence.view import View
 
 _HEADER = re.compile(r"Traceback \(most recent call last\):\s*$")
-_NESTED_HEADER = re.compile(r"^(?:Original )Traceback \(most recent call last\):\s*$")
+_PLAIN_HEADER = re.compile(r"^Traceback \(most recent call last\):\s*$")
+_NESTED_HEADER = re.compile(r"^Original Traceback \(most recent call last\):\s*$")
 _FRAME = re.compile(r'^ +File "(?P<file>.+?)", line (?P<line>\d+), in (?P<function>.*?)\s*$')
 _LINK = re.compile(r"^(?:During handling of the above exception|The above exception was the direct cause)")
 _STOP = re.compile(
@@ -36,8 +37,10 @@ def looks_foreign(text: str) -> bool:
 class Message:
     """An exception's message, read line by line until something shows that it is over."""
 
-    def __init__(self, first: str) -> None:
+    def __init__(self, first: str, *, strict: bool = False) -> None:
+        """``strict``: the program runs on after this, so lines without indentation are no part of the message."""
         self._lines = [first]
+        self._limit = 0 if strict else UNINDENTED
         self._nested = False
         self._summary = ""
         self._plain = 0
@@ -65,8 +68,7 @@ class Message:
                 used.append(position)
 
     def _take(self, text: str, frames: list[Frame]) -> None:
-        self._lines.append(text)
-        if _NESTED_HEADER.match(text):
+        if self._opens_nested(text):
             self._nested = True
         elif self._nested and (frame := _FRAME.match(text)):
             frames.append(Frame(file=frame["file"], line=int(frame["line"]), function=frame["function"]))
@@ -76,15 +78,20 @@ class Message:
             self._summary = ""
         if not text.startswith((" ", "\t")) and not self._nested and not self._summary:
             self._plain += 1
+        self._lines.append(text)
+
+    def _opens_nested(self, text: str) -> bool:
+        """Whether a worker's traceback begins inside of this message: ``Caught ... with message:``, then the header."""
+        return bool(_NESTED_HEADER.match(text) or (self._lines[-1].endswith(":") and _PLAIN_HEADER.match(text)))
 
     def _ends(self, text: str) -> bool:
-        if text.startswith((" ", "\t")) or _NESTED_HEADER.match(text) or _PADDLE_TITLE.match(text):
+        if text.startswith((" ", "\t")) or self._opens_nested(text) or _PADDLE_TITLE.match(text):
             return False
         if self._summary and not _HEADER.search(text):
             return False
         if self._nested and (_LINK.match(text) or _HEADER.match(text)):
             return False
-        return bool(_HEADER.search(text) or _LINK.match(text) or looks_foreign(text)) or self._plain >= UNINDENTED
+        return bool(_HEADER.search(text) or _LINK.match(text) or looks_foreign(text)) or self._plain >= self._limit
 
     def _goes_on(self, view: View, at: int) -> bool:
         """Whether the message continues after the blank line at ``at``."""
@@ -99,5 +106,6 @@ class Message:
         if self._nested and (_LINK.match(text) or _HEADER.match(text)):
             return True
         if text[:1] in (" ", "\t"):
-            return not text.startswith('  File "')
+            before = next((line for line in reversed(self._lines) if line.strip()), "")
+            return not text.startswith('  File "') and (before.endswith(":") or before[:1] in (" ", "\t"))
         return bool(_DOCUMENTATION.match(text))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reprokit.evidence import crashes, tracebacks
+from reprokit.evidence import crashes, pytest_style, tracebacks
 from reprokit.evidence.model import Crash, ExceptionSeen, Observation
 from reprokit.evidence.text import CUT_MARK, clean
 
@@ -13,8 +13,13 @@ _ECHO = frozenset({"signal", "linker-error", "paddle-enforce"})
 def observe(text: str) -> Observation:
     """Return what ``text``, a log as written to its file, shows. Pure; never raises on any text."""
     cleaned = clean(text)
-    found = tracebacks.parse(cleaned.split("\n")) if "Traceback" in cleaned or 'File "' in cleaned else ()
-    return Observation(exceptions=found, crashes=crashes.find(cleaned))
+    found: list[ExceptionSeen] = []
+    if "Traceback" in cleaned or 'File "' in cleaned:
+        found.extend(tracebacks.parse(cleaned.split("\n")))
+    if "\nE  " in cleaned:
+        found.extend(pytest_style.parse(cleaned.split("\n")))
+    found.sort(key=lambda exception: exception.end_line)
+    return Observation(exceptions=tuple(found), crashes=crashes.find(cleaned))
 
 
 def without_cuts(text: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from reprokit.evidence.groups import Item, own_part, split_members
 from reprokit.evidence.message import Message, looks_foreign
 from reprokit.evidence.model import ExceptionSeen, Frame
-from reprokit.evidence.view import View, shape
+from reprokit.evidence.view import Prefix, View, shape
 
 HEADER = re.compile(r"^(?P<before>.*?)(?P<kind>Exception Group |Original )?Traceback \(most recent call last\):\s*$")
 FRAME = re.compile(r'^  File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$')
@@ -27,7 +27,11 @@ _CHAINED = re.compile(
     r"|The above exception was the direct cause of the following exception:"
 )
 _IGNORED = re.compile(r"Exception ignored |--- Logging error ---")
+_GOES_ON = re.compile(r"Exception ignored |Exception in thread |Task exception was never retrieved|^future: <Task")
+"""What says before a traceback that the program runs on, so that lines after it are hardly its message."""
 _REMOTE = re.compile(r"^(?:[\w.]+\.)?_?RemoteTraceback:\s*$")
+_MARGIN = re.compile(r"((?:  )*\| )|(?: *\+-)|(?:  )*\|$")
+_OUTSIDE = re.compile(r"\+ Exception Group Traceback|Traceback \(most")
 _LOOK_AHEAD = 8
 _NOT_PYTHON = ("C++ ", "Fortran ", "quoted ")
 
@@ -58,7 +62,7 @@ class _Reader:
                 if at <= ignored_until or self._introduced_by(at, _IGNORED):
                     exception = replace(exception, ignored=True)
                     ignored_until = end + 4 if exception.cause_of_next else ignored_until
-                self.found.append((at, self._with_remote_frames(at, exception)))
+                self.found.append((at, self._with_remote_frames(exception)))
             elif ", line " in line and (syntax := self._bare_syntax_error(at)):
                 self.found.append((at, syntax))
         return tuple(sorted((exception for _, exception in self.found), key=lambda e: e.end_line))
@@ -68,16 +72,15 @@ class _Reader:
 
     # -- one traceback ---------------------------------------------------------------------------------------------
 
-    def _prefix(self, at: int, before: str) -> str:
+    def _prefix(self, at: int, before: str) -> Prefix:
         """What stands before each line of the block that starts at ``at``: a rank, a logger's time, an indentation."""
-        for _, line in self.items[at + 1 : at + 40]:
-            if frame := _FRAME_ANYWHERE.match(line):
-                if shape(frame["before"]) == shape(before):
-                    return before
-                if not frame["before"]:
-                    return ""
+        frames = [frame["before"] for _, line in self.items[at + 1 : at + 40] if (frame := _FRAME_ANYWHERE.match(line))]
+        if before in frames:
+            return Prefix(before)
+        if any(shape(seen) == shape(before) for seen in frames):
+            return Prefix(before, alike=True)
         following = self.items[at + 1][1] if at + 1 < len(self.items) else ""
-        return before if before and shape(following[: len(before)]) == shape(before) else ""
+        return Prefix(before if before and not frames and following.startswith(before) else "")
 
     def _block(self, at: int, header: re.Match[str]) -> tuple[int, ExceptionSeen] | None:
         prefix = self._prefix(at, header["before"])
@@ -89,7 +92,7 @@ class _Reader:
             return None
         position, kind, first = start
         used.append(view.at(position)[0])
-        message = Message(first)
+        message = Message(first, strict=self._introduced_by(at, _GOES_ON))
         message.read(view, position + 1, used, frames)
         last = max(used)
         self.used.update(used)
@@ -114,14 +117,16 @@ class _Reader:
                     return False
         return False
 
-    def _with_remote_frames(self, at: int, exception: ExceptionSeen) -> ExceptionSeen:
+    def _with_remote_frames(self, exception: ExceptionSeen) -> ExceptionSeen:
         """Add the worker's frames to an exception that a worker process handed to its parent."""
-        if not self.found:
-            return exception
-        before, cause = self.found[-1]
-        remote = any(_REMOTE.search(line) for _, line in self.items[max(0, before - 3) : before])
-        if remote and cause.cause_of_next and cause.type == exception.type:
-            return replace(exception, frames=exception.frames + cause.frames)
+        chain: list[ExceptionSeen] = []
+        for at, cause in reversed(self.found):
+            if not cause.cause_of_next:
+                break
+            chain.append(cause)
+            if any(_REMOTE.search(line) for _, line in self.items[max(0, at - 3) : at]):
+                same = chain[0].type == exception.type
+                return replace(exception, frames=exception.frames + chain[0].frames) if same else exception
         return exception
 
     def _bare_syntax_error(self, at: int) -> ExceptionSeen | None:
@@ -149,18 +154,29 @@ class _Reader:
         if not before.endswith("+ "):
             return self._block(at, header)
         column = len(before) - 2
-        lead = shape(before[:column])
         block = [(self.items[at][0], "| Traceback (most recent call last):")]
         end = at
-        for i in range(at + 1, len(self.items)):
-            number, line = self.items[i]
-            if shape(line[:column]) != lead or not re.match(r"[|+]|  +[|+]", line[column:]):
+        margin = ""
+        while end + 1 < len(self.items):
+            number, line = self.items[end + 1]
+            if inside := self._in_group(end + 1, before[:column]):
+                margin = inside[1] or margin
+                block.append((number, line[column:]))
+            elif any(self._in_group(i, before[:column]) for i in range(end + 2, end + 2 + _LOOK_AHEAD)):
+                block.append((number, margin + line))  # Python 3.11 prints a message's further lines without the margin
+            else:
                 break
-            block.append((number, line[column:]))
-            end = i
+            end += 1
         self.used.update(range(at, end + 1))
         seen = _read_group(block)
         return (end, replace(seen, cause_of_next=self._chained(end))) if seen else None
+
+    def _in_group(self, at: int, before: str) -> re.Match[str] | None:
+        """Match the line's margin if it is drawn as part of a group whose margin begins after ``before``."""
+        line = self.items[at][1] if at < len(self.items) else ""
+        if shape(line[: len(before)]) != shape(before) or _OUTSIDE.match(line, len(before)):
+            return None
+        return _MARGIN.match(line, len(before))
 
 
 def _read_group(block: Sequence[Item]) -> ExceptionSeen | None:
@@ -196,6 +212,8 @@ def _frames(view: View, frames: list[Frame], used: list[int]) -> tuple[int, str,
             used.append(position)
         elif text[:1] in (" ", "\t"):
             used.append(position)
+        elif (header := HEADER.match(text)) and not header["before"]:
+            return None
         elif _more_frames(view, at):
             continue
         else:
@@ -205,7 +223,7 @@ def _frames(view: View, frames: list[Frame], used: list[int]) -> tuple[int, str,
 
 def _more_frames(view: View, at: int) -> bool:
     for _, text in view.ahead(at + 1, _LOOK_AHEAD):
-        if HEADER.match(text) or _CHAINED.search(text):
+        if HEADER.match(text) or _CHAINED.search(text) or text == "Call stack:":
             return False
         if frame := FRAME.match(text):
             return frame["function"] is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 _FOREIGN_RUN = 500
 """Lines without the prefix after which the block counts as over: another process may print a lot in between."""
@@ -14,15 +15,31 @@ def shape(text: str) -> str:
     return re.sub(r"\d", "0", text)
 
 
+@dataclass(frozen=True)
+class Prefix:
+    """What each line of a block starts with: this very text, or one that is ``alike`` (other digits)."""
+
+    text: str = ""
+    alike: bool = False
+
+    def fits(self, line: str) -> bool:
+        """Whether a line starts with it."""
+        start = line[: len(self.text)]
+        return start == self.text or (self.alike and shape(start) == shape(self.text))
+
+    def fits_blank(self, line: str) -> bool:
+        """Whether a line is an empty one of the block, its prefix without the blanks at its end."""
+        bare = self.text.rstrip()
+        return line == bare or (self.alike and shape(line) == shape(bare))
+
+
 class View:
     """The lines after ``start`` of ``items`` that carry ``prefix``, without it, with their positions in ``items``."""
 
-    def __init__(self, items: Sequence[tuple[int, str]], start: int, prefix: str) -> None:
+    def __init__(self, items: Sequence[tuple[int, str]], start: int, prefix: Prefix) -> None:
         self._items = items
         self._next = start + 1
-        self._width = len(prefix)
-        self._shape = shape(prefix)
-        self._bare = self._shape.rstrip()
+        self._prefix = prefix
         self._foreign = 0
         self._seen: list[tuple[int, str]] = []
 
@@ -46,12 +63,10 @@ class View:
     def _read(self) -> None:
         position, line = self._next, self._items[self._next][1]
         self._next += 1
-        if not self._width:
-            self._seen.append((position, line))
-        elif shape(line[: self._width]) == self._shape:
+        if self._prefix.fits(line):
             self._foreign = 0
-            self._seen.append((position, line[self._width :]))
-        elif len(line) < self._width and shape(line).rstrip() == self._bare:
+            self._seen.append((position, line[len(self._prefix.text) :]))
+        elif self._prefix.fits_blank(line):
             self._foreign = 0
             self._seen.append((position, ""))
         else:
