@@ -16,9 +16,9 @@ from reprokit.cli import options
 @options.store_option
 def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | None) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and what was last seen of them."""
-    from reprokit import case
     from reprokit.errors import UsageError
     from reprokit.matrix import expand
+    from reprokit.runner.plan import load_all
     from reprokit.store import Store
 
     if not cases:
@@ -28,7 +28,7 @@ def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | 
     folder = options.store_path(store_folder)
     store = Store(folder) if folder.is_dir() else None
     rows = []
-    for file in (file for source in cases for file in case.load(source)):
+    for file in load_all(cases):
         if tags and not set(tags) & set(file.case.tags):
             continue
         matrix = file.case.matrix

@@ -16,14 +16,14 @@ from reprokit.cli import options
 @click.option("--json", "as_json", is_flag=True, help="One JSON array of objects {case, cell, expected}.")
 def command(cases: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Show the cells of cases, after selection, with what each case expects of them."""
-    from reprokit import case
     from reprokit.errors import UsageError
     from reprokit.evidence.verdict import expected
     from reprokit.matrix import is_own, label, select
+    from reprokit.runner.plan import load_all
 
     selection = options.selection_of(given)
     rows = []
-    for file in (file for source in cases for file in case.load(source)):
+    for file in load_all(cases):
         matrix = file.case.matrix
         for cell in select(matrix.axes, matrix.exclude, matrix.include, selection, used=file.names):
             own = is_own(cell, matrix.axes, matrix.include)

@@ -28,7 +28,7 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder.
     """
     from reprokit.runner import rendering
-    from reprokit.runner.plan import plan
+    from reprokit.runner.plan import load_all, plan
     from reprokit.runner.request import Request
 
     request = Request(
@@ -39,7 +39,4 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
         sources=options.folders_of("--source", given["sources"]),
         base_images=given["base_images"] or "auto",
     )
-    from reprokit import case
-
-    tasks = plan([file for source in request.cases for file in case.load(source)], request)
-    return rendering.render_all(tasks, request, output)
+    return rendering.render_all(plan(load_all(cases), request), request, output)

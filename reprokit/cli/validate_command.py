@@ -11,18 +11,9 @@ from reprokit.cli import options
 @options.cases_argument()
 def command(cases: tuple[str, ...]) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
-    from reprokit import case
-    from reprokit.errors import CaseError, Problem
+    from reprokit.runner.plan import load_all
 
-    problems: list[Problem] = []
-    files = []
-    for source in cases:
-        try:
-            files += case.load(source)
-        except CaseError as error:
-            problems += error.problems
-    if problems:
-        raise CaseError(problems)
+    files = load_all(cases)
     for file in files:
         count = len(file.case.matrix.axes)
         click.echo(f"{file.path}: {file.case.id}: valid ({count} {'axis' if count == 1 else 'axes'})")

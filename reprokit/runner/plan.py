@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit import datasets
-from reprokit.case import CaseFile
+from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.model import Case
-from reprokit.case.render import render
-from reprokit.errors import UsageError
+from reprokit.case.render import TemplateProblem, render
+from reprokit.errors import CaseError, Problem, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
-from reprokit.matrix import Cell, Selection, is_own, near, select
+from reprokit.matrix import Cell, Selection, is_own, label, near, select
 from reprokit.runner.request import Request
 
 
@@ -31,6 +31,26 @@ class Task:
     expected: Verdict | None
     trials: int
     datasets: Mapping[str, Path]
+
+
+def load_all(sources: Iterable[str]) -> list[CaseFile]:
+    """The cases of several CASE arguments. Raises CaseError with the problems of all of them, and UsageError."""
+    files: list[CaseFile] = []
+    problems: list[Problem] = []
+    for source in dict.fromkeys(sources):
+        try:
+            files += load(source)
+        except CaseError as error:
+            problems += error.problems
+    if problems:
+        raise CaseError(problems)
+    unique = {(file.path, file.digest): file for file in files}
+    first: dict[str, CaseFile] = {}
+    for file in unique.values():
+        other = first.setdefault(file.case.id, file)
+        if other is not file:
+            raise UsageError(f"{other.path} and {file.path} both have the id {file.case.id!r}: ids must be unique")
+    return list(unique.values())
 
 
 def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
@@ -85,11 +105,20 @@ def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, req
         case=case,
         variant=variant,
         cell=cell,
-        spec=render(case, cell),
+        spec=_rendered(file, case, variant, cell),
         expected=wanted,
         trials=request.trials or case.trials,
         datasets={},
     )
+
+
+def _rendered(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
+    try:
+        return render(case, cell)
+    except TemplateProblem as error:
+        message = f"{error.message} (in the cell {label(cell)})"
+        problem = file.problem(error.loc, message, error.hint, fixed=variant == "fix")
+        raise CaseError([problem]) from error
 
 
 def _given(spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]) -> Mapping[str, Path]:

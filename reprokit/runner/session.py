@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from reprokit import __version__, case
+from reprokit import __version__
 from reprokit.case import CaseFile
 from reprokit.environment import host
 from reprokit.errors import UsageError
@@ -22,7 +22,7 @@ from reprokit.matrix import label
 from reprokit.report.words import summary
 from reprokit.runner import Runner
 from reprokit.runner.listener import Listener
-from reprokit.runner.plan import Task, plan
+from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 from reprokit.runner.trials import blank
 from reprokit.store import Store, cell_key
@@ -60,7 +60,7 @@ class Session:
 
     def start(self, request: Request) -> int:
         """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
-        files = [file for source in request.cases for file in case.load(source)]
+        files = load_all(request.cases)
         tasks = plan(files, request)
         run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         request = self._keep_stdin(run_id, request, files)
@@ -88,7 +88,7 @@ class Session:
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
         request = dataclasses.replace(Request.from_json(record.request), **({"jobs": asked.jobs} if asked else {}))
-        tasks = plan([file for source in request.cases for file in case.load(source)], request)
+        tasks = plan(load_all(request.cases), request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
         if now_planned != then:
@@ -102,7 +102,7 @@ class Session:
 
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
-        tasks = plan([file for source in request.cases for file in case.load(source)], request)
+        tasks = plan(load_all(request.cases), request)
         store = Store(self._folder)
         _, listener, display = self._display()
         runner = self._runner("", request, store, listener)
