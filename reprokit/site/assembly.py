@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -163,7 +164,13 @@ def _shelf(pip: Mapping[str, tuple[str, ...]]) -> Shelf | None:
         return tuple(dict.fromkeys(place for place in found if place is not None))
 
     indexes, links, plain = places("index-url", "extra-index-url"), places("find-links"), places("constraint")
-    return Shelf(indexes=indexes, links=links, plain=plain) if indexes or links or plain else None
+    return _shared(indexes, links, plain) if indexes or links or plain else None
+
+
+@functools.lru_cache(maxsize=8)
+def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> Shelf:
+    # Builds that run at once read the site one by one; they share one server all the same.
+    return Shelf(indexes=indexes, links=links, plain=plain)
 
 
 def _relocated(

@@ -1,0 +1,163 @@
+"""Builds with BuildKit over the Engine API: secrets, caches, failures, cancellation."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Progress
+from reprokit.errors import BuildFailed, Cancelled, EngineError
+from reprokit.site import Site
+from tests.conftest import build_of, docker, never, remove_image, trial
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def tag() -> Iterator[str]:
+    """A tag of its own, removed afterwards."""
+    name = f"reprokit-test/build:{uuid.uuid4().hex[:12]}"
+    yield name
+    remove_image(name)
+
+
+def read(engine: DockerEngine, image: str, script: str) -> str:
+    out: list[bytes] = []
+    engine.run(trial(image, script), out.append, never())
+    return b"".join(out).decode()
+
+
+def test_context_labels_and_progress(engine: DockerEngine, tiny: str, tag: str, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "run.sh").write_text("echo ran\n")
+    (tree / "sub" / "run.sh").chmod(0o700)
+    (tree / "link").symlink_to("sub/run.sh")
+    steps: list[Progress] = []
+    dockerfile = f"FROM {tiny}\nCOPY src /src\nCOPY one.txt /one.txt\nRUN echo counted to {tag} && cat /one.txt\n"
+    built = engine.build(build_of(tag, dockerfile, {"src": tree, "one.txt": b"one\n"}), Site(), steps.append, never())
+    assert built.tag == tag
+    assert built.labels["org.reprokit.image"] == "1"
+    assert engine.image(tag) == built
+    assert read(engine, tag, "sh /src/link; ls -l /src/sub/run.sh").startswith("ran\n-rwxr-xr-x    1 root     root")
+    logs = "".join(step.log for step in steps)
+    assert f"counted to {tag}\none\n" in logs
+    assert {step.total for step in steps if step.name.startswith("RUN")} == {4}
+
+
+def test_secrets_are_read_and_do_not_stay(engine: DockerEngine, tiny: str, tag: str) -> None:
+    word = uuid.uuid4().hex
+    dockerfile = (
+        f"FROM {tiny}\n"
+        "RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=netrc "
+        "head -c 8 /run/secrets/pip_conf > /seen; ls /run/secrets >> /seen\n"
+    )
+    site = Site(secrets={"pip_conf": word.encode(), "unused": b"x" * 400_000})
+    engine.build(build_of(tag, dockerfile), site, lambda _: None, never())
+    # What is not set on this host is not mounted, and no error.
+    assert read(engine, tag, "cat /seen") == word[:8] + "pip_conf\n"
+    assert word not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
+
+
+def test_a_secret_does_not_change_the_cache_key(engine: DockerEngine, tiny: str, tag: str) -> None:
+    dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=pip_conf echo {tag} > /x\n"
+    engine.build(build_of(tag, dockerfile), Site(secrets={"pip_conf": b"one"}), lambda _: None, never())
+    steps: list[Progress] = []
+    engine.build(build_of(tag, dockerfile), Site(secrets={"pip_conf": b"two"}), steps.append, never())
+    assert any(step.cached and step.name.startswith("RUN") for step in steps)
+
+
+def test_proxies_reach_steps_but_neither_history_nor_cache(engine: DockerEngine, tiny: str, tag: str) -> None:
+    dockerfile = f"FROM {tiny}\nRUN echo {tag}; env\n"
+    steps: list[Progress] = []
+    site = Site(proxies={"HTTP_PROXY": "http://user:pr0xypass@proxy.invalid:3128", "no_proxy": "localhost"})
+    engine.build(build_of(tag, dockerfile), site, steps.append, never())
+    logs = "".join(step.log for step in steps)
+    assert "HTTP_PROXY=http://user:pr0xypass@proxy.invalid:3128" in logs
+    assert "no_proxy=localhost" in logs
+    assert "proxy.invalid" not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
+    again: list[Progress] = []
+    engine.build(build_of(tag, dockerfile), Site(), again.append, never())
+    assert any(step.cached and step.name.startswith("RUN") for step in again)
+
+
+def test_failing_step_is_named_with_its_last_lines(engine: DockerEngine, tiny: str, tag: str) -> None:
+    dockerfile = f"FROM {tiny}\nRUN seq 100; echo '{tag}: no such option'; exit 7\nRUN echo never\n"
+    with pytest.raises(BuildFailed) as failed:
+        engine.build(build_of(tag, dockerfile), Site(), lambda _: None, never())
+    assert failed.value.step.startswith("RUN seq 100")
+    assert failed.value.tail[-1] == f"{tag}: no such option"
+    assert failed.value.tail[0] == "62"
+    assert len(failed.value.tail) == 40
+    assert "exit code: 7" in str(failed.value)
+    assert engine.image(tag) is None
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "words"),
+    [("FROM {base}\nRUNN x\n", "RUNN"), ("FROM {base}\nCOPY absent /x\n", "absent"), ("FROM {base}\nADD\n", "ADD")],
+)
+def test_wrong_dockerfiles_are_build_failures(
+    engine: DockerEngine, tiny: str, tag: str, dockerfile: str, words: str
+) -> None:
+    with pytest.raises(BuildFailed, match=words):
+        engine.build(build_of(tag, dockerfile.format(base=tiny)), Site(), lambda _: None, never())
+
+
+def test_a_base_that_cannot_be_had(engine: DockerEngine, tag: str) -> None:
+    with pytest.raises(EngineError, match="base_images"):
+        engine.build(build_of(tag, "FROM registry.invalid/none:1\n"), Site(), lambda _: None, never())
+
+
+def test_cancel_stops_the_engine_too(engine: DockerEngine, tiny: str, tag: str, tmp_path: Path) -> None:
+    cancel = threading.Event()
+    lines: list[str] = []
+
+    def watch(step: Progress) -> None:
+        lines.append(step.log)
+        if "tick" in step.log:
+            cancel.set()
+
+    dockerfile = f"FROM {tiny}\nRUN echo {tag}; echo tick; sleep 5; echo too late > /too-late\n"
+    start = time.monotonic()
+    with pytest.raises(Cancelled):
+        engine.build(build_of(tag, dockerfile), Site(), watch, cancel)
+    assert time.monotonic() - start < 4
+    time.sleep(5)
+    assert engine.image(tag) is None
+    steps: list[Progress] = []
+    engine.build(build_of(tag, dockerfile.replace("sleep 5", "sleep 5")), Site(), steps.append, never())
+    # Had the engine gone on, the step would be cached by now.
+    assert not any(step.cached and step.name.startswith("RUN") for step in steps)
+
+
+def test_parallel_builds_have_their_own_secrets(engine: DockerEngine, tiny: str, tag: str) -> None:
+    def one(number: int) -> str:
+        mine = f"{tag}-{number}"
+        dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=pip_conf echo {mine}; cat /run/secrets/pip_conf > /s\n"
+        site = Site(secrets={"pip_conf": f"secret {number}".encode()})
+        engine.build(build_of(mine, dockerfile), site, lambda _: None, never())
+        return read(engine, mine, "cat /s")
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, range(4))) == [f"secret {number}" for number in range(4)]
+    remove_image(*(f"{tag}-{number}" for number in range(4)))
+
+
+def test_labels_are_what_was_asked(engine: DockerEngine, tiny: str, tag: str) -> None:
+    engine.build(build_of(tag, f"FROM {tiny}\n"), Site(), lambda _: None, never())
+    labels = json.loads(docker("inspect", "-f", "{{json .Config.Labels}}", tag))
+    assert labels == {"org.reprokit.image": "1", "org.reprokit.test": 'quotes " and $dollar'}
+
+
+def test_pull_of_an_unreachable_registry(engine: DockerEngine) -> None:
+    with pytest.raises(EngineError, match="does not answer"):
+        engine.pull("registry.invalid/none:1", never())

@@ -1,0 +1,213 @@
+"""What the host's pip can install, a build can install; and nothing of the host's settings stays in the image."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import http.server
+import os
+import subprocess
+import threading
+import uuid
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reprokit import site
+from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.engine import bases
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Progress
+from reprokit.environment import resolve
+from reprokit.site.settings import Settings
+from tests.conftest import build_of, docker, never, remove_image, trial
+
+pytestmark = pytest.mark.integration
+
+PASSWORD = "p4ss%21w0rd"
+MOUNTS = "--mount=type=secret,id=pip_conf --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc"
+PIP = (
+    "PIP_CONFIG_FILE=/run/secrets/pip_conf NETRC=/run/secrets/netrc pip install --break-system-packages --no-cache-dir"
+)
+
+
+def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
+    """A wheel that holds one module."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    info = f"{name}-{version}.dist-info"
+    files = {
+        f"{name}.py": f"print('{name} {version}')\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{file},,\n" for file in [*files, f"{info}/RECORD"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for file, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(file, text)
+    return path
+
+
+@pytest.fixture(scope="module")
+def python(engine: DockerEngine) -> Iterator[str]:
+    """The tag of a Debian image with pip, made with this host's own settings."""
+    spec = CellSpec(
+        cell={"os": "debian-12"},
+        environment=EnvironmentSpec(),
+        sources={},
+        files={},
+        datasets={},
+        env={},
+        workdir="/workspace",
+        command=("true",),
+        limits=Limits(),
+    )
+    base = bases.ensure(engine, resolve(spec, bases.detect_source("auto")).base, never(), lambda _: None)
+    tag = f"reprokit-test/python:{uuid.uuid4().hex[:8]}"
+    dockerfile = (
+        f"FROM {base.tag}\nRUN --mount=type=secret,id=apt_conf --mount=type=secret,id=ca_bundle "
+        "--mount=type=cache,id=reprokit-test-apt,target=/var/cache/apt "
+        "APT_CONFIG=/run/secrets/apt_conf apt-get update && "
+        "APT_CONFIG=/run/secrets/apt_conf apt-get install -y --no-install-recommends python3-pip && "
+        "mkdir -p /workspace && (id repro || useradd -m -u 1000 repro)\n"
+    )
+    engine.build(build_of(tag, dockerfile), site.current(), lambda _: None, never())
+    yield tag
+    remove_image(tag)
+
+
+@pytest.fixture
+def tag() -> Iterator[str]:
+    """A tag of its own, removed afterwards."""
+    name = f"reprokit-test/pip:{uuid.uuid4().hex[:12]}"
+    yield name
+    remove_image(name)
+
+
+def host(tmp_path: Path, conf: str, **environ: str) -> site.Site:
+    """The site of a user whose home is ``tmp_path`` and whose pip.conf is that text."""
+    (tmp_path / "pip.conf").write_text(conf)
+    keep = {name: value for name, value in os.environ.items() if not name.upper().startswith("PIP_")}
+    mine = {**keep, "HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), **environ}
+    return site.current(mine, Settings())
+
+
+def output_of(engine: DockerEngine, image: str, script: str) -> str:
+    out: list[bytes] = []
+    engine.run(trial(image, script), out.append, never())
+    return b"".join(out).decode()
+
+
+class _Index(http.server.BaseHTTPRequestHandler):
+    """A PEP 503 index that asks for a password."""
+
+    root: Path
+
+    def do_GET(self) -> None:
+        """Answer with a page, a file, 401 or 404."""
+        expected = base64.b64encode(b"deploy:p4ss!w0rd").decode()
+        path = self.root / self.path.lstrip("/")
+        if self.headers.get("Authorization") != f"Basic {expected}":
+            status, body = 401, b""
+        elif path.is_dir():
+            links = "".join(f'<a href="{file.name}">{file.name}</a>' for file in path.iterdir())
+            status, body = 200, links.encode()
+        else:
+            status, body = (200, path.read_bytes()) if path.is_file() else (404, b"")
+        self.send_response(status)
+        if status == 401:
+            self.send_header("WWW-Authenticate", 'Basic realm="index"')
+        self.send_header("Content-Type", "text/html" if path.is_dir() else "application/octet-stream")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[int]:
+    """The port of an index on loopback with the project ``guarded``."""
+    wheel(tmp_path / "served" / "simple" / "guarded", "guarded")
+    handler = type("Handler", (_Index,), {"root": tmp_path / "served"})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server.server_port
+    server.shutdown()
+    server.server_close()
+
+
+def traces_in(image: str, words: list[bytes], folder: Path) -> list[str]:
+    """Where those words turn up: history, configuration, or any layer of the image (compressed or not)."""
+    found = [word.decode() for word in words if word.decode() in docker("history", "--no-trunc", image)]
+    found += [word.decode() for word in words if word.decode() in docker("inspect", image)]
+    archive = folder / "image.tar"
+    subprocess.run(["docker", "save", "-o", archive, image], check=True)
+    overlap = max(map(len, words))
+    with archive.open("rb") as reader:
+        tail = b""
+        while chunk := reader.read(2**22):
+            found += [word.decode() for word in words if word in tail + chunk]
+            tail = chunk[-overlap:]
+    archive.unlink()
+    return found
+
+
+@pytest.mark.parametrize("where", ["url", "netrc"])
+def test_credentials_reach_the_build_and_stay_out_of_the_image(
+    engine: DockerEngine, python: str, tag: str, tmp_path: Path, index: int, where: str
+) -> None:
+    login = f"deploy:{PASSWORD}@" if where == "url" else ""
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login deploy password p4ss!w0rd\n" if not login else "")
+    (tmp_path / ".netrc").chmod(0o600)
+    pem = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=site", "-keyout", "/dev/null"],
+        capture_output=True,
+        check=True,
+    ).stdout
+    (tmp_path / "ca.pem").write_bytes(pem)
+    conf = f"[global]\nindex-url = http://{login}127.0.0.1:{index}/simple\ncert = {tmp_path}/ca.pem\n"
+    mine = host(tmp_path, conf)
+    assert set(mine.secrets) >= ({"ca_bundle"} if login else {"ca_bundle", "netrc"})
+    log: list[Progress] = []
+    dockerfile = f"FROM {python}\nRUN {MOUNTS} test -s /run/secrets/ca_bundle && {PIP} guarded\n"
+    engine.build(build_of(tag, dockerfile), mine, log.append, never())
+    assert "guarded 1.0" in output_of(engine, tag, "python3 -c 'import guarded'")
+    words = [b"p4ss", f"127.0.0.1:{index}".encode(), pem.splitlines()[5], b"deploy:", str(tmp_path).encode()]
+    assert traces_in(tag, words, tmp_path) == []
+    assert traces_in(tag, [b"print('guarded 1.0')"], tmp_path)  # the search does find what is there
+    assert not any("p4ss" in step.log + step.name for step in log)
+
+
+def test_local_folders_are_served(engine: DockerEngine, python: str, tag: str, tmp_path: Path) -> None:
+    wheel(tmp_path / "wheels", "linked", "2.0+local.1")
+    packed = wheel(tmp_path / "tree" / "files", "indexed")
+    page = tmp_path / "tree" / "simple" / "indexed"
+    page.mkdir(parents=True)
+    digest = hashlib.sha256(packed.read_bytes()).hexdigest()
+    (page / "index.html").write_text(f'<a href="../../files/{packed.name}#sha256={digest}">{packed.name}</a>')
+    (tmp_path / "constraints.txt").write_text("linked<3\n")
+    conf = (
+        f"[global]\nindex-url = file://{tmp_path}/tree/simple\nfind-links = {tmp_path}/wheels\n"
+        f"[install]\nconstraint = {tmp_path}/constraints.txt\n"
+    )
+    dockerfile = f"FROM {python}\nRUN {MOUNTS} {PIP} linked indexed\n"
+    mine = host(tmp_path, conf)
+    engine.build(build_of(tag, dockerfile), mine, lambda _: None, never())
+    assert output_of(engine, tag, "python3 -c 'import linked, indexed'") == "linked 2.0+local.1\nindexed 1.0\n"
+    assert mine.shelf is not None
+    assert traces_in(tag, [mine.shelf.token.encode(), str(tmp_path).encode(), b"run/secrets/ca"], tmp_path) == []
+    # Another server, another port, the same layer.
+    steps: list[Progress] = []
+    engine.build(build_of(tag, dockerfile), host(tmp_path, conf), steps.append, never())
+    assert any(step.cached and "linked" in step.name for step in steps)
+
+
+def test_this_hosts_own_pip(engine: DockerEngine, python: str, tag: str) -> None:
+    """A small wheel from wherever this host's pip finds it: the site's real CA bundle, proxies and indexes."""
+    dockerfile = f"FROM {python}\nRUN {MOUNTS} {PIP} --only-binary :all: colorama\n"
+    engine.build(build_of(tag, dockerfile), site.current(), lambda _: None, never())
+    assert "colorama" in output_of(engine, tag, "python3 -c 'import colorama; print(colorama)'")
