@@ -28,7 +28,7 @@ _SIGNALS = (
     "Illegal instruction",
     "Trace/breakpoint trap",
 )
-_ENFORCE = (
+ENFORCE = (
     "InvalidArgument",
     "NotFound",
     "OutOfRange",
@@ -118,8 +118,8 @@ RULES = (
     Rule(kind="cuda", needles=("NVIDIA driver",), pattern=r".*(?:no NVIDIA driver|NVIDIA driver .*too old).*"),
     Rule(
         kind="paddle-enforce",
-        needles=tuple(f"({name}) " for name in _ENFORCE),
-        pattern=rf"(?:\w*Error: )?\((?:{'|'.join(_ENFORCE)})\) .*(?:\n\s+\[Hint: .*)?",
+        needles=tuple(f"({name}) " for name in ENFORCE),
+        pattern=rf"(?:\w*Error: )?\((?:{'|'.join(ENFORCE)})\) .*(?:\n\s+\[Hint: .*)?",
     ),
     Rule(
         kind="paddle-enforce",

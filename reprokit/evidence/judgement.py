@@ -92,14 +92,15 @@ def _reason(
         return "; ".join([how, *words]) if words else (f"{how} with {shown}" if shown else how)
     if outcome is Outcome.PASSED:
         return how
+    if missed and missed[0].key in ("exit_code", "signal"):
+        differs = f"{how}, not {missed[0].why.partition(', not ')[2]}"
+        return f"{differs}, with {shown}" if shown else differs
     return f"{how} with {shown}, {_but(missed)}" if shown else f"{how}, {_but(missed)}"
 
 
 def _but(missed: list[Check]) -> str:
     """The first thing that differed, as the end of a sentence about what was seen."""
-    first = missed[0] if missed else None
-    if first is None:
-        return "which is no evidence of its own"
-    if first.key == "exception" and ", not " in first.why:
-        return "not " + first.why.partition(", not ")[2]
-    return f"but {first.why}"
+    if not missed:
+        return "which is no evidence by itself"
+    _, negated, wanted = missed[0].why.partition(", not ")
+    return f"not {wanted}" if missed[0].key == "exception" and negated else f"but {missed[0].why}"

@@ -82,14 +82,14 @@ def _frame_is(pattern: str, file: str, function: str) -> bool:
 def _exit_code(wanted: int | str, ending: Ending) -> Check:
     code = ending.exit_code
     matched = code is not None and (code != 0 if wanted == "nonzero" else code == wanted)
-    shown = "another than 0" if wanted == "nonzero" else str(wanted)
-    return Check(key="exit_code", matched=matched, why=f"the exit status is {code}, asked is {shown}")
+    why = f"the exit status is {code}" if matched else f"the exit status is {code}, not {wanted}"
+    return Check(key="exit_code", matched=matched, why=why)
 
 
 def _signal(wanted: str, ending: Ending) -> Check:
     number = signal_number(wanted)
     matched = number is not None and ending.exit_code == 128 + number
-    why = f"the exit status is {ending.exit_code}, {wanted} gives {128 + number if number else 'none'}"
+    why = f"it ended by {wanted}" if matched else f"the exit status is {ending.exit_code}, not {wanted}"
     return Check(key="signal", matched=matched, why=why)
 
 

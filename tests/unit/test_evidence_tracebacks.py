@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import traceback
 from typing import Any
 
@@ -72,7 +73,7 @@ NOISE = st.lists(st.sampled_from(["epoch 3: loss 0.5", "", "INFO done", "  inden
 def test_formatted_chains_are_read_back(
     chain: list[Raised], explicit: bool, before: list[str], after: list[str]
 ) -> None:
-    for cause, effect in zip(chain, chain[1:], strict=False):
+    for cause, effect in itertools.pairwise(chain):
         if explicit:
             effect.error.__cause__ = cause.error
         else:
@@ -109,6 +110,11 @@ def test_any_text_can_be_read(text: str) -> None:
 
 
 HEAD = 'Traceback (most recent call last):\n  File "/app/train.py", line 3, in main\n    step()\n'
+CUDA = """CUDA error: device-side assert triggered
+CUDA kernel errors might be asynchronously reported at some other API call, so the stacktrace below might be incorrect.
+For debugging consider passing CUDA_LAUNCH_BLOCKING=1.
+Compile with `TORCH_USE_CUDA_DSA` to enable device-side assertions."""
+"""As PyTorch's sources have it: it takes a GPU to print."""
 
 
 @pytest.mark.parametrize(
@@ -120,13 +126,7 @@ HEAD = 'Traceback (most recent call last):\n  File "/app/train.py", line 3, in m
         ("RuntimeError: one\ntwo\n\nthree\n", "one\ntwo"),
         ("RuntimeError\n", ""),
         ("RuntimeError: \x1b[31mred\x1b[0m\x00 text\r\n", "red text"),
-        (
-            "RuntimeError: CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at "
-            "some other API call, so the stacktrace below might be incorrect.\nFor debugging consider passing "
-            "CUDA_LAUNCH_BLOCKING=1.\n",
-            "CUDA error: device-side assert triggered\nCUDA kernel errors might be asynchronously reported at some other API "
-            "call, so the stacktrace below might be incorrect.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1.",
-        ),
+        (f"RuntimeError: {CUDA}\n", CUDA),
         ("RuntimeError: end\n[reprokit: 5 bytes (1 lines) cut]\nmore\n", "end"),
     ],
 )
