@@ -18,7 +18,7 @@ def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder
     """List the recorded runs, or every verdict of one case (its id, or its file) over time."""
     from reprokit.errors import UsageError
     from reprokit.matrix import near
-    from reprokit.store import Store
+    from reprokit.store.database import Store
 
     folder = options.store_path(store_folder)
     if not folder.is_dir():
@@ -39,7 +39,7 @@ def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder
 
 def _runs(store: object, limit: int) -> None:
     from reprokit.report.words import summary
-    from reprokit.store import Store
+    from reprokit.store.database import Store
 
     assert isinstance(store, Store)
     for bare in store.runs(limit):
@@ -53,7 +53,7 @@ def _runs(store: object, limit: int) -> None:
 def _cells(store: object, case_id: str, only: tuple[str, ...], limit: int) -> None:
     from reprokit.matrix import label, parse_group
     from reprokit.report.words import expectation
-    from reprokit.store import Store
+    from reprokit.store.database import Store
 
     assert isinstance(store, Store)
     groups = [parse_group(text) for text in only]

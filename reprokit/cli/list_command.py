@@ -19,7 +19,7 @@ def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | 
     from reprokit.errors import UsageError
     from reprokit.matrix import expand
     from reprokit.runner.plan import load_all
-    from reprokit.store import Store
+    from reprokit.store.database import Store
 
     if not cases:
         if not Path("cases").is_dir():
@@ -27,7 +27,7 @@ def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | 
         cases = ("cases",)
     folder = options.store_path(store_folder)
     store = Store(folder) if folder.is_dir() else None
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for file in load_all(cases):
         if tags and not set(tags) & set(file.case.tags):
             continue

@@ -113,6 +113,6 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 
 def store_path(given: Path | None) -> Path:
     """The store's folder: as given, or the project's."""
-    from reprokit.store import find_folder
+    from reprokit.store.folder import find_folder
 
     return given.expanduser().resolve() if given else find_folder()

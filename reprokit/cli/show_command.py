@@ -33,7 +33,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
     from reprokit.errors import UsageError
     from reprokit.report import detail, result
-    from reprokit.store import Store
+    from reprokit.store.database import Store
 
     folder = options.store_path(store_folder)
     if not folder.is_dir():

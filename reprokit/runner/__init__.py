@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.environment import preflight
@@ -26,17 +27,18 @@ from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
 from reprokit.runner.trials import Bench, decided, known_facts, mismatches, run_trials
 from reprokit.sources import SourceError
+from reprokit.store.folder import Measurements
 from reprokit.store.records import CellRecord
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Progress
-    from reprokit.store import Store
+    from reprokit.store.recorder import Recorder
 
 
 class Runner:
     """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
 
-    An empty ``run_id`` records nothing: for builds without a run.
+    ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
     def __init__(
@@ -45,7 +47,8 @@ class Runner:
         request: Request,
         *,
         engine: Callable[[], Engine],
-        store: Store,
+        folder: Path,
+        recorder: Recorder | None,
         facts: HostFacts,
         listener: Listener,
         base_source: Callable[[], str],
@@ -54,7 +57,9 @@ class Runner:
         self.request = request
         self.engine_info = ""
         self._make_engine = engine
-        self._store = store
+        self._folder = folder
+        self._recorder = recorder
+        self._measurements = Measurements(folder)
         self._facts = facts
         self._listener = listener
         self._base_source = base_source
@@ -106,7 +111,7 @@ class Runner:
                 self._decide(decided(task, Verdict.ENGINE_ERROR, str(error)))
             return
         groups = self._group(tasks)
-        bench = Bench(engine=engine, run_id=self.run_id, folder=self._store.folder, cancel=self._cancel)
+        bench = Bench(engine=engine, run_id=self.run_id, folder=self._folder, cancel=self._cancel)
         jobs = max(1, self.request.jobs)
         with ThreadPoolExecutor(jobs, "build") as builders, ThreadPoolExecutor(jobs, "trial") as workers:
             runs: list[Future[None]] = []
@@ -119,6 +124,8 @@ class Runner:
                     runs.extend(workers.submit(self._run_cell, bench, image, ready, task) for task in waiting)
 
             builds = [builders.submit(prepare, image, waiting) for image, waiting in groups]
+            if self._recorder is not None:
+                self._recorder.start()  # only now: the engine is at work, and importing the database takes its time
             try:
                 wait(builds)
                 wait(list(runs))
@@ -167,7 +174,7 @@ class Runner:
         found: list[Ready] = []
 
         def attempt(_: Task) -> None:
-            ready = make_ready(engine, self._store, image, on_progress=on_progress, cancel=self._cancel)
+            ready = make_ready(engine, self._measurements, image, on_progress=on_progress, cancel=self._cancel)
             found.append(ready)
 
         facts = {"dockerfile": image.rendered.dockerfile}
@@ -235,8 +242,8 @@ class Runner:
     def _decide(self, record: CellRecord) -> None:
         with self._lock:
             self._records[record.number] = record
-        if self.run_id:
-            self._store.decide(self.run_id, record)
+        if self._recorder is not None:
+            self._recorder.put(lambda store: store.decide(self.run_id, record))
         self._listener.decided(record)
 
     def reuse(self, record: CellRecord, task: Task) -> None:

@@ -18,7 +18,7 @@ from reprokit.environment.model import Environment
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
-    from reprokit.store import Store
+    from reprokit.store.folder import Measurements
 
 IMAGE_LABELS = {"org.reprokit.image": "1"}
 """Marks every image of ours. Nothing of a run: images are shared between runs, cases and cells."""
@@ -84,7 +84,7 @@ def wanted(task: Task, base_source: str, trees: SourceTrees) -> Wanted:
 
 def make_ready(
     engine: Engine,
-    store: Store,
+    measurements: Measurements,
     image: Wanted,
     *,
     on_progress: Callable[[Progress], None],
@@ -109,18 +109,19 @@ def make_ready(
         )
         found = engine.build(request, site.current(), on_progress, cancel)
     seconds = time.monotonic() - started
-    return Ready(
-        image=found, base=base, built=built, seconds=seconds, measured=measure(engine, store, found, cancel=cancel)
-    )
+    measured = measure(engine, measurements, found, cancel=cancel)
+    return Ready(image=found, base=base, built=built, seconds=seconds, measured=measured)
 
 
-def measure(engine: Engine, store: Store, image: ImageInfo, *, cancel: threading.Event) -> probing.Measured:
+def measure(
+    engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event
+) -> probing.Measured:
     """What the image is, from the record if this probe has seen it, else from inside."""
-    known = store.measurement(image.id, probing.VERSION)
+    known = measurements.get(image.id, probing.VERSION)
     if known is not None:
         return probing.Measured.from_json(known)
     measured = probing.measure(engine, image, gpus=(), cancel=cancel)
-    store.keep_measurement(image.id, probing.VERSION, measured.to_json())
+    measurements.keep(image.id, probing.VERSION, measured.to_json())
     return measured
 
 

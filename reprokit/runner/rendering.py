@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from reprokit import sources
+from reprokit.case.cellspec import SourceSpec
 from reprokit.engine import bases
 from reprokit.errors import Unsupported, UsageError
 from reprokit.matrix import label
@@ -53,7 +54,7 @@ class _Lenient(SourceTrees):
         self.missing: dict[str, str] = {}
         self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
 
-    def _fetch(self, name: str, source: sources.SourceSpec) -> sources.SourceTree:
+    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
         if name not in self.missing:
             try:
                 return super()._fetch(name, source)

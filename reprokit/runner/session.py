@@ -25,11 +25,13 @@ from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 from reprokit.runner.trials import blank
-from reprokit.store import Store, cell_key
-from reprokit.store.records import CellRecord, RunRecord, exit_status
+from reprokit.store.folder import make_folder
+from reprokit.store.recorder import Recorder
+from reprokit.store.records import CellRecord, RunRecord, cell_key, exit_status
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
+    from reprokit.store.database import Store
 
 UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
 """What a resumed run does again."""
@@ -73,21 +75,24 @@ class Session:
             owner=_owner(),
             cells=tuple(blank(task) for task in tasks),
         )
-        store = Store(self._folder)
+        make_folder(self._folder)
+        recorder = Recorder(self._open_store)
         texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
-        store.begin(record, texts)
-        return self._go(store, record, request, tasks, {})
+        recorder.put(lambda store: store.begin(record, texts))
+        return self._go(recorder, record, request, tasks, {})
 
     def resume(self, asked: Request | None) -> int:
         """Go on with the last run that did not finish, the one over these cases if ``asked`` names some."""
-        store = Store(self._folder)
+        store = self._open_store()
         record = _unfinished(store, asked)
         if record is None:
             if asked is None:
                 raise UsageError(f"nothing to resume: {self._folder} holds no interrupted run")
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
-        request = dataclasses.replace(Request.from_json(record.request), **({"jobs": asked.jobs} if asked else {}))
+        request = Request.from_json(record.request)
+        if asked is not None:
+            request = dataclasses.replace(request, jobs=asked.jobs)
         tasks = plan(load_all(request.cases), request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
@@ -98,14 +103,14 @@ class Session:
         }
         store.take_over(record.id, _owner())
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
-        return self._go(store, record, request, tasks, done)
+        return self._go(Recorder(lambda: store), record, request, tasks, done)
 
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
         tasks = plan(load_all(request.cases), request)
-        store = Store(self._folder)
+        make_folder(self._folder)
         _, listener, display = self._display()
-        runner = self._runner("", request, store, listener)
+        runner = self._runner("", request, None, listener)
         with display, _signals():
             listener.planned("", tasks)
             stand = runner.build(tasks)
@@ -117,22 +122,28 @@ class Session:
             self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
         return 3 if runner.records else 0
 
-    def _runner(self, run_id: str, request: Request, store: Store, listener: Listener) -> Runner:
+    def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
         return Runner(
             run_id,
             request,
             engine=self._engine,
-            store=store,
+            folder=self._folder,
+            recorder=recorder,
             facts=self._facts,
             listener=listener,
             base_source=lambda: _base_source(request.base_images),
         )
 
     def _go(
-        self, store: Store, record: RunRecord, request: Request, tasks: Sequence[Task], done: dict[int, CellRecord]
+        self,
+        recorder: Recorder,
+        record: RunRecord,
+        request: Request,
+        tasks: Sequence[Task],
+        done: dict[int, CellRecord],
     ) -> int:
         console, listener, display = self._display()
-        runner = self._runner(record.id, request, store, listener)
+        runner = self._runner(record.id, request, recorder, listener)
         interrupted = False
         with display, _signals():
             listener.planned(record.id, tasks)
@@ -153,8 +164,9 @@ class Session:
             exit_status=status,
             version=__version__,
         )
-        store.finish(record.id, finished_at=self.record.finished_at or "", exit_status=status, host=self.record.host)
-        store.close()
+        finished, facts = self.record.finished_at or "", self.record.host
+        recorder.put(lambda store: store.finish(record.id, finished_at=finished, exit_status=status, host=facts))
+        recorder.close()
         self._close(console, cells, record.id, interrupted)
         return status
 
@@ -198,6 +210,11 @@ class Session:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text, encoding="utf-8")
         return dataclasses.replace(request, cases=tuple(str(kept) if name == "-" else name for name in request.cases))
+
+    def _open_store(self) -> Store:
+        from reprokit.store.database import Store
+
+        return Store(self._folder)
 
     def _host(self, engine: str) -> dict[str, Any]:
         return {

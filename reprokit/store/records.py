@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -68,6 +69,11 @@ class RunRecord:
     finished_at: str | None = None
     exit_status: int | None = None
     cells: tuple[CellRecord, ...] = ()
+
+
+def cell_key(cell: Mapping[str, str]) -> str:
+    """Canonical text of a cell: the same for the same values, whatever their order."""
+    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"), ensure_ascii=False)
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

@@ -72,11 +72,3 @@ trials = Table(
     Column("log", Text, nullable=False),  # relative to the store's folder
     Index("trials_by_cell", "cell_id", "number", unique=True),
 )
-
-measurements = Table(
-    "measurements",
-    metadata,
-    Column("image_id", String(80), primary_key=True),
-    Column("probe", String(40), primary_key=True),  # a newer probe measures again
-    Column("measured", JSON, nullable=False),
-)

@@ -20,7 +20,7 @@ from reprokit.matrix import Selection
 from reprokit.report import junit, result
 from reprokit.runner.request import Request
 from reprokit.runner.session import Session
-from reprokit.store import Store
+from reprokit.store.database import Store
 from reprokit.store.records import CellRecord
 from tests.unit.fakes import FakeEngine
 

@@ -9,7 +9,8 @@ import pytest
 
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.store import Store, find_folder
+from reprokit.store.database import Store
+from reprokit.store.folder import Measurements, find_folder
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord, exit_status
 
 
@@ -71,10 +72,9 @@ def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
 
 
 def test_measurements_are_kept_per_image_and_probe(tmp_path: Path) -> None:
-    store = Store(tmp_path / "s")
-    store.keep_measurement("sha256:a", "1", {"python": "3.11.2"})
-    assert store.measurement("sha256:a", "1") == {"python": "3.11.2"}
-    assert store.measurement("sha256:a", "2") is None
+    Measurements(tmp_path).keep("sha256:a", "1", {"python": "3.11.2"})
+    assert Measurements(tmp_path).get("sha256:a", "1") == {"python": "3.11.2"}
+    assert Measurements(tmp_path).get("sha256:a", "2") is None
 
 
 @pytest.mark.parametrize(

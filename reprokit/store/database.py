@@ -1,0 +1,249 @@
+"""The record of runs: SQLite in ``.reprokit/`` of the project by default, any database that SQLAlchemy knows by URL.
+
+One writer per run; WAL mode lets other commands read meanwhile. Cells are written as they are decided, so that
+what a killed run had decided is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, insert, select, update
+
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.store import tables
+from reprokit.store.folder import make_folder
+from reprokit.store.records import CellRecord, RunRecord, TrialRecord, cell_key
+
+
+class Store:
+    """Runs, cells, trials and image measurements below ``folder``. Safe to use from several threads."""
+
+    def __init__(self, folder: Path, url: str | None = None) -> None:
+        """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``)."""
+        self.folder = make_folder(folder)
+        url = url or os.environ.get("REPROKIT_DATABASE") or f"sqlite:///{folder / 'reprokit.db'}"
+        self._engine = create_engine(url)
+        self._lock = threading.Lock()
+        if self._engine.dialect.name == "sqlite":
+            event.listen(self._engine, "connect", _tune_sqlite)
+        tables.metadata.create_all(self._engine)
+
+    @property
+    def engine(self) -> Engine:
+        """The SQLAlchemy engine, for queries of one's own."""
+        return self._engine
+
+    def close(self) -> None:
+        """Give the database back."""
+        self._engine.dispose()
+
+    def begin(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
+        """Record a new run with its undecided cells. ``texts``: case digest -> (id, title, text)."""
+        with self._lock, self._engine.begin() as connection:
+            known = set(connection.scalars(select(tables.cases.c.digest)))
+            for digest, (case_id, title, text) in texts.items():
+                if digest not in known:
+                    connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
+            connection.execute(
+                insert(tables.runs).values(
+                    id=run.id,
+                    started_at=run.started_at,
+                    version=run.version,
+                    request=dict(run.request),
+                    host=dict(run.host),
+                    owner=dict(run.owner),
+                )
+            )
+            if run.cells:
+                connection.execute(insert(tables.cells), [_cell_row(run.id, cell) for cell in run.cells])
+
+    def take_over(self, run_id: str, owner: Mapping[str, Any]) -> None:
+        """Mark a run that is being resumed as this process's."""
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(
+                update(tables.runs)
+                .where(tables.runs.c.id == run_id)
+                .values(owner=dict(owner), finished_at=None, exit_status=None)
+            )
+
+    def decide(self, run_id: str, cell: CellRecord) -> None:
+        """Write a decided cell with its trials, at once and whole."""
+        where = (tables.cells.c.run_id == run_id) & (tables.cells.c.number == cell.number)
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(update(tables.cells).where(where).values(**_cell_row(run_id, cell)))
+            row_id = connection.scalar(select(tables.cells.c.id).where(where))
+            connection.execute(delete(tables.trials).where(tables.trials.c.cell_id == row_id))
+            if cell.trials:
+                connection.execute(insert(tables.trials), [_trial_row(row_id, trial) for trial in cell.trials])
+
+    def finish(self, run_id: str, *, finished_at: str, exit_status: int, host: Mapping[str, Any]) -> None:
+        """Close a run."""
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(
+                update(tables.runs)
+                .where(tables.runs.c.id == run_id)
+                .values(finished_at=finished_at, exit_status=exit_status, host=dict(host))
+            )
+
+    def run(self, reference: str) -> RunRecord:
+        """A run by id, by a unique beginning of it, or ``last``. Raises UsageError when there is none."""
+        with self._engine.connect() as connection:
+            query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
+            if reference != "last":
+                query = query.where(tables.runs.c.id.startswith(reference, autoescape=True))
+            rows = connection.execute(query.limit(2)).all()
+            if not rows:
+                raise UsageError(
+                    f"{self.folder} holds no run"
+                    + (f" {reference!r}" if reference != "last" else "")
+                    + "; `reprokit history` lists what there is"
+                )
+            if len(rows) > 1 and reference != "last" and rows[0].id != reference:
+                raise UsageError(f"{reference!r} begins several run ids: give more of it")
+            return _run(connection, rows[0])
+
+    def runs(self, limit: int = 100) -> list[RunRecord]:
+        """The newest runs first, without their cells."""
+        with self._engine.connect() as connection:
+            query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
+            return [_bare_run(row) for row in connection.execute(query)]
+
+    def history(self, case_id: str, limit: int = 1000) -> list[tuple[RunRecord, CellRecord]]:
+        """Every recorded cell of a case with its run, newest first, without trials."""
+        with self._engine.connect() as connection:
+            query = (
+                select(tables.cells)
+                .join(tables.runs)
+                .where(tables.cells.c.case_id == case_id)
+                .order_by(tables.runs.c.started_at.desc(), tables.cells.c.number)
+                .limit(limit)
+            )
+            rows = connection.execute(query).all()
+            wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
+            runs = {row.id: _bare_run(row) for row in connection.execute(wanted)}
+            return [(runs[row.run_id], _cell(row, ())) for row in rows]
+
+    def case_ids(self) -> list[str]:
+        """The ids of all cases that were ever run here."""
+        with self._engine.connect() as connection:
+            return list(connection.scalars(select(tables.cells.c.case_id).distinct().order_by(tables.cells.c.case_id)))
+
+    def case_text(self, digest: str) -> str:
+        """The case file as it was when it ran; '' when unknown."""
+        with self._engine.connect() as connection:
+            return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
+
+
+def _tune_sqlite(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA busy_timeout=30000")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _cell_row(run_id: str, cell: CellRecord) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "number": cell.number,
+        "case_id": cell.case_id,
+        "case_path": cell.case_path,
+        "case_digest": cell.case_digest,
+        "cell": dict(cell.cell),
+        "cell_key": cell_key(cell.cell),
+        "variant": cell.variant,
+        "verdict": cell.verdict and cell.verdict.value,
+        "expected": cell.expected and cell.expected.value,
+        "as_expected": cell.as_expected,
+        "reason": cell.reason,
+        "rules": cell.rules,
+        "seconds": cell.seconds,
+        "image": cell.image and dict(cell.image),
+        "environment": cell.environment and dict(cell.environment),
+        "dockerfile": cell.dockerfile,
+        "repeat": cell.repeat,
+        "details": dict(cell.details),
+    }
+
+
+def _trial_row(cell_id: int | None, trial: TrialRecord) -> dict[str, Any]:
+    return {
+        "cell_id": cell_id,
+        "number": trial.number,
+        "outcome": trial.outcome.value,
+        "exit_code": trial.exit_code,
+        "seconds": trial.seconds,
+        "oom": trial.oom,
+        "timed_out": trial.timed_out,
+        "exception": trial.exception and dict(trial.exception),
+        "reason": trial.reason,
+        "lines": list(trial.lines),
+        "log": trial.log,
+    }
+
+
+def _run(connection: Connection, row: Row[Any]) -> RunRecord:
+    cells = connection.execute(
+        select(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
+    ).all()
+    by_cell: dict[int, list[TrialRecord]] = {}
+    query = select(tables.trials).join(tables.cells).where(tables.cells.c.run_id == row.id)
+    for trial in connection.execute(query.order_by(tables.trials.c.number)):
+        by_cell.setdefault(trial.cell_id, []).append(_trial(trial))
+    return _bare_run(row, tuple(_cell(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells))
+
+
+def _bare_run(row: Row[Any], cells: tuple[CellRecord, ...] = ()) -> RunRecord:
+    return RunRecord(
+        id=row.id,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        exit_status=row.exit_status,
+        version=row.version,
+        request=row.request,
+        host=row.host,
+        owner=row.owner,
+        cells=cells,
+    )
+
+
+def _cell(row: Row[Any], trials: tuple[TrialRecord, ...]) -> CellRecord:
+    return CellRecord(
+        number=row.number,
+        case_id=row.case_id,
+        case_path=row.case_path,
+        case_digest=row.case_digest,
+        cell=row.cell,
+        variant=row.variant,
+        verdict=Verdict(row.verdict) if row.verdict else None,
+        expected=Verdict(row.expected) if row.expected else None,
+        reason=row.reason,
+        rules=row.rules,
+        seconds=row.seconds,
+        image=row.image,
+        environment=row.environment,
+        dockerfile=row.dockerfile,
+        repeat=row.repeat,
+        details=row.details or {},
+        trials=trials,
+    )
+
+
+def _trial(row: Row[Any]) -> TrialRecord:
+    return TrialRecord(
+        number=row.number,
+        outcome=Outcome(row.outcome),
+        exit_code=row.exit_code,
+        seconds=row.seconds,
+        oom=row.oom,
+        timed_out=row.timed_out,
+        reason=row.reason,
+        log=row.log,
+        exception=row.exception,
+        lines=tuple(row.lines),
+    )

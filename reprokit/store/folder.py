@@ -1,0 +1,65 @@
+"""The store's folder: where it is, and what lies in it beside the database. Light: imports no database."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.errors import UsageError
+
+FOLDER = ".reprokit"
+
+
+def find_folder(start: Path | None = None) -> Path:
+    """The project's store: ``$REPROKIT_STORE``, the nearest ``.reprokit`` upwards, or one beside ``.git`` or here."""
+    given = os.environ.get("REPROKIT_STORE")
+    if given:
+        return Path(given).expanduser().resolve()
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / FOLDER).is_dir():
+            return folder / FOLDER
+        if (folder / ".git").exists():
+            return folder / FOLDER
+    return here / FOLDER
+
+
+def make_folder(folder: Path) -> Path:
+    """Make the store's folder, which git ignores. Raises UsageError when it cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        ignore = folder / ".gitignore"
+        if not ignore.exists():
+            ignore.write_text("*\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the store {folder} cannot be written: {error.strerror}; choose another with --store"
+        ) from error
+    return folder
+
+
+class Measurements:
+    """What was measured in which image, by which probe: a file each, since an image never changes under its id."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "measured"
+
+    def get(self, image_id: str, probe: str) -> Mapping[str, Any] | None:
+        """What that probe measured in that image, if it did."""
+        try:
+            found: Mapping[str, Any] = json.loads(self._path(image_id, probe).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def keep(self, image_id: str, probe: str, measured: Mapping[str, Any]) -> None:
+        """Remember a measurement."""
+        from reprokit.report.result import write
+
+        write(self._path(image_id, probe), json.dumps(dict(measured)))
+
+    def _path(self, image_id: str, probe: str) -> Path:
+        return self._folder / f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"
