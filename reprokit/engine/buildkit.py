@@ -29,13 +29,20 @@ def build(
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
-    with site.serving(local=wire.endpoint.local) as served:
+    with site.serving(local=not site.needs_loopback or wire.shares_loopback()) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         trace = progress.Trace(on_progress, served.redact)
 
         def open_session(headers: list[tuple[str, str]]) -> Any:
-            return wire.hijack("/session", headers=headers, expect_first=True)
+            try:
+                return wire.hijack("/session", headers=headers, expect_first=True)
+            except EngineError as error:
+                if getattr(error.__cause__, "status_code", 0) not in {404, 405}:
+                    raise
+                raise EngineError(
+                    "this engine has no BuildKit, which builds need: use Docker Engine 20.10 or newer (Podman has none)"
+                ) from error
 
         with session.serve(open_session, served.secrets, lambda host: credentials(wire, host)) as session_id:
             error = _converse(wire, build, served, session_id, trace.feed, cancel)

@@ -109,9 +109,12 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
         timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
         return _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None)
     finally:
-        if attached is not None:
-            attached.close()
-        shielded(lambda: remove(client, name, wire.endpoint.url))
+        # Nested, so that a second interrupt cannot skip the removal.
+        try:
+            if attached is not None:
+                attached.close()
+        finally:
+            shielded(lambda: remove(client, name, wire.endpoint.url))
 
 
 def remove(client: Any, name: str, where: str) -> bool:

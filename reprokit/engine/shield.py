@@ -24,13 +24,16 @@ def shielded(work: Callable[[], T]) -> T:
             outcome.append(work())
         except BaseException as error:
             trouble.append(error)
+        finally:
+            done.set()
 
-    worker = threading.Thread(target=act, name="shielded")
+    # Not Thread.join: interrupted, it takes a running thread for a finished one (CPython before 3.13).
+    done = threading.Event()
     interrupt: KeyboardInterrupt | None = None
-    worker.start()
-    while worker.is_alive():
+    threading.Thread(target=act, name="shielded").start()
+    while not done.is_set():
         try:
-            worker.join()
+            done.wait()
         except KeyboardInterrupt as pressed:
             interrupt = pressed
     if interrupt is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -27,11 +28,6 @@ class Endpoint:
     url: str
     tls: Any = None
     source: str = ""
-
-    @property
-    def local(self) -> bool:
-        """Whether the engine shares this host's loopback network (so that it can reach a server of ours)."""
-        return self.url.startswith(("unix://", "http+unix://", "npipe://"))
 
 
 def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
@@ -108,6 +104,20 @@ class Wire:
             self._local.client = client
         return client
 
+    def shares_loopback(self) -> bool:
+        """Whether a build on the engine's host network reaches servers on this process's loopback.
+
+        Not so on another machine, in a virtual machine (Docker Desktop), from inside a container that merely has the
+        engine's socket (all of these have another host name), or for a rootless engine (its own network namespace).
+        """
+        if not self.endpoint.url.startswith("unix://"):
+            return False
+        client = self.client()
+        with self.errors():
+            about = client.info()
+        rootless = any("rootless" in option for option in about.get("SecurityOptions") or [])
+        return about.get("Name") == platform.node() and not rootless
+
     def url(self, path: str) -> str:
         """The full address of an API path, versioned."""
         client = self.client()
@@ -132,7 +142,9 @@ class Wire:
             prepared = client.prepare_request(requests.Request("POST", self.url(path), params=params))
             prepared.headers = HTTPHeaderDict(headers)  # requests' own mapping cannot repeat a header
             response = client.send(prepared, stream=True, timeout=ANSWER_WITHIN)
-            raise_for_status(response)
+            if response.status_code >= 400:
+                with response:
+                    raise_for_status(response)
             sock = raw_socket(response)
             early = response.raw._fp.fp.read1(65536) if expect_first else b""
             sock.settimeout(None)

@@ -52,6 +52,11 @@ class Site:
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
     warnings: tuple[str, ...] = ()
 
+    @property
+    def needs_loopback(self) -> bool:
+        """Whether builds have to reach something on this host's loopback."""
+        return self.loopback or self.shelf is not None
+
     @contextmanager
     def serving(self, *, local: bool = True) -> Iterator[Served]:
         """Hold ready what builds need while the block runs; parallel builds share one server of local folders.

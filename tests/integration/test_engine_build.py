@@ -58,7 +58,7 @@ def test_secrets_are_read_and_do_not_stay(engine: DockerEngine, tiny: str, tag: 
     dockerfile = (
         f"FROM {tiny}\n"
         "RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=netrc "
-        "head -c 8 /run/secrets/pip_conf > /seen; ls /run/secrets >> /seen\n"
+        f": {tag}; head -c 8 /run/secrets/pip_conf > /seen; ls /run/secrets >> /seen\n"
     )
     site = Site(secrets={"pip_conf": word.encode(), "unused": b"x" * 400_000})
     engine.build(build_of(tag, dockerfile), site, lambda _: None, never())
