@@ -7,7 +7,7 @@ for tool in nvcc ptxas fatbinary nvlink bin2c cuobjdump nvdisasm cuda-gdb nvprof
     [ ! -e "/usr/bin/$tool" ] || ln -s "/usr/bin/$tool" "$cuda/bin/$tool"
 done
 ln -s /usr/include "$cuda/include"
-ln -s "/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH 2>/dev/null || gcc -dumpmachine)" "$cuda/lib64"
+ln -s "$(dirname "$(ls /usr/lib/*/libcudart.so | head -n 1)")" "$cuda/lib64"
 ln -s lib64 "$cuda/lib"
 [ ! -d "$own/nvvm" ] || ln -s "$own/nvvm" "$cuda/nvvm"
 [ ! -d "$own/libdevice" ] || ln -s "$own/libdevice" "$cuda/libdevice"

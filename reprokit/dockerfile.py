@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TAG_PREFIX = "reprokit/img:"
 FORMAT = "reprokit-image/v1"
-SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-tree.sh", "site.sh")
+SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-preferences", "cuda-tree.sh", "site.sh")
 """Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
 
 
@@ -104,7 +104,9 @@ def render(
             sources=copied,
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
-            pip="pip" if environment.venv else "python3 -m pip",
+            # The interpreter that the probe measures.
+            pip="pip" if environment.venv else '"$(command -v python || command -v python3)" -m pip',
+            release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=_words(environment.pip_options),
             pip_early=early,
             pip_late=late,

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.engine.protocol import Engine, ImageInfo, Progress
+from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.errors import Cancelled, Unsupported, UsageError
 
 if TYPE_CHECKING:
@@ -34,10 +34,7 @@ def ensure(engine: Engine, base: Base, cancel: threading.Event, on_progress: Cal
     """
     if base.source == "bootstrap":
         return _bootstrapped(engine, base, cancel, on_progress)
-    found = engine.image(base.reference)
-    if found is None:
-        on_progress(Progress(number=1, total=1, name=f"pull {base.reference}"))
-        found = engine.pull(base.reference, cancel)
+    found = engine.image(base.reference) or _pulled(engine, base.reference, cancel, on_progress)
     if found is not None:
         return found
     if base.source == "image":
@@ -126,12 +123,39 @@ def _bootstrapped(
             return engine.import_rootfs(rootfs, base.reference, labels)
 
 
+def _pulled(
+    engine: Engine, reference: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+) -> ImageInfo | None:
+    """The image from the site's registry, kept under its plain name: a Dockerfile does not tell which site built it."""
+    for place in places(reference, _site_setting("registry")):
+        on_progress(Progress(number=1, total=1, name=f"pull {place}"))
+        found = engine.pull(place, cancel)
+        if found is not None and place == reference:
+            return found
+        if found is not None:
+            from reprokit import site
+
+            named = Build(tag=reference, dockerfile=f"FROM {place}\n", context={})
+            return engine.build(named, site.current(), on_progress, cancel)
+    return None
+
+
+def places(reference: str, registry: str) -> tuple[str, ...]:
+    """Where to look for an image when ``registry`` (host, maybe with a path) stands in for Docker Hub; best first."""
+    first, slash, _ = reference.partition("/")
+    names_host = bool(slash) and ("." in first or ":" in first or first == "localhost")
+    if not registry or names_host:
+        return (reference,)
+    prefix = registry.rpartition("://")[2].rstrip("/")
+    # A mirror of Docker Hub has its official images below library/.
+    return (f"{prefix}/{reference}",) if slash else (f"{prefix}/{reference}", f"{prefix}/library/{reference}")
+
+
 def _site_setting(name: str) -> str:
     """A setting of the site (``registry``, ``apt_mirror``), '' when it has none."""
     from reprokit import site
 
-    settings = getattr(site, "settings", None)
-    return str(getattr(settings(), name, None) or "") if settings is not None else ""
+    return str(getattr(site.settings(), name))
 
 
 def _cache_dir() -> Path:

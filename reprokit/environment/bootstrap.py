@@ -30,7 +30,7 @@ INCLUDED = ("/usr/share/doc/*/copyright",)
 
 @dataclass(frozen=True, kw_only=True)
 class Archive:
-    """Where packages come from: the main archive and the one for security updates ('' = none)."""
+    """Where packages come from: the main archive and the one for security updates."""
 
     main: str
     security: str
@@ -45,18 +45,20 @@ OFFICIAL = {
 def sources_list(release: Release, archive: Archive) -> str:
     """The release's sources.list: the release itself, its updates and its security updates, all components."""
     components = " ".join(release.components)
-    suites = [(archive.main, release.codename), (archive.main, f"{release.codename}-updates")]
-    if archive.security:
-        suites.append((archive.security, f"{release.codename}-security"))
+    suites = [
+        (archive.main, release.codename),
+        (archive.main, f"{release.codename}-updates"),
+        (archive.security, f"{release.codename}-security"),
+    ]
     return "".join(f"deb {place} {suite} {components}\n" for place, suite in suites)
 
 
-def mirrored(family: str, mirror: str) -> Archive:
-    """The archive at a mirror: ``http://mirror/debian``, with security updates expected at its sibling."""
+def archive_of(release: Release, mirror: str = "") -> Archive:
+    """Where a release's packages come from; a mirror of Debian's archive has security updates at its sibling."""
+    if not mirror or release.family != "debian":
+        return OFFICIAL[release.family]
     main = mirror.rstrip("/")
-    if family == "ubuntu":
-        return Archive(main=main, security=main)
-    return Archive(main=main, security=f"{main}-security" if main.endswith("/debian") else "")
+    return Archive(main=main, security=f"{main}-security")
 
 
 def make(
@@ -64,11 +66,12 @@ def make(
 ) -> Path:
     """Make the release's root file system below the empty folder ``scratch``; returns the tar archive.
 
-    ``mirror`` serves the packages instead of the official archive; the image's own sources name the official one.
+    ``mirror`` (``http://mirror/debian``) serves Debian's packages instead of the official archive, which is what the
+    image's own sources name all the same: a site's settings stay out of images.
     Raises Unsupported when no tool or no keyring for it is installed, EngineError with the tool's last lines when it
     fails, Cancelled.
     """
-    archive = mirrored(release.family, mirror) if mirror else OFFICIAL[release.family]
+    archive = archive_of(release, mirror)
     keyring = _keyring(release)
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))

@@ -148,6 +148,7 @@ def _cuda_requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ..
         "nvcc": f"nvidia-cuda-nvcc{suffix}",
         "nvvm": f"nvidia-nvvm{suffix}",
         "crt": f"nvidia-cuda-crt{suffix}",
+        "cccl": f"nvidia-cuda-cccl{suffix}",
         "runtime": f"nvidia-cuda-runtime{suffix}",
     }
     return tuple(f"{name}=={wheels[part]}" for part, name in names.items() if part in wheels)

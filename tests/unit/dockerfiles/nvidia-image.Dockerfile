@@ -1,0 +1,33 @@
+FROM nvidia/cuda:11.8.0-devel-ubuntu22.04
+ENTRYPOINT []
+# An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
+RUN grep -q '^repro:' /etc/passwd \
+ || { sed -i '/^[^:]*:[^:]*:1000:/d' /etc/passwd /etc/group \
+   && echo 'repro:x:1000:1000::/home/repro:/bin/bash' >> /etc/passwd \
+   && echo 'repro:x:1000:' >> /etc/group \
+   && mkdir -p /home/repro \
+   && chown 1000:1000 /home/repro; }
+ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-22.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-22.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates python3 python3-venv \
+ && python3 -m venv /opt/venv
+ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
+    . /run/reprokit/site.sh \
+ && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu11==8.6.0.163 \
+ && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cudnn
+RUN mkdir -p /workspace \
+ && chown 1000:1000 /workspace
+WORKDIR /workspace
+USER repro

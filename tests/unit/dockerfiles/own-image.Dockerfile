@@ -1,0 +1,29 @@
+FROM registry.example/own:1
+USER root
+ENTRYPOINT []
+# An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
+RUN grep -q '^repro:' /etc/passwd \
+ || { sed -i '/^[^:]*:[^:]*:1000:/d' /etc/passwd /etc/group \
+   && echo 'repro:x:1000:1000::/home/repro:/bin/bash' >> /etc/passwd \
+   && echo 'repro:x:1000:' >> /etc/group \
+   && mkdir -p /home/repro \
+   && chown 1000:1000 /home/repro; }
+RUN --mount=type=cache,id=reprokit-apt-registry.example-own-1,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-registry.example-own-1,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y git
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && "$(command -v python || command -v python3)" -m pip install six
+RUN mkdir -p /workspace \
+ && chown 1000:1000 /workspace
+WORKDIR /workspace
+USER repro

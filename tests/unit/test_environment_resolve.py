@@ -1,0 +1,221 @@
+"""What cells resolve to, what cannot be had, and what the words say about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.environment import catalog, resolve, versions
+from reprokit.errors import Unsupported, UsageError
+
+
+def cell(axes: dict[str, str], **environment: Any) -> CellSpec:
+    return CellSpec(
+        cell=axes,
+        environment=EnvironmentSpec(**environment),
+        sources={},
+        files={},
+        datasets={},
+        env={},
+        workdir="/workspace",
+        command=("true",),
+        limits=Limits(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "have", "fits"),
+    [
+        ("12", "12.2.0", True),
+        ("12.2", "12.2.0", True),
+        ("12.2", "12.20.0", False),
+        ("1", "12.2.0", False),
+        ("12.2.0", "12.2", False),
+        ("8.x", "8.9.7.29", True),
+        ("8.*", "9.0", False),
+        ("none", None, True),
+        ("none", "12.2.0", False),
+        ("12", None, False),
+        ("3.10", "3.1", False),
+    ],
+)
+def test_a_version_asks_for_what_it_says(asked: str, have: str | None, fits: bool) -> None:
+    assert versions.matches(asked, have) is fits
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=4), st.lists(st.integers(0, 30), max_size=3))
+def test_a_version_accepts_itself_and_whatever_refines_it(parts: list[int], more: list[int]) -> None:
+    asked = ".".join(map(str, parts))
+    assert versions.matches(asked, ".".join(map(str, parts + more)))
+    assert not versions.matches(asked, ".".join(map(str, [parts[0] + 1, *parts[1:], *more])))
+
+
+def test_newest_counts_numbers_not_letters() -> None:
+    assert versions.newest("8.9", ["8.9.2.26", "8.9.10.1", "8.10.0.0"]) == "8.9.10.1"
+    assert versions.newest("7", ["8.9.2.26"]) is None
+
+
+@pytest.mark.parametrize(
+    ("release", "python", "gcc"),
+    [("debian-11", "3.9.2", "10.2.1"), ("debian-12", "3.11.2", "12.2.0"), ("debian-13", "3.13.5", "14.2.0")],
+)
+def test_the_three_debian_releases(release: str, python: str, gcc: str) -> None:
+    asked = {"os": release, "python": python.rsplit(".", 1)[0], "gcc": gcc.split(".")[0]}
+    found = resolve(cell(asked), "bootstrap")
+    assert (found.base.reference, found.python) == (f"reprokit/base:{release}", python)
+    assert found.gcc is not None
+    assert (found.gcc.major, found.gcc.version) == (asked["gcc"], gcc)
+
+
+def test_an_absent_axis_is_free() -> None:
+    found = resolve(cell({"paddle": "2.6.2"}), "registry")
+    assert found.base.reference == "debian:bookworm-slim"
+    assert (found.os, found.python, found.gcc, found.cuda, found.cudnn) == ("debian-12", "3.11.2", None, None, None)
+
+
+def test_none_means_none_in_the_image() -> None:
+    found = resolve(cell({"python": "none", "gcc": "none", "cuda": "none", "cudnn": "none"}), "bootstrap")
+    assert (found.python, found.gcc, found.cuda, found.cudnn) == ("", None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("cuda", "requirements"),
+    [
+        ("11.7", ("nvidia-cuda-nvcc-cu11==11.7.99", "nvidia-cuda-runtime-cu11==11.7.99")),
+        ("11.8", ("nvidia-cuda-nvcc-cu11==11.8.89", "nvidia-cuda-runtime-cu11==11.8.89")),
+        ("12.0", ("nvidia-cuda-nvcc-cu12==12.0.140", "nvidia-cuda-runtime-cu12==12.0.146")),
+        ("12.0.0", ("nvidia-cuda-nvcc-cu12==12.0.76", "nvidia-cuda-runtime-cu12==12.0.107")),
+    ],
+)
+def test_cuda_comes_from_nvidias_wheels(cuda: str, requirements: tuple[str, ...]) -> None:
+    found = resolve(cell({"cuda": cuda}), "bootstrap").cuda
+    assert found is not None
+    assert (found.source, found.requirements) == ("wheels", requirements)
+
+
+def test_cuda_13_needs_the_parts_of_its_compiler() -> None:
+    found = resolve(cell({"cuda": "13.0.2"}), "bootstrap").cuda
+    assert found is not None
+    assert [name.partition("==")[0] for name in found.requirements] == [
+        "nvidia-cuda-nvcc",
+        "nvidia-nvvm",
+        "nvidia-cuda-crt",
+        "nvidia-cuda-cccl",
+        "nvidia-cuda-runtime",
+    ]
+
+
+def test_cuda_that_only_the_distribution_has() -> None:
+    found = resolve(cell({"os": "debian-11", "cuda": "11.2"}), "bootstrap")
+    assert found.cuda is not None
+    assert (found.cuda.version, found.cuda.source) == ("11.2.2", "distribution")
+
+
+def test_the_toolkit_package_is_taken_as_cuda() -> None:
+    found = resolve(cell({}, apt=("libgl1", "nvidia-cuda-toolkit")), "bootstrap")
+    assert found.cuda is not None
+    assert (found.cuda.version, found.cuda.source, found.apt) == ("11.8.0", "distribution", ("libgl1",))
+    with pytest.raises(Unsupported, match=r"cuda 12\.0 contradicts environment\.apt.*CUDA 11\.8\.0 on debian-12"):
+        resolve(cell({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)), "bootstrap")
+
+
+def test_nvidias_image_serves_ubuntu_where_a_registry_answers() -> None:
+    asked = cell({"os": "ubuntu-22.04", "cuda": "11.8", "cudnn": "8.6"})
+    found = resolve(asked, "registry")
+    assert found.base.reference == "nvidia/cuda:11.8.0-devel-ubuntu22.04"
+    assert found.cuda is not None
+    assert found.cuda.source == "image"
+    assert found.cudnn is not None
+    assert found.cudnn.requirements == ("nvidia-cudnn-cu11==8.6.0.163",)
+    offline = resolve(asked, "bootstrap")
+    assert offline.base.reference == "reprokit/base:ubuntu-22.04"
+    assert offline.cuda is not None
+    assert offline.cuda.source == "wheels"
+
+
+def test_the_flagship_resolves() -> None:
+    for cuda, cudnn in (("11.8", "8.6.0.163"), ("12.0", "8.9.7.29")):
+        axes = {"os": "debian-12", "cuda": cuda, "cudnn": cudnn[:3], "python": "3.11", "gcc": "12.2"}
+        found = resolve(cell(axes), "bootstrap")
+        assert found.cudnn is not None
+        assert found.cudnn.version == cudnn
+        assert set(found.served_by) == {"base", "python", "gcc", "cuda", "cudnn"}
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        ({"gcc": "8"}, "gcc 8 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
+        ({"gcc": "12.3"}, "gcc 12.3 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
+        ({"python": "3.9"}, "python 3.9 is not packaged for debian-12; it has 3.11.2."),
+        ({"python": "3.9"}, "3.9.2 on debian-11"),
+        ({"os": "debian-10"}, "os debian-10 is not among the releases that can be had: debian-11, debian-12"),
+        ({"os": "debain-12"}, "did you mean debian-12?"),
+        ({"cuda": "12.7"}, "cuda 12.7 cannot be had on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
+        ({"cuda": "9.0"}, "the package nvidia-cuda-toolkit serves 11.8.0"),
+        ({"cudnn": "8"}, "cudnn 8 needs CUDA, and this cell has none"),
+        ({"cudnn": "8", "cuda": "none"}, "cudnn 8 needs CUDA, and this cell has none"),
+        ({"cudnn": "7", "cuda": "11.8"}, "nvidia-cudnn-cu11: 8.5, 8.6, 8.7, 8.8, 8.9, 9.0"),
+        ({"python": "none", "cuda": "11.8"}, "need an interpreter with pip"),
+    ],
+)
+def test_what_cannot_be_had_is_unsupported_with_what_can(axes: dict[str, str], words: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        resolve(cell(axes), "bootstrap")
+    assert words in str(caught.value)
+
+
+def test_an_image_of_the_case_overrides_everything() -> None:
+    axes = {"os": "rocky-9", "python": "3.6", "gcc": "4.8"}
+    found = resolve(cell(axes, image="registry.example/own:1", pip=("six",)), "bootstrap")
+    assert (found.base.source, found.base.reference) == ("image", "registry.example/own:1")
+    assert (found.os, found.python, found.gcc, found.pip) == ("", "", None, ("six",))
+
+
+def test_an_unknown_base_source_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match="auto"):
+        resolve(cell({}), "auto")
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "os": st.sampled_from(catalog.known_os()),
+            "python": st.sampled_from(["none", "3", "3.9", "3.11", "3.13"]),
+            "gcc": st.sampled_from(["none", "10", "12", "12.2", "14"]),
+            "cuda": st.sampled_from(["none", "11", "11.2", "11.8", "12.0", "12", "13"]),
+            "cudnn": st.sampled_from(["none", "8", "8.9", "9"]),
+        },
+    ),
+    st.sampled_from(["registry", "bootstrap"]),
+)
+def test_what_is_chosen_is_what_was_asked(axes: dict[str, str], source: str) -> None:
+    try:
+        found = resolve(cell(axes), source)
+    except Unsupported as error:
+        said = str(error)
+        found = None
+    if found is None:
+        assert any(f"{axis} {value}" in said for axis, value in axes.items())
+        return
+    chosen = found.to_json()
+    for axis, asked in axes.items():
+        assert versions.matches(asked, chosen[axis]) or axis == "os", (axis, asked, chosen[axis])
+
+
+def test_the_catalogue_is_whole() -> None:
+    for name, release in catalog.releases().items():
+        assert name.startswith(release.family)
+        assert all(version.split(".")[0] == major for major, version in release.gcc.items())
+    for version, wheels in catalog.cuda_wheels().items():
+        assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
+        assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]
+        assert catalog.driver_needed(version)
+    for major in ("11", "12", "13"):
+        found = catalog.cudnn_wheels(major)
+        assert list(found) == sorted(found, key=versions.order)
