@@ -28,9 +28,14 @@ def clean(text: str) -> str:
     return text
 
 
+_ANY_START = re.compile(r"\^?\.\*\??(?![*+?{|])(?=.)", re.DOTALL)
+
+
 @lru_cache(maxsize=64)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.MULTILINE)
+    # A leading ".*" changes nothing about whether a search succeeds, but makes it quadratic in a line's length.
+    plain = _ANY_START.match(pattern)
+    return re.compile(pattern[plain.end() :] if plain else pattern, re.MULTILINE)
 
 
 def is_regex(pattern: str) -> bool:

@@ -19,7 +19,9 @@ from reprokit.evidence.view import Prefix, View, shape
 HEADER = re.compile(r"^(?P<before>.*?)(?P<kind>Exception Group |Original )?Traceback \(most recent call last\):\s*$")
 FRAME = re.compile(r'^  File "(?P<file>.+?)", line (?P<line>\d+)(?:, in (?P<function>.*?))?\s*$')
 _FRAME_ANYWHERE = re.compile(r'^(?P<before>.*?)  File ".+?", line \d+(?:, in .*)?\s*$')
-_EXCEPTION = re.compile(r"^(?P<type>[^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?::(?: (?P<message>.*))?)?$")
+_EXCEPTION = re.compile(
+    r"^(?P<type>[^\W\d]\w*(?:\.(?:<locals>|[^\W\d]\w*))*)(?:\([\w.]+\))?(?::(?: (?P<message>.*))?)?$"
+)
 _SURE = re.compile(r"(?:Error|Exception|Warning|Interrupt|Exit|Iteration|Group|Timeout|Failure|Failed|Fault)$")
 _SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError)(?::|$)")
 _CHAINED = re.compile(

@@ -112,6 +112,18 @@ def test_a_traceback_survives_wherever_it_falls(tmp_path: Path, place: int) -> N
         assert len(kept) < 16 * KIB + 64 * KIB + 16 * KIB + 2 * BLOCK
 
 
+@pytest.mark.parametrize("border", [16 * KIB, 16 * KIB + BLOCK, 16 * KIB + 2 * BLOCK])
+def test_a_traceback_survives_a_border_at_any_of_its_lines(tmp_path: Path, border: int) -> None:
+    line = b"%063d\n" % 1
+    trace = b"Exception in thread Thread-1 (work):\n" + traceback_of(5)
+    for start in range(border - len(trace) - 20, border + 20, 10):
+        fill = b"f" * (start % 64 - 1) + b"\n" if start % 64 else b""
+        flood = line * (start // 64) + fill + trace + line * 12_000
+        kept, result = condensed(tmp_path / "log", [flood])
+        assert trace in kept
+        assert accounted(kept, result)
+
+
 def test_head_and_tail_are_whole_and_the_cut_is_said(tmp_path: Path) -> None:
     flood = noise(3000 * KIB)
     kept, result = condensed(tmp_path / "log", [flood])

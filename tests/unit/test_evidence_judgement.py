@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -169,6 +170,15 @@ def test_frames(wanted: tuple[str, ...], matches: bool) -> None:
     frames = [("/app/x/a.py", "f"), ("/app/x/b.py", "g"), ("c.py", "<module>")]
     seen = ExceptionSeen(type="E", message="", frames=tuple(Frame(file=f, line=1, function=n) for f, n in frames))
     assert frames_match(wanted, seen) is matches
+
+
+@pytest.mark.parametrize("pattern", ["/.*value/", "/^.*?value=\\d/", "/.*value.*end/"])
+def test_a_regex_over_endless_lines_takes_no_time(pattern: str) -> None:
+    text = ("z" * 2_000_000 + "\n") * 3
+    started = time.perf_counter()
+    assert outcome({"output": pattern}, Ending(exit_code=0), text) is Outcome.PASSED
+    assert outcome({"output": pattern}, Ending(exit_code=0), text + "a value=1 end\n") is Outcome.REPRODUCED
+    assert time.perf_counter() - started < 3
 
 
 def test_evidence_needs_neither_engine_nor_pydantic() -> None:

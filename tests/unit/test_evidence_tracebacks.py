@@ -135,6 +135,12 @@ def test_where_a_message_ends(rest: str, message: str) -> None:
     assert [(each.type, each.message) for each in seen] == [("RuntimeError", message)]
 
 
+def test_the_type_of_an_error_that_wraps_another() -> None:
+    """Ray names the wrapped type in brackets (as its sources have it)."""
+    seen = observe(HEAD + "ray.exceptions.RayTaskError(ValueError): ray::f() (pid=1)\n").exceptions
+    assert [(each.type, each.message) for each in seen] == [("ray.exceptions.RayTaskError", "ray::f() (pid=1)")]
+
+
 def test_a_c_plus_plus_traceback_is_no_python_traceback() -> None:
     assert not observe("C++ Traceback (most recent call last):\n0   paddle::f()\nFatalError: x\n").exceptions
 
