@@ -96,12 +96,13 @@ class LiveListener:
 
 
 def _table() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=False)
-    table.add_column("#", justify="right", style="dim")
-    table.add_column("cell", overflow="fold")
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("cell", overflow="fold", max_width=60)
     table.add_column("verdict", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1)
+    # Takes what the others leave, and is cut, so that a row stays one line.
+    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1, min_width=12)
     return table
 
 

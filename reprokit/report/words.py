@@ -27,7 +27,7 @@ def seconds(value: float | None) -> str:
     if value is None:
         return ""
     if value < 60:
-        return f"{value:.1f} s"
+        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
     return f"{int(value) // 60} min {int(value) % 60:02d} s"
 
 
@@ -44,6 +44,12 @@ def summary(cells: Sequence[CellRecord]) -> str:
     if any(cell.expected is None for cell in cells):
         return f"{words}; nothing departs"
     return f"{words}; all as expected"
+
+
+def gist(step: str) -> str:
+    """A build step as people think of it: ``RUN pip install torch``, without mounts, site setup and line breaks."""
+    words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
+    return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
 
 
 def first_line(text: str) -> str:

@@ -20,6 +20,7 @@ from reprokit.environment import preflight
 from reprokit.environment.host import HostFacts
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
 from reprokit.evidence.model import Verdict
+from reprokit.report.words import gist
 from reprokit.runner.gpus import GpuPool
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.runner.listener import Listener
@@ -169,7 +170,7 @@ class Runner:
                 self._listener.build_output(numbers, progress.log)
             else:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
-                self._listener.state(numbers, "building", where + progress.name)
+                self._listener.state(numbers, "building", where + gist(progress.name))
 
         found: list[Ready] = []
 
@@ -223,7 +224,9 @@ class Runner:
             self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
         except BuildFailed as error:
             details = {**facts.pop("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
-            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), details=details, **facts))
+            last = next((line.strip() for line in reversed(error.tail) if line.strip()), "")
+            reason = f"{gist(error.step)}: {last}" if error.step and last else str(error)
+            self._decide(decided(task, Verdict.BUILD_FAILED, reason, details=details, **facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
         except ReprokitError as error:

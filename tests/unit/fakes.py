@@ -23,6 +23,7 @@ class FakeEngine:
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
+        self.cancel = threading.Event()
         self.lock = threading.Lock()
 
     def info(self) -> EngineInfo:
@@ -55,6 +56,7 @@ class FakeEngine:
             return Ending(exit_code=0)
         with self.lock:
             self.trials.append(trial)
+            self.cancel = cancel
         if cancel.is_set():
             raise Cancelled("stopped")
         return self.behave(trial, sink)

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import signal
-import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -187,7 +186,7 @@ def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> No
     def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if trial.env == {"A": "2", "B": "x"}:
             os.kill(os.getpid(), signal.SIGINT)
-            threading.Event().wait(0.3)
+            assert project.engine.cancel.wait(10)
         return toy(trial, sink)
 
     project.engine.behave = interrupt
