@@ -10,6 +10,7 @@ import click
 
 from reprokit.environment.probe import Measured
 from reprokit.errors import UsageError
+from reprokit.evidence.text import clean
 from reprokit.matrix import label
 from reprokit.report.words import expectation, seconds
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
@@ -93,7 +94,7 @@ def _trial(record: CellRecord, number: int) -> TrialRecord:
 def _log(trial: TrialRecord, folder: Path) -> str:
     path = folder / trial.log
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return path.read_bytes().decode("utf-8", "replace")
     except FileNotFoundError:
         raise UsageError(f"the log {path} is gone") from None
 
@@ -103,7 +104,7 @@ def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
 
     Without a match: the traceback that was judged, else the last lines.
     """
-    lines = log.splitlines()
+    lines = [printable(line) for line in clean(log).rstrip("\n").split("\n")] if log else []
     matched = {number for number in trial.lines if 1 <= number <= len(lines)}
     interesting = set(matched)
     if trial.exception:
@@ -123,6 +124,11 @@ def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
     if before < len(lines):
         shown.append(f"      ... {len(lines) - before} line(s) ...")
     return shown or ["(no output)"]
+
+
+def printable(line: str) -> str:
+    """A log line that is safe on a terminal: what would move the cursor or ring the bell is shown as its number."""
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line.rstrip("\r"))
 
 
 def _environment(environment: Mapping[str, Any] | None) -> str:

@@ -94,10 +94,9 @@ class Runner:
 
     def build(self, tasks: Sequence[Task]) -> list[tuple[Ready, list[Task]]]:
         """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none."""
-        servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
         stand: list[tuple[Ready, list[Task]]] = []
-        if servable:
-            self._run_servable(servable, built=lambda ready, waiting: stand.append((ready, waiting)))
+        # No preflight: building needs no GPU.
+        self._run_servable(tasks, built=lambda ready, waiting: stand.append((ready, waiting)))
         return stand
 
     def _run_servable(self, tasks: Sequence[Task], built: Callable[[Ready, list[Task]], None] | None = None) -> None:

@@ -131,7 +131,7 @@ def _one(bench: Bench, task: Task, trial: Trial, number: int, echo: Callable[[by
     finally:
         condenser.close()
     # Judged from the file, so that judging the record again later sees the same.
-    judgement = judge(task.case.expect.failure, ending, log.read_text(encoding="utf-8", errors="replace"))
+    judgement = judge(task.case.expect.failure, ending, log.read_bytes().decode("utf-8", "replace"))
     return TrialRecord(
         number=number,
         outcome=judgement.outcome,
@@ -141,7 +141,8 @@ def _one(bench: Bench, task: Task, trial: Trial, number: int, echo: Callable[[by
         timed_out=ending.timed_out,
         reason=judgement.reason,
         log=str(relative),
-        exception=_exception_json(judgement.exception),
+        # What a program that ended well logged on its way is no failure.
+        exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
         lines=tuple(sorted({line for check in judgement.checks for line in check.lines})),
     )
 
