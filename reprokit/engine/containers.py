@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.engine import labels
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, LineMerger
-from reprokit.engine.wire import Hijacked, Wire, errors
+from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors
 from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
@@ -197,7 +197,7 @@ class _Watch:
 def _ending(wire: Wire, name: str, *, timed_out: bool, limited: bool) -> Ending:
     with wire.errors():
         client = wire.client()
-        code = client.wait(name, timeout=DRAIN).get("StatusCode")
+        code = client.wait(name, timeout=ANSWER_WITHIN).get("StatusCode")
         state = client.inspect_container(name)["State"]
         oom = bool(state.get("OOMKilled")) or (limited and _saw_oom(wire, state, name, code))
     if state.get("Status") not in {"exited", "dead"}:

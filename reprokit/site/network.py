@@ -15,7 +15,7 @@ PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY")
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-_APT_FILES = (Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d"))
+APT_FILES = (Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d"))
 _APT_PROXY = re.compile(r'^(?P<key>Acquire::(?:http|https|ftp)::Proxy(?:::[^\s"]+)?) "(?P<value>[^"]*)";$', re.M | re.I)
 
 
@@ -48,9 +48,13 @@ def without_proxy(variables: Mapping[str, str]) -> dict[str, str]:
     return {**variables, "NO_PROXY": exempt, "no_proxy": exempt}
 
 
-def apt_proxies(roots: tuple[Path, ...] = _APT_FILES) -> dict[str, str]:
+def apt_proxies(roots: tuple[Path, ...] | None = None) -> dict[str, str]:
     """The proxies of the host's apt configuration: ``Acquire::http::Proxy`` and its kin; {} where there is no apt."""
-    files = [file for root in roots for file in (sorted(root.iterdir()) if root.is_dir() else [root])]
+    files = [
+        file
+        for root in (APT_FILES if roots is None else roots)
+        for file in (sorted(root.iterdir()) if root.is_dir() else [root])
+    ]
     texts = (file.read_text("utf-8", errors="replace") for file in files if file.is_file())
     # apt-config costs a process; most hosts have nothing to say.
     if not any("proxy" in text.lower() for text in texts) or not shutil.which("apt-config"):

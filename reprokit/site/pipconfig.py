@@ -31,6 +31,9 @@ KEPT = LISTS | {
 }
 """Options that decide what pip can install, and from where. Others (user, target, progress bars ...) stay here."""
 
+SYSTEM = Path("/etc/pip.conf")
+"""The system-wide file outside XDG's folders."""
+
 _ALIASES = {"default-timeout": "timeout", "pypi-url": "index-url"}
 _SECTIONS = ("global", "install")
 
@@ -63,7 +66,7 @@ def files(environ: Mapping[str, str], *, prefix: str | None = None) -> list[Path
         return []
     home = Path(environ.get("HOME") or Path.home())
     system = [Path(folder) for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep) if folder]
-    found = [*(folder / "pip" / "pip.conf" for folder in system), Path("/etc/pip.conf")]
+    found = [*(folder / "pip" / "pip.conf" for folder in system), SYSTEM]
     if sys.platform == "darwin":
         found.append(Path("/Library/Application Support/pip/pip.conf"))
     if not (named and Path(named).exists()):

@@ -110,9 +110,6 @@ def _value(path: Path, key: yaml.Node, node: yaml.Node) -> Any:
 
 
 def _folder(config: Path, text: str) -> Path:
-    """A path of the config file: ``~`` is the home folder; relative ones start at the file's folder,
-
-    or at the project for ``.reprokit/config.yaml``.
-    """
+    """A path of the config file: ``~`` is the home folder, relative ones start at the file's folder or the project."""
     base = config.parent.parent if config.parent.name == _PROJECT.parent.name else config.parent
     return (base / Path(text).expanduser()).resolve()

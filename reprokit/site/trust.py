@@ -15,29 +15,31 @@ MAX_BYTES = 500 * 1024
 _VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
 _PEM = re.compile(rb"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.+?-----END (?P=kind)-----", re.S)
 
-# Where an administrator puts authorities of the site's own: Debian and Alpine, Red Hat, SUSE, Arch.
-_ANCHORS = (
+ANCHORS = (
     Path("/usr/local/share/ca-certificates"),
     Path("/etc/pki/ca-trust/source/anchors"),
     Path("/etc/pki/trust/anchors"),
     Path("/etc/ca-certificates/trust-source/anchors"),
 )
+"""Where an administrator puts authorities of the site's own: Debian and Alpine, Red Hat, SUSE, Arch."""
+
 _SYSTEM = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pki/tls/certs/ca-bundle.crt"))
 
 
 def bundle_path(
-    pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] = _ANCHORS
+    pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] | None = None
 ) -> Path | None:
-    """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own
+    """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own or None.
 
-    if the administrator added authorities to it (newer pips use the system's store without being told).
+    The system's counts only if the administrator added authorities to it: newer pips use it without being told, and a
+    fresh image has the public ones.
     """
     if configured is not None:
         return configured
     for named in (pip_cert, *(environ.get(name, "") for name in _VARIABLES)):
         if named and Path(named).expanduser().exists():
             return Path(named).expanduser()
-    if any(folder.is_dir() and any(folder.iterdir()) for folder in anchors):
+    if any(folder.is_dir() and any(folder.iterdir()) for folder in (ANCHORS if anchors is None else anchors)):
         return system_bundle()
     return None
 

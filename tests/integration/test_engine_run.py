@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -297,3 +299,55 @@ def test_sweep_after_kill_9_spares_neighbours(engine: DockerEngine, tiny: str) -
         alive.send_signal(signal.SIGINT)
         alive.wait(timeout=20)
     assert ours(neighbour) == []
+
+
+class Relay:
+    """A unix socket in front of the engine's, so that a test can take the engine away."""
+
+    def __init__(self, path: Path, engine: str = "/var/run/docker.sock") -> None:
+        self._engine = engine
+        self._open: list[socket.socket] = []
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(str(path))
+        self._server.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._server.accept()
+                far = socket.socket(socket.AF_UNIX)
+                far.connect(self._engine)
+                self._open += [near, far]
+                for source, target in ((near, far), (far, near)):
+                    threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pump(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+
+    def cut(self) -> None:
+        """Refuse and break everything from now on."""
+        for end in (self._server, *self._open):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+def test_an_engine_that_goes_away_is_an_engine_error(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
+    if not Path("/var/run/docker.sock").exists():
+        pytest.skip("the engine has no local socket")
+    run = uuid.uuid4().hex
+    relay = Relay(tmp_path / "relay.sock")
+    behind = DockerEngine({"DOCKER_HOST": f"unix://{tmp_path}/relay.sock"})
+    start = time.monotonic()
+    try:
+        with pytest.raises(EngineError, match="relay.sock"):
+            behind.run(trial(tiny, "echo up; sleep 60", labels=labels.ownership(run)), lambda _: relay.cut(), never())
+        assert time.monotonic() - start < 20
+    finally:
+        for container in ours(run):
+            docker("rm", "-f", container)
