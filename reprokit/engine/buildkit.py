@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ def build(
     wire: Wire, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
 ) -> ImageInfo:
     """Build and tag an image; see :meth:`reprokit.engine.protocol.Engine.build`."""
+    # Before gRPC is loaded: its handlers for fork() do nothing for us but print a line whenever a process is started.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
     from reprokit.engine import images, progress, session
 
     if cancel.is_set():
