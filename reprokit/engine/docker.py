@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from reprokit.engine import containers, images, leftovers
 from reprokit.engine import labels as ownership
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Trial
 from reprokit.engine.wire import Wire
+from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -81,7 +83,10 @@ class DockerEngine:
             labels = container.get("Labels") or {}
             if not ownership.is_orphan(labels):
                 continue
-            if containers.remove(client, container["Id"], self._wire.endpoint.url):
+            # One that the engine cannot remove now (a busy mount) must not stop the run; the next sweep tries again.
+            with suppress(EngineError):
+                if not containers.remove(client, container["Id"], self._wire.endpoint.url):
+                    continue
                 run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
                 of = f" of run {run}, case {case}" if run or case else ""
                 removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
