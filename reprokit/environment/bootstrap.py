@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,11 +76,11 @@ def make(
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
     if shutil.which("mmdebstrap"):
-        commands = [_mmdebstrap(release, archive, keyring, scratch, target)]
+        commands: Iterable[list[str]] = [_mmdebstrap(release, archive, keyring, scratch, target)]
     elif shutil.which("debootstrap"):
         if os.geteuid() != 0:
             raise Unsupported("debootstrap needs root; mmdebstrap does not: install it, or run as root")
-        commands = list(_debootstrap(release, archive, keyring, scratch, target))
+        commands = _debootstrap(release, archive, keyring, scratch, target)
     else:
         raise Unsupported(
             f"no registry serves base images, and nothing here can make {release.name} from its packages: "
@@ -126,6 +126,7 @@ def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path
 
 
 def _debootstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> Iterator[list[str]]:
+    """The commands, one at a time: what is written between them needs what the one before has made."""
     root = scratch / "root"
     # In namespaces of its own, debootstrap takes its mounts and processes with it, however it ends.
     apart = ["unshare", "--mount", "--pid", "--fork", "--kill-child"] if shutil.which("unshare") else []
@@ -181,7 +182,7 @@ def _execute(
         _stop(process)
         watch.join()
     if cancel.is_set():
-        raise Cancelled(f"stopped while {command[0]} made a base image")
+        raise Cancelled("stopped while a base image was made from packages")
     if process.returncode:
         raise EngineError(
             f"{command[0]} could not make a base image (exit status {process.returncode}); its last lines:\n"

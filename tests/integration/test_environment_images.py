@@ -1,0 +1,230 @@
+"""Images of real cells on the real engine: what the probe measures, what the layers share, what is left in them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit import dockerfile, site
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
+from reprokit.engine import bases
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
+from reprokit.environment import bootstrap, catalog, compare, probe, resolve
+from tests.conftest import remove_image, trial
+
+pytestmark = pytest.mark.integration
+
+DEBIANS = [
+    {"os": "debian-11", "python": "3.9", "gcc": "10"},
+    {"os": "debian-12", "python": "3.11", "gcc": "12"},
+    {"os": "debian-13", "python": "3.13", "gcc": "14"},
+]
+
+
+def cell(axes: dict[str, str], **parts: Any) -> CellSpec:
+    environment = {key: parts.pop(key) for key in ("apt", "pip", "setup", "image") if key in parts}
+    defaults: dict[str, Any] = {"sources": {}, "files": {}, "datasets": {}, "env": {}, "workdir": "/workspace"}
+    return CellSpec(
+        cell=axes,
+        environment=EnvironmentSpec(**environment),
+        command=("true",),
+        limits=Limits(),
+        **{**defaults, **parts},
+    )
+
+
+def built(engine: DockerEngine, spec: CellSpec, progress: list[Progress] | None = None) -> ImageInfo:
+    environment = resolve(spec, "bootstrap")
+    rendered = dockerfile.render(environment, spec, sources={}, given_datasets=())
+    cancel = threading.Event()
+    try:
+        base = bases.ensure(engine, environment.base, cancel, lambda _: None)
+    except Exception as error:
+        if "install mmdebstrap" in str(error):
+            pytest.skip(str(error))
+        raise
+    seen = progress.append if progress is not None else lambda _: None
+    build = Build(
+        tag=rendered.tag(base.id),
+        dockerfile=rendered.dockerfile,
+        context=rendered.context,
+        labels={"org.reprokit.image": "1"},
+    )
+    return engine.build(build, site.current(), seen, cancel)
+
+
+def output(engine: DockerEngine, image: ImageInfo, script: str, **changes: object) -> str:
+    told: list[bytes] = []
+    ending = engine.run(trial(image.tag, script, **changes), told.append, threading.Event())
+    text = b"".join(told).decode()
+    assert ending.exit_code == 0, text
+    return text
+
+
+@pytest.mark.parametrize("axes", DEBIANS, ids=lambda axes: axes["os"])
+def test_three_debian_releases_measure_as_asked(engine: DockerEngine, axes: dict[str, str]) -> None:
+    image = built(engine, cell(axes))
+    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare(axes, measured) == []
+    assert (measured.cuda, measured.cudnn, measured.driver) == (None, None, None)
+    assert measured.packages["apt"][f"gcc-{axes['gcc']}"]
+    assert measured.packages["pip"]["pip"]
+    names = output(engine, image, "for c in gcc cc g++ c++ x86_64-linux-gnu-gcc; do $c -dumpversion; done")
+    assert set(names.split()) == {axes["gcc"]}
+
+
+def test_a_c_extension_compiles_with_the_gcc_that_was_asked_for(engine: DockerEngine) -> None:
+    setup = "python -c 'import sysconfig; print(sysconfig.get_config_var(\"CC\"))'\n"
+    files = {"x.c": "#include <Python.h>\n#include <stdio.h>\nint main(void) { puts(__VERSION__); return 0; }\n"}
+    image = built(engine, cell({"os": "debian-12", "gcc": "11"}, files=files, setup=setup))
+    script = (
+        "cc=$(python -c 'import sysconfig; print(sysconfig.get_config_var(\"CC\"))'); "
+        "$cc -I$(python -c 'import sysconfig; print(sysconfig.get_path(\"include\"))') x.c -o x && ./x"
+    )
+    assert output(engine, image, script).startswith("11.3.0")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "sm_35", "sm_90"), [("11.7", True, False), ("11.8", True, True), ("12.0", False, True)]
+)
+def test_ptxas_knows_the_architectures_of_its_release(
+    engine: DockerEngine, cuda: str, sm_35: bool, sm_90: bool
+) -> None:
+    image = built(engine, cell({"os": "debian-12", "cuda": cuda}))
+    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare({"cuda": cuda, "gcc": "none", "cudnn": "none"}, measured) == []
+    script = (
+        "printf '.version 6.0\\n.target sm_35\\n.address_size 64\\n' > /tmp/a.ptx; "
+        "for a in sm_35 sm_90; do if ptxas --gpu-name $a /tmp/a.ptx -o /tmp/o 2>/dev/null; then echo $a; fi; done; "
+        "python -c 'import ctypes; ctypes.CDLL(\"libcudart.so\")'; echo $CUDA_HOME"
+    )
+    known = [name for name, knows in (("sm_35", sm_35), ("sm_90", sm_90)) if knows]
+    assert output(engine, image, script).split() == [*known, "/usr/local/cuda"]
+
+
+def test_cells_share_layers_and_the_second_build_repeats_nothing(engine: DockerEngine) -> None:
+    first: list[Progress] = []
+    built(engine, cell({"os": "debian-12", "cuda": "12.0", "gcc": "11"}))
+    built(engine, cell({"os": "debian-12", "cuda": "12.0", "gcc": "12"}), first)
+    cached = {progress.name for progress in first if progress.cached}
+    assert any("nvidia-cuda-nvcc-cu12==12.0.140" in name for name in cached)
+    assert any("python3 -m venv" in name for name in cached)
+
+
+def test_files_setup_and_data_belong_to_the_user_and_nothing_of_the_site_stays(engine: DockerEngine) -> None:
+    spec = cell(
+        {"os": "debian-12"},
+        files={"a/run.sh": "#!/bin/sh\necho ran $1\n", "requirements.txt": "six\n"},
+        pip=("-r requirements.txt",),
+        setup='id -u\nmkdir made && echo x > made/file\n[ -z "$PIPEFAIL" ]\n',
+        datasets={
+            "d": DatasetSpec(
+                path="data/deep",
+                generate="cd a && ./run.sh out > /workspace/data/deep/file; id -u >> /workspace/data/deep/file",
+            )
+        },
+    )
+    image = built(engine, spec)
+    script = (
+        "find /workspace ! -user repro; a/run.sh now; cat data/deep/file; id -un; pwd; "
+        "python -c 'import six'; touch new"
+    )
+    assert output(engine, image, script).split("\n") == ["ran now", "ran out", "1000", "repro", "/workspace", ""]
+    left = output(
+        engine,
+        image,
+        "find /run/secrets /run/reprokit /root/.cache /root/.netrc /root/.config /etc/pip.conf -type f 2>/dev/null; "
+        "find /var/cache/apt/archives /var/lib/apt/lists -type f -size +0 2>/dev/null; "
+        "env | grep -iE 'pip|cert|proxy'; true",
+        user="root",
+    )
+    assert left == ""
+
+
+def test_a_failing_line_of_setup_fails_the_build(engine: DockerEngine) -> None:
+    from reprokit.errors import BuildFailed
+
+    with pytest.raises(BuildFailed) as caught:
+        built(engine, cell({"os": "debian-12"}, setup="echo before\nfalse | cat\necho after\n"))
+    told = "\n".join(caught.value.tail)
+    assert "before" in told
+    assert "after" not in told
+
+
+def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
+    own = built(engine, cell({"os": "debian-11", "python": "3.9", "gcc": "10"}))
+    spec = cell({"python": "3.11", "gcc": "10"}, image=own.tag, files={"f": "x"})
+    environment = resolve(spec, "registry")
+    base = bases.ensure(engine, environment.base, threading.Event(), lambda _: None)
+    assert base.id == own.id
+    image = built(engine, spec)
+    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare(spec.cell, measured) == ["the cell asks for python 3.11, the image measures Python 3.9.2"]
+
+
+def test_plain_docker_builds_the_rendered_folder(engine: DockerEngine, tmp_path: Path) -> None:
+    client = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker"
+    spec = cell({"os": "debian-12", "gcc": "12"}, files={"hello.sh": "#!/bin/sh\necho hello\n"})
+    built(engine, spec)
+    environment = resolve(spec, "bootstrap")
+    dockerfile.render(environment, spec, sources={}, given_datasets=()).write(tmp_path / "out")
+    tag = "reprokit-test/plain:1"
+    try:
+        done = subprocess.run(
+            [client, "build", "-t", tag, str(tmp_path / "out")],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "DOCKER_BUILDKIT": "1"},
+        )
+        assert done.returncode == 0, done.stderr
+        told = subprocess.run([client, "run", "--rm", tag, "./hello.sh"], capture_output=True, text=True, check=True)
+        assert told.stdout == "hello\n"
+    finally:
+        subprocess.run([client, "rmi", "-f", tag], capture_output=True, check=False)
+
+
+def test_a_mirror_of_debian_serves_a_step_and_stays_out_of_the_image(engine: DockerEngine, tmp_path: Path) -> None:
+    secrets, support = tmp_path / "secrets", tmp_path / "support"
+    secrets.mkdir()
+    support.mkdir()
+    (secrets / "apt_conf").write_text('Reprokit::AptMirror "http://mirror.example/debian";\n')
+    (support / "site.sh").write_bytes((Path(dockerfile.__file__).parents[1] / "dockerfiles/site.sh").read_bytes())
+    image = built(engine, cell({"os": "debian-12"}))
+    mounts = (Mount(source=secrets, target="/run/secrets"), Mount(source=support, target="/run/reprokit"))
+    script = (
+        '(. /run/reprokit/site.sh && apt-get update --print-uris) | grep InRelease | cut -d"\'" -f2; '
+        "ls /tmp; cat /etc/apt/sources.list | grep -c mirror.example || true"
+    )
+    assert output(engine, image, script, user="root", mounts=mounts).split() == [
+        "http://mirror.example/debian/dists/bookworm/InRelease",
+        "http://mirror.example/debian/dists/bookworm-updates/InRelease",
+        "http://mirror.example/debian-security/dists/bookworm-security/InRelease",
+        "0",
+    ]
+
+
+def test_debootstrap_makes_a_base_where_there_is_no_mmdebstrap(
+    engine: DockerEngine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    found = shutil.which
+    if found("debootstrap") is None or os.geteuid() != 0:
+        pytest.skip("needs debootstrap and root")
+    monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None if name == "mmdebstrap" else found(name))
+    archive = bootstrap.make(catalog.releases()["debian-13"], tmp_path, threading.Event(), lambda _: None)
+    tag = "reprokit-test/debootstrap:1"
+    try:
+        image = engine.import_rootfs(archive, tag, {})
+        told = output(
+            engine, image, ". /etc/os-release; echo $VERSION_CODENAME; wc -l < /etc/apt/sources.list", user="0"
+        )
+        assert told.split() == ["trixie", "3"]
+    finally:
+        remove_image(tag)
