@@ -36,8 +36,11 @@ def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
 
 
 def _quoted(word: str) -> str:
-    plain = word and not any(char.isspace() or char in '"\\#' for char in word)
-    return word if plain else '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    # Quotes only where nothing else will do: Pythons before 3.11, which a build may have, know none in a netrc.
+    word = word.replace("\\", "\\\\")
+    if word and not word.startswith('"') and not any(char.isspace() for char in word):
+        return word
+    return '"' + word.replace('"', '\\"') + '"'
 
 
 def secrets_of(url: str) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import netrc
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.errors import UsageError
-from reprokit.site import Settings, Site, current, network, pipconfig, trust
+from reprokit.site import Settings, Site, credentials, current, network, pipconfig, trust
 
 
 @pytest.fixture(autouse=True)
@@ -111,7 +112,7 @@ def test_urls_credentials_and_proxies(tmp_path: Path) -> None:
         NO_PROXY="intern",
     )
     (tmp_path / ".netrc").write_text(
-        'machine c.example login me password "se cret"\nmachine git.example login x password other\n'
+        'machine c.example login me password s#cr"et\nmachine git.example login x password other\n'
     )
     made = site(environ)
     assert "p%40ss" not in repr(made)
@@ -124,7 +125,7 @@ def test_urls_credentials_and_proxies(tmp_path: Path) -> None:
         assert served.build_args["no_proxy"] == "intern"
         assert served.network == "default"
         # Hosts that pip is not told of keep their secrets: builds run code of strangers.
-        assert served.secrets["netrc"] == b'machine c.example login me password "se cret"\n'
+        assert served.secrets["netrc"] == b'machine c.example login me password s#cr"et\n'
         assert served.redact("GET https://u:p%40ss@x p@ss t0ken") == "GET https://u:****@x **** ****"
 
 
@@ -187,3 +188,12 @@ def test_local_folders_are_served_past_proxies(tmp_path: Path) -> None:
         assert served.network == "host"
         assert made.shelf.token not in served.redact(conf["find-links"])
         assert str(wheels) not in served.secrets["pip_conf"].decode()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="netrc knows quotes since Python 3.11")
+@pytest.mark.parametrize("word", ["plain", "a b", 'a"b', '"a', "a\\b", "#a", 'x "\\ y'])
+def test_netrc_words_come_back_as_they_were(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "netrc"
+    path.write_text(f"machine h login l password {credentials._quoted(word)}\n")
+    assert credentials.netrc_for(["h"], {"NETRC": str(path)}).decode() == path.read_text()
+    assert netrc.netrc(str(path)).hosts["h"] == ("l", "", word)
