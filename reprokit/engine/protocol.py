@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineInfo:
-    """The engine as it describes itself: ``name`` and ``version`` ("Docker Engine", "20.10.24"), kernel, architecture."""
+    """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24"."""
 
     name: str
     version: str
@@ -28,7 +28,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInfo:
-    """An image that the engine holds. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''."""
+    """An image of the engine. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''."""
 
     tag: str
     id: str
@@ -70,7 +70,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One execution in a fresh container. ``gpus`` lists device ids ("0", or a UUID); ``limits.gpus`` how many were asked."""
+    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: how many were asked."""
 
     image: str
     command: tuple[str, ...]
@@ -83,7 +83,7 @@ class Trial:
 
 
 class Engine(Protocol):
-    """Everything that is asked of an engine. Each method may raise ``EngineError``; all are safe to call from threads."""
+    """Everything asked of an engine. Each method may raise ``EngineError``; all are safe to call from threads."""
 
     def info(self) -> EngineInfo:
         """The engine's own description; raises EngineError (with what to do) when none answers."""
@@ -91,7 +91,9 @@ class Engine(Protocol):
     def image(self, tag: str) -> ImageInfo | None:
         """The image of that tag, or None when the engine has none."""
 
-    def build(self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event) -> ImageInfo:
+    def build(
+        self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
         """Build with BuildKit and tag. Raises BuildFailed (theirs: the Dockerfile's step), Cancelled, EngineError."""
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
