@@ -70,7 +70,7 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: how many were asked."""
+    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked."""
 
     image: str
     command: tuple[str, ...]
