@@ -45,16 +45,19 @@ def command(**given: Any) -> int:
 
     CASE is a YAML file, a folder of them, a Markdown file that holds a case, - (standard input) or a URL.
     """
-    # Imported here: `reprokit --help` must not pay for them.
-    from reprokit.runner.session import Session
-
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
     given.pop("yes")
     store_folder = options.store_path(given.pop("store_folder"))
+    # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
+    from reprokit.store.recorder import Recorder
+
+    recorder = Recorder(store_folder)
+    from reprokit.runner.session import Session
+
     # Where the result goes to standard output, people read standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
-    session = Session(store_folder, stream=stream, verbose=verbose)
+    session = Session(store_folder, stream=stream, verbose=verbose, recorder=recorder)
     if resume:
         request = _request(given) if given["cases"] else None
         status = session.resume(request)

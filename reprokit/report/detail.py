@@ -18,6 +18,9 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 CONTEXT = 12
 """Lines shown around what the signature matched."""
 
+LONG = 1000
+"""Characters of a line that are shown."""
+
 
 def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
     """One part of a cell as plain text: ``log``, ``dockerfile``, ``environment`` or ``repeat``."""
@@ -128,7 +131,8 @@ def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
 
 def printable(line: str) -> str:
     """A log line that is safe on a terminal: what would move the cursor or ring the bell is shown as its number."""
-    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line.rstrip("\r"))
+    cut = f" ... {len(line) - LONG} more characters" if len(line) > LONG else ""
+    return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line[:LONG].rstrip("\r")) + cut
 
 
 def _environment(environment: Mapping[str, Any] | None) -> str:

@@ -124,8 +124,6 @@ class Runner:
                     runs.extend(workers.submit(self._run_cell, bench, image, ready, task) for task in waiting)
 
             builds = [builders.submit(prepare, image, waiting) for image, waiting in groups]
-            if self._recorder is not None:
-                self._recorder.start()  # only now: the engine is at work, and importing the database takes its time
             try:
                 wait(builds)
                 wait(list(runs))
@@ -245,7 +243,7 @@ class Runner:
         with self._lock:
             self._records[record.number] = record
         if self._recorder is not None:
-            self._recorder.put(lambda store: store.decide(self.run_id, record))
+            self._recorder.call("decide", self.run_id, record)
         self._listener.decided(record)
 
     def reuse(self, record: CellRecord, task: Task) -> None:

@@ -52,11 +52,13 @@ class Session:
         stream: TextIO | None = None,
         verbose: bool = False,
         engine: Callable[[], Engine] | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         self._folder = store_folder
         self._stream = stream or sys.stdout
         self._verbose = verbose
         self._engine = engine or _docker
+        self._started_recorder = recorder
         self._facts = host.facts()
         self.record: RunRecord
 
@@ -75,11 +77,10 @@ class Session:
             owner=_owner(),
             cells=tuple(blank(task) for task in tasks),
         )
-        make_folder(self._folder)
-        recorder = Recorder(self._open_store)
         texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
-        recorder.put(lambda store: store.begin(record, texts))
-        return self._go(recorder, record, request, tasks, {})
+        make_folder(self._folder)
+        self._recorder.call("begin", record, texts)
+        return self._go(record, request, tasks, {})
 
     def resume(self, asked: Request | None) -> int:
         """Go on with the last run that did not finish, the one over these cases if ``asked`` names some."""
@@ -103,7 +104,8 @@ class Session:
         }
         store.take_over(record.id, _owner())
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
-        return self._go(Recorder(lambda: store), record, request, tasks, done)
+        store.close()
+        return self._go(record, request, tasks, done)
 
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
@@ -136,14 +138,13 @@ class Session:
 
     def _go(
         self,
-        recorder: Recorder,
         record: RunRecord,
         request: Request,
         tasks: Sequence[Task],
         done: dict[int, CellRecord],
     ) -> int:
         console, listener, display = self._display()
-        runner = self._runner(record.id, request, recorder, listener)
+        runner = self._runner(record.id, request, self._recorder, listener)
         interrupted = False
         with display, _signals():
             listener.planned(record.id, tasks)
@@ -165,8 +166,8 @@ class Session:
             version=__version__,
         )
         finished, facts = self.record.finished_at or "", self.record.host
-        recorder.put(lambda store: store.finish(record.id, finished_at=finished, exit_status=status, host=facts))
-        recorder.close()
+        self._recorder.call("finish", record.id, finished_at=finished, exit_status=status, host=facts)
+        self._recorder.close()
         self._close(console, cells, record.id, interrupted)
         return status
 
@@ -210,6 +211,12 @@ class Session:
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(text, encoding="utf-8")
         return dataclasses.replace(request, cases=tuple(str(kept) if name == "-" else name for name in request.cases))
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._started_recorder is None:
+            self._started_recorder = Recorder(self._folder)
+        return self._started_recorder
 
     def _open_store(self) -> Store:
         from reprokit.store.database import Store

@@ -1,19 +1,21 @@
-"""Writes a run's record from a thread of its own, so that no container waits for the database.
+"""Writes a run's record from a process of its own, so that no container waits for the database.
 
-What is decided is written in the order in which it was decided, each cell at once and whole.
+The process reads pickled calls of :class:`reprokit.store.database.Store` from its standard input, in the order in which
+things were decided, each cell at once and whole. A run that is killed leaves it the end of its input: what had been
+decided by then is written.
 """
 
 from __future__ import annotations
 
-import queue
-import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+from threading import Lock
+from typing import Any, BinaryIO
 
 from reprokit.errors import ReprokitError
-
-if TYPE_CHECKING:
-    from reprokit.store.database import Store
 
 
 class RecordError(ReprokitError):
@@ -22,43 +24,59 @@ class RecordError(ReprokitError):
     exit_status = 3
 
 
-Write = Callable[["Store"], None]
-
-
 class Recorder:
-    """Takes writes from any thread; ``close`` waits for the last and raises what went wrong with any of them."""
+    """Sends calls to the writing process, from any thread; ``close`` waits until all are written."""
 
-    def __init__(self, open_store: Callable[[], Store]) -> None:
-        self._open = open_store
-        self._writes: queue.SimpleQueue[Write | None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._work, name="recorder")
-        self._started = False
-        self._error: BaseException | None = None
+    def __init__(self, folder: Path) -> None:
+        """Start the process for the store in ``folder``. The sooner, the more of its start-up costs nobody time."""
+        package = str(Path(__file__).parents[2])
+        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self._lock = Lock()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "reprokit.store.recorder", str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            start_new_session=True,  # Ctrl-C is for the run, not for its record
+        )
 
-    def start(self) -> None:
-        """Begin to write; until then writes are kept in memory."""
-        if not self._started:
-            self._started = True
-            self._thread.start()
-
-    def put(self, write: Write) -> None:
-        """Queue a write."""
-        self._writes.put(write)
+    def call(self, method: str, *arguments: Any, **named: Any) -> None:
+        """Queue ``Store.method(*arguments, **named)``. Errors come with :meth:`close`."""
+        assert self._process.stdin is not None
+        with self._lock:
+            try:
+                pickle.dump((method, arguments, named), self._process.stdin)
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                pass  # it has failed, and says why when it is closed
 
     def close(self) -> None:
-        """Write everything that is queued and stop. Raises the first error of any write."""
-        self.start()
-        self._writes.put(None)
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
+        """Wait for the last write. Raises RecordError with what went wrong."""
+        said, _ = self._process.communicate()
+        if said or self._process.returncode:
+            raise RecordError(f"the run cannot be recorded: {said.decode(errors='replace').strip()}")
 
-    def _work(self) -> None:
-        try:
-            store = self._open()
-            while (write := self._writes.get()) is not None:
-                write(store)
-            store.close()
-        except Exception as error:
-            known = isinstance(error, ReprokitError)
-            self._error = error if known else RecordError(f"the run cannot be recorded: {error}")
+
+def work(folder: Path, calls: BinaryIO) -> str:
+    """Make the calls until the input ends; returns what went wrong, or ''."""
+    try:
+        from reprokit.store.database import Store
+
+        store: Store | None = None  # opened by the first call: a run that is refused makes no store
+        while True:
+            try:
+                method, arguments, named = pickle.load(calls)
+            except (EOFError, pickle.UnpicklingError):  # the end, or the half message of a run that was killed
+                if store is not None:
+                    store.close()
+                return ""
+            store = store or Store(folder)
+            getattr(store, method)(*arguments, **named)
+    except Exception as error:
+        return str(error) or type(error).__name__
+
+
+if __name__ == "__main__":
+    failed = work(Path(sys.argv[1]), sys.stdin.buffer)
+    print(failed, end="")
+    sys.exit(1 if failed else 0)
