@@ -25,7 +25,8 @@ KEYRING_FILES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-archive-k
 
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 """What dpkg leaves out, in the base and in all that is installed on it: as in Debian's slim images."""
-INCLUDED = ("/usr/share/doc/*/copyright",)
+INCLUDED = ("/usr/share/doc/*/copyright", "/usr/share/man/man[1-9]")
+"""Some packages link to manual pages while they are installed, and fail without the empty folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +115,7 @@ def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path
     return [
         "mmdebstrap",
         "--variant=minbase",
+        "--include=apt",  # in Ubuntu it is not among the required packages
         "--format=tar",
         f"--keyring={keyring}",
         *patterns,
