@@ -7,15 +7,19 @@ decided by then is written.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
 from reprokit.errors import ReprokitError
+
+WRITTEN = "written"
 
 
 class RecordError(ReprokitError):
@@ -43,22 +47,25 @@ class Recorder:
     def call(self, method: str, *arguments: Any, **named: Any) -> None:
         """Queue ``Store.method(*arguments, **named)``. Errors come with :meth:`close`."""
         assert self._process.stdin is not None
-        with self._lock:
-            try:
-                pickle.dump((method, arguments, named), self._process.stdin)
-                self._process.stdin.flush()
-            except BrokenPipeError:
-                pass  # it has failed, and says why when it is closed
+        # A broken pipe: it has failed, and says why when it is closed.
+        with self._lock, contextlib.suppress(BrokenPipeError):
+            pickle.dump((method, arguments, named), self._process.stdin)
+            self._process.stdin.flush()
 
     def close(self) -> None:
         """Wait for the last write. Raises RecordError with what went wrong."""
-        said, _ = self._process.communicate()
-        if said or self._process.returncode:
-            raise RecordError(f"the run cannot be recorded: {said.decode(errors='replace').strip()}")
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        # All is written when it says so; that it then tidies up its database need not be waited for.
+        said = self._process.stdout.readline().decode(errors="replace").strip()
+        if said != WRITTEN:
+            raise RecordError(f"the run cannot be recorded: {said or 'the process that writes the record died'}")
 
 
-def work(folder: Path, calls: BinaryIO) -> str:
-    """Make the calls until the input ends; returns what went wrong, or ''."""
+def work(folder: Path, calls: BinaryIO, say: Callable[[str], None]) -> None:
+    """Make the calls until the input ends, then say WRITTEN; or say what went wrong, in one line."""
     try:
         from reprokit.store.database import Store
 
@@ -67,16 +74,15 @@ def work(folder: Path, calls: BinaryIO) -> str:
             try:
                 method, arguments, named = pickle.load(calls)
             except (EOFError, pickle.UnpicklingError):  # the end, or the half message of a run that was killed
+                say(WRITTEN)
                 if store is not None:
                     store.close()
-                return ""
+                return
             store = store or Store(folder)
             getattr(store, method)(*arguments, **named)
     except Exception as error:
-        return str(error) or type(error).__name__
+        say(" ".join(str(error).split()) or type(error).__name__)
 
 
 if __name__ == "__main__":
-    failed = work(Path(sys.argv[1]), sys.stdin.buffer)
-    print(failed, end="")
-    sys.exit(1 if failed else 0)
+    work(Path(sys.argv[1]), sys.stdin.buffer, lambda text: print(text, flush=True))

@@ -11,6 +11,7 @@ from reprokit.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.store.database import Store
 from reprokit.store.folder import Measurements, find_folder
+from reprokit.store.recorder import Recorder, RecordError
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord, exit_status
 
 
@@ -98,3 +99,15 @@ def test_the_folder_is_found_upwards_and_can_be_given(tmp_path: Path, monkeypatc
     assert find_folder(tmp_path / "a" / "b") == tmp_path / "a" / ".reprokit"
     monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "other"))
     assert find_folder() == tmp_path / "other"
+
+
+def test_the_recorder_writes_in_its_own_process_and_says_what_went_wrong(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.call("begin", run("run-1", cell(1)), {})
+    recorder.call("decide", "run-1", cell(1, verdict=Verdict.REPRODUCED))
+    recorder.close()
+    assert Store(tmp_path).run("last").cells[0].verdict == Verdict.REPRODUCED
+    refused = Recorder(tmp_path)
+    refused.call("begin", run("run-1"), {})  # the id is taken
+    with pytest.raises(RecordError, match="UNIQUE"):
+        refused.close()
