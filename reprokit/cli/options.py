@@ -111,6 +111,21 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
+def folders(given: dict[str, Any]) -> dict[str, Any]:
+    """What --dataset and --source give, over the config file's; takes them out of ``given``. Keywords of a Request."""
+    from reprokit import site
+
+    settings = site.settings()
+    datasets = folders_of("--dataset", given.pop("datasets"))
+    sources = folders_of("--source", given.pop("sources"))
+    return {
+        "datasets": {**settings.datasets, **datasets},
+        "sources": {**settings.sources, **sources},
+        "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
+        "base_images": given.pop("base_images") or settings.base_images,
+    }
+
+
 def store_path(given: Path | None) -> Path:
     """The store's folder: as given, or the project's."""
     from reprokit.store.folder import find_folder

@@ -35,8 +35,6 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
         cases=cases,
         selection=options.selection_of(given),
         fix=given["fix"],
-        datasets=options.folders_of("--dataset", given["datasets"]),
-        sources=options.folders_of("--source", given["sources"]),
-        base_images=given["base_images"] or "auto",
+        **options.folders(given),
     )
     return rendering.render_all(plan(load_all(cases), request), request, output)

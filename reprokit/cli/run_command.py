@@ -70,15 +70,10 @@ def command(**given: Any) -> int:
 
 
 def _request(given: dict[str, Any]) -> Any:
-    from reprokit import site
     from reprokit.runner.request import Request
 
-    settings = site.settings()
     selection = options.selection_of(given)
-    datasets = options.folders_of("--dataset", given.pop("datasets"))
-    sources = options.folders_of("--source", given.pop("sources"))
-    given["base_images"] = given["base_images"] or settings.base_images
-    return Request(selection=selection, datasets=datasets, sources=sources, **given)
+    return Request(selection=selection, **options.folders(given), **given)
 
 
 def _write(session: Any, json_file: Path | None, junit_file: Path | None) -> None:

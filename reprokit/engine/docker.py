@@ -33,14 +33,13 @@ class DockerEngine:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
         client = self._wire.client()
         with self._wire.errors():
-            about, version = client.info(), client.version()
+            version = client.version()  # not info(): it makes the engine count all that it holds, which takes its time
         names = [part.get("Name", "") for part in version.get("Components") or []]
         return EngineInfo(
             name="Podman Engine" if any("podman" in name.lower() for name in names) else "Docker Engine",
             version=str(version.get("Version", "")),
-            kernel=str(about.get("KernelVersion", "")),
-            architecture=str(about.get("Architecture", "")),
-            gpu_runtime="nvidia" in (about.get("Runtimes") or {}),
+            kernel=str(version.get("KernelVersion", "")),
+            architecture=str(version.get("Arch", "")),
         )
 
     def image(self, tag: str) -> ImageInfo | None:

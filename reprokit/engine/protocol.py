@@ -23,7 +23,6 @@ class EngineInfo:
     version: str
     kernel: str = ""
     architecture: str = ""
-    gpu_runtime: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ def _load(name: str) -> Any:
 
     # BaseLoader keeps every scalar as it is written: 3.10 is a version, not a number.
     text = resources.files("reprokit.environment").joinpath("data").joinpath(name).read_text(encoding="utf-8")
-    return yaml.load(text, Loader=yaml.BaseLoader)
+    return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 
 @cache

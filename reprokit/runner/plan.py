@@ -62,8 +62,11 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
     if not chosen:
         tags = sorted({tag for file in files for tag in file.case.tags})
         raise UsageError(f"no case has the tag {' or '.join(request.tags)}; the tags are: {', '.join(tags) or 'none'}")
-    _check_names("--dataset", request.datasets, (name for file in chosen for name in file.case.datasets))
-    _check_names("--source", request.sources, (name for file in chosen for name in file.case.sources))
+    for option, given, known in (
+        ("--dataset", request.datasets, {name for file in chosen for name in file.case.datasets}),
+        ("--source", request.sources, {name for file in chosen for name in file.case.sources}),
+    ):
+        _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
     if request.fix and not any(file.fixed for file in chosen):
         raise UsageError("--fix: none of the chosen cases has a fix")
     cells = list(_cells(chosen, request.selection))

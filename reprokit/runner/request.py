@@ -14,7 +14,8 @@ from reprokit.matrix import Selection
 class Request:
     """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
 
-    ``jobs``: builds, and trials, at a time.
+    ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
+    config file too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     """
 
     cases: tuple[str, ...]
@@ -24,6 +25,7 @@ class Request:
     fix: bool = False
     datasets: Mapping[str, Path] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
     base_images: str = "auto"
     jobs: int = 2
 
@@ -39,6 +41,7 @@ class Request:
             "fix": self.fix,
             "datasets": {name: str(path.absolute()) for name, path in self.datasets.items()},
             "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
+            "named": list(self.named),
             "base_images": self.base_images,
             "jobs": self.jobs,
         }
@@ -62,6 +65,7 @@ class Request:
             fix=data["fix"],
             datasets={name: Path(path) for name, path in data["datasets"].items()},
             sources={name: Path(path) for name, path in data["sources"].items()},
+            named=tuple(data["named"]),
             base_images=data["base_images"],
             jobs=data["jobs"],
         )

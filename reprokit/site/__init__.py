@@ -3,12 +3,29 @@
 ``current()`` reads the host's pip configuration, CA bundle, credentials, proxies, apt proxy and reprokit's config file;
 :meth:`Site.serving` holds ready what builds need. What the host's pip can install, a build can install, with these
 limits: a keyring's passwords stay on the host, and local folders are out of reach for an engine on another machine.
+
+Names are imported on first use: most runs build nothing, and need the settings alone.
 """
 
 from __future__ import annotations
 
-from reprokit.site.assembly import Served, Site, current
-from reprokit.site.settings import Settings
-from reprokit.site.settings import load as settings
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reprokit.site.assembly import Served, Site, current
+    from reprokit.site.config import Settings
+    from reprokit.site.config import load as settings
 
 __all__ = ["Served", "Settings", "Site", "current", "settings"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("Served", "Site", "current"):
+        from reprokit.site import assembly
+
+        return getattr(assembly, name)
+    if name in ("Settings", "settings"):
+        from reprokit.site import config
+
+        return config.Settings if name == "Settings" else config.load
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

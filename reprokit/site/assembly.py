@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from reprokit.site import credentials, network, pipconfig, trust
-from reprokit.site.settings import Settings
-from reprokit.site.settings import load as load_settings
+from reprokit.site.config import Settings
+from reprokit.site.config import load as load_settings
 from reprokit.site.shelf import Shelf, local_path
 
 CA_BUNDLE = "/run/secrets/ca_bundle"

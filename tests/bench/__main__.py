@@ -106,7 +106,7 @@ def flood(folder: Path) -> None:
         "schema": "reprokit/v1",
         "id": "flood",
         "title": "Prints 2 GB, then a traceback",
-        "command": "(yes 'a line of output that says nothing' || true) | head -c 2000000000; python3 -c 'raise ValueError(1)'",
+        "command": "(yes 'a line that says nothing' || true) | head -c 2000000000; python3 -c 'raise ValueError(1)'",
         "expect": {"failure": {"exception": "ValueError"}, "reproduces": "all"},
         "resources": {"timeout": "10m"},
     }

@@ -21,7 +21,7 @@ from reprokit.engine import bases
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Progress
 from reprokit.environment import resolve
-from reprokit.site.settings import Settings
+from reprokit.site.config import Settings
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration

@@ -223,8 +223,8 @@ def test_nothing_to_resume_and_a_case_that_changed_are_said(project: Project) ->
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"datasets": {"x": Path()}}, "--dataset x"),
-        ({"sources": {"x": Path()}}, "--source x"),
+        ({"datasets": {"x": Path()}, "named": ("--dataset x",)}, "--dataset x"),
+        ({"sources": {"x": Path()}, "named": ("--source x",)}, "--source x"),
         ({"tags": ("slow",)}, "no case has the tag slow"),
     ],
 )
