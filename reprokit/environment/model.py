@@ -82,6 +82,12 @@ class Environment:
         return bool(self.python)
 
     @property
+    def installs(self) -> bool:
+        """Whether anything is put into the image with the virtual environment's pip."""
+        wheels = self.cudnn is not None or (self.cuda is not None and self.cuda.source == "wheels")
+        return self.venv and (wheels or bool(self.pip))
+
+    @property
     def served_by(self) -> Mapping[str, str]:
         """Which source serves what, for the record."""
         served = {"base": f"{self.base.source} {self.base.reference}"}

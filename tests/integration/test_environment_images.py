@@ -228,3 +228,15 @@ def test_debootstrap_makes_a_base_where_there_is_no_mmdebstrap(
         assert told.split() == ["trixie", "3"]
     finally:
         remove_image(tag)
+
+
+def test_a_download_serves_every_release(engine: DockerEngine) -> None:
+    seen: list[Progress] = []
+    for release in ("debian-12", "debian-13"):
+        seen.clear()
+        built(engine, cell({"os": release}, apt=("time",), pip=("iniconfig==2.0.0", "pluggy==1.5.0")), seen)
+    told = "".join(progress.log for progress in seen)
+    if "Collecting" not in told:
+        pytest.skip("the layer is there from an earlier run")
+    assert told.count("Using cached") >= 2
+    assert "Downloading" not in told

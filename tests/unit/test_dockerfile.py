@@ -217,7 +217,7 @@ def test_requirements_that_need_the_cases_files_come_after_them(
     pip: str, options: tuple[str, ...], waits: bool
 ) -> None:
     text = rendered(cell({}, pip=(pip,), pip_options=options, files={"requirements.txt": ""})).dockerfile
-    copy, install = text.index('"files/"'), text.index("pip install")
+    copy, install = text.index('"files/"'), text.rindex("pip install")
     assert (copy < install) is waits
 
 
@@ -284,3 +284,16 @@ def test_no_cell_leaves_its_name_or_a_template_in_the_text(axes: dict[str, str])
     assert "\n\n" not in text
     assert not any(line.endswith((" ", "\t")) for line in text.splitlines())
     assert text.splitlines()[0].startswith("FROM ")
+
+
+PIP = Path(dockerfile.__file__).parents[1] / "dockerfiles" / "keeping_pip.py"
+
+
+def test_pip_that_keeps_downloads_is_pip() -> None:
+    """With whatever pip this interpreter has; the real-engine tests show that it keeps."""
+    pytest.importorskip("pip")
+    done = subprocess.run([sys.executable, PIP, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("pip ")
+    wrong = subprocess.run([sys.executable, PIP, "install"], capture_output=True, text=True, check=False)
+    assert wrong.returncode != 0
+    assert "You must give at least one requirement" in wrong.stderr

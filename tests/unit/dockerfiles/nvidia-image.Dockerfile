@@ -18,9 +18,17 @@ RUN --mount=type=cache,id=reprokit-apt-ubuntu-22.04,target=/var/cache/apt,sharin
  && apt-get update \
  && apt-get install -y ca-certificates python3 python3-venv \
  && python3 -m venv /opt/venv
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install pip==24.0
 ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
     --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \

@@ -19,10 +19,11 @@ RUN --mount=type=cache,id=reprokit-apt-registry.example-own-1,target=/var/cache/
  && apt-get install -y git
 RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
     --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
     . /run/reprokit/site.sh \
- && "$(command -v python || command -v python3)" -m pip install six
+ && pip install six
 RUN mkdir -p /workspace \
  && chown 1000:1000 /workspace
 WORKDIR /workspace
