@@ -6,6 +6,7 @@ needs the same image gets the same tag, which is a hash over the Dockerfile, the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import posixpath
@@ -14,15 +15,16 @@ import shlex
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reprokit import cache
 from reprokit.case.cellspec import CellSpec
 from reprokit.environment.model import Environment
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
+    from jinja2 import BytecodeCache
     from jinja2 import Environment as Templates
 
     from reprokit.sources import SourceTree
@@ -181,7 +183,7 @@ def _digest(content: bytes | Path) -> str:
     return _tree_digest(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
 
 
-@cache
+@functools.cache
 def _tree_digest(folder: Path) -> str:
     """Over names, kinds, executable bits and bytes of a folder. Exported trees do not change while we run."""
     total = hashlib.sha256()
@@ -204,7 +206,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
         yield path.relative_to(folder).as_posix(), path
 
 
-@cache
+@functools.cache
 def _folder() -> Path:
     """Where the templates lie: inside the package when installed, at the top of the repository in a checkout."""
     here = Path(__file__).resolve().parent
@@ -213,7 +215,7 @@ def _folder() -> Path:
     )
 
 
-@cache
+@functools.cache
 def _templates() -> Templates:
     import jinja2
 
@@ -224,10 +226,23 @@ def _templates() -> Templates:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=_compiled(),
     )
     filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
     templates.filters.update(filters)
     return templates
+
+
+def _compiled() -> BytecodeCache | None:
+    """Compiled templates of earlier runs, which Jinja2 checks against the text; None where none can be kept."""
+    import jinja2
+
+    folder = cache.folder("templates")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+    return jinja2.FileSystemBytecodeCache(str(folder))
 
 
 def _instruction(value: str) -> str:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprokit import cache
 from reprokit.case.cellspec import SourceSpec
 from reprokit.errors import UsageError
 
@@ -43,23 +44,17 @@ class SourceTree:
     note: str = ""
 
 
-def cache_dir() -> Path:
-    """Where fetched repositories and exports are kept between runs."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(base) / "reprokit" / "sources"
-
-
-def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, cache: Path | None = None) -> SourceTree:
+def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> SourceTree:
     """The tree of ``spec`` at its commit, patched, from the cache if it is there.
 
     ``stand_in``: a folder used instead of ``spec.git``. A bare repository serves ``spec.ref``; a checkout or plain
     folder is taken as it stands, uncommitted changes included. Raises SourceError.
     """
-    cache = cache or cache_dir()
-    cache.mkdir(parents=True, exist_ok=True)
+    kept = kept or cache.folder("sources")
+    kept.mkdir(parents=True, exist_ok=True)
     note = ""
     if stand_in is None:
-        repository, commit = _fetch_commit(name, spec, cache)
+        repository, commit = _fetch_commit(name, spec, kept)
         tree_key = commit
     else:
         repository = stand_in.expanduser().resolve()
@@ -69,17 +64,17 @@ def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, cache: P
     patch_key = hashlib.sha256(spec.patch.encode()).hexdigest() if spec.patch else ""
     if tree_key:
         digest = _digest(tree_key, patch_key)
-        archive = cache / "trees" / digest.removeprefix("sha256:")
-        with _locked(cache / "trees.lock"):
+        archive = kept / "trees" / digest.removeprefix("sha256:")
+        with _locked(kept / "trees.lock"):
             if not archive.is_dir():
                 _export(name, repository, tree_key, spec.patch, archive)
     else:
-        digest, archive = _copy_as_it_stands(name, repository, patch_key, spec.patch, cache)
+        digest, archive = _copy_as_it_stands(name, repository, patch_key, spec.patch, kept)
     return SourceTree(name=name, commit=commit, digest=digest, archive=archive, path=spec.path, note=note)
 
 
-def _fetch_commit(name: str, spec: SourceSpec, cache: Path) -> tuple[Path, str]:
-    repository = cache / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
+def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
+    repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
     with _locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
@@ -145,11 +140,11 @@ def _export(name: str, repository: Path, commit: str, patch: str, target: Path) 
         tree.rename(target)
 
 
-def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, cache: Path) -> tuple[str, Path]:
+def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept: Path) -> tuple[str, Path]:
     listed = _output(folder, "ls-files", "-co", "--exclude-standard", "-z", strip=False)
     names = sorted(set(listed.split("\0")) - {""}) if listed else None
-    (cache / "trees").mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache / "trees", prefix=".export-") as scratch:
+    (kept / "trees").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept / "trees", prefix=".export-") as scratch:
         tree = Path(scratch) / "tree"
         if names is None:
             shutil.copytree(folder, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -161,8 +156,8 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, cach
                     shutil.copy2(source, tree / relative, follow_symlinks=False)
         digest = _digest(tree_digest(tree), patch_key)
         _apply(name, tree, patch)
-        target = cache / "trees" / digest.removeprefix("sha256:")
-        with _locked(cache / "trees.lock"):
+        target = kept / "trees" / digest.removeprefix("sha256:")
+        with _locked(kept / "trees.lock"):
             if not target.is_dir():
                 tree.rename(target)
     return digest, target

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 import tempfile
 import threading
 import time
@@ -13,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit import cache
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.errors import Cancelled, Unsupported, UsageError
 
@@ -52,7 +52,7 @@ def detect_source(setting: str) -> str:
     if setting != "auto":
         raise UsageError(f"base source {setting!r}: expected auto, registry or bootstrap")
     host = _site_setting("registry") or REGISTRY
-    memory = _cache_dir() / "registry-answers.json"
+    memory = cache.folder("registry") / "answers.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
         known = json.loads(memory.read_text())
         if known["host"] == host and 0 <= time.time() - known["at"] < REMEMBERED_SECONDS:
@@ -103,7 +103,7 @@ def _bootstrapped(
     if (found := present()) is not None:
         return found
     name = f"make {release.name} from its packages"
-    with _locked(_cache_dir() / "locks" / f"base-{release.name}.lock", cancel):
+    with _locked(cache.folder("locks") / f"base-{release.name}.lock", cancel):
         # Another process may have made it while we waited.
         if (found := present()) is not None:
             return found
@@ -156,10 +156,6 @@ def _site_setting(name: str) -> str:
     from reprokit import site
 
     return str(getattr(site.settings(), name))
-
-
-def _cache_dir() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "reprokit"
 
 
 @contextmanager

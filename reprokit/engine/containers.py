@@ -19,7 +19,7 @@ from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Trial
+    from reprokit.engine.protocol import Slot, Trial
 
 HOSTNAME = "repro"
 PIDS = 4096
@@ -83,7 +83,7 @@ def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot) -> Ending:
     """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`.
 
     At its time limit a trial gets SIGTERM and, ``GRACE`` seconds later, SIGKILL. On ``cancel`` it gets SIGKILL at once.
@@ -104,9 +104,13 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
                 headers=[("Connection", "Upgrade"), ("Upgrade", "tcp"), ("Content-Length", "0")],
                 expect_first=False,
             )
+        with slot:
+            if cancel.is_set():
+                raise Cancelled("cancelled before the trial started")
             started = time.monotonic()
-            client.start(name)
-        timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
+            with wire.errors():
+                client.start(name)
+            timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
         return _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None)
     finally:
         # Nested, so that a second interrupt cannot skip the removal.

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.engine import containers, images, leftovers
 from reprokit.engine import labels as ownership
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Trial
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.wire import Wire
 from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
@@ -62,12 +62,15 @@ class DockerEngine:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_rootfs(self._wire, tar, tag, labels)
 
-    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
         """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError.
 
-        Whatever way it ends, the container and its anonymous volumes are gone when this returns.
+        ``slot`` is held while its program runs. Whatever way it ends, the container and its anonymous volumes are gone
+        when this returns.
         """
-        return containers.run(self._wire, trial, sink, cancel)
+        return containers.run(self._wire, trial, sink, cancel, slot or nullcontext())
 
     def sweep(self) -> list[str]:
         """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -81,6 +82,9 @@ class Trial:
     gpus: tuple[str, ...] = ()
 
 
+Slot = AbstractContextManager[object]
+
+
 class Engine(Protocol):
     """Everything asked of an engine. Each method may raise ``EngineError``; all are safe to call from threads."""
 
@@ -101,8 +105,13 @@ class Engine(Protocol):
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive."""
 
-    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
         """Run to the end, the time limit or ``cancel`` (raises Cancelled), giving output to ``sink`` as it comes.
+
+        ``slot`` is held while the program runs, not while its container is made or removed: who limits how many run
+        at a time need not leave the engine idle in between.
 
         Whatever way it ends, the container and its anonymous volumes are gone when this returns.
         """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from reprokit.environment import versions
@@ -38,7 +38,7 @@ def _load(name: str) -> Any:
     import yaml
 
     # BaseLoader keeps every scalar as it is written: 3.10 is a version, not a number.
-    text = resources.files("reprokit.environment").joinpath("data").joinpath(name).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "data" / name).read_text(encoding="utf-8")
     return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
@@ -23,7 +23,7 @@ SECONDS = 120.0
 
 def command() -> tuple[str, ...]:
     """The argv that measures the image it runs in; prints what ``Measured.parse`` reads."""
-    folder = resources.files("reprokit.environment")
+    folder = Path(__file__).parent
     shell = folder.joinpath("probe_inside.sh").read_text(encoding="utf-8")
     python = folder.joinpath("probe_inside.py").read_text(encoding="utf-8")
     return ("sh", "-c", shell, "probe", python)

@@ -111,9 +111,16 @@ class Runner:
                 self._decide(decided(task, Verdict.ENGINE_ERROR, str(error)))
             return
         groups = self._group(tasks)
-        bench = Bench(engine=engine, run_id=self.run_id, folder=self._folder, cancel=self._cancel)
         jobs = max(1, self.request.jobs)
-        with ThreadPoolExecutor(jobs, "build") as builders, ThreadPoolExecutor(jobs, "trial") as workers:
+        bench = Bench(
+            engine=engine,
+            run_id=self.run_id,
+            folder=self._folder,
+            cancel=self._cancel,
+            running=threading.Semaphore(jobs),
+        )
+        # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
+        with ThreadPoolExecutor(jobs, "build") as builders, ThreadPoolExecutor(2 * jobs, "trial") as workers:
             runs: list[Future[None]] = []
 
             def prepare(image: Wanted, waiting: list[Task]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import os
 import secrets
 import signal
@@ -143,6 +144,7 @@ class Session:
         tasks: Sequence[Task],
         done: dict[int, CellRecord],
     ) -> int:
+        gc.enable()  # the command line starts without
         console, listener, display = self._display()
         runner = self._runner(record.id, request, self._recorder, listener)
         interrupted = False

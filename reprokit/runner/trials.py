@@ -6,6 +6,7 @@ import dataclasses
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from reprokit import environment
 from reprokit.engine.labels import ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
 from reprokit.evidence import Condenser, judge
-from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Outcome, Verdict
+from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.verdict import decide
 from reprokit.matrix import KNOWN_AXES
 from reprokit.report.repeat import docker_run_line
@@ -51,6 +52,8 @@ class Bench:
     run_id: str
     folder: Path
     cancel: threading.Event
+    running: threading.Semaphore
+    """One for each program that may run at a time."""
 
 
 def trial_of(task: Task, image: str, run_id: str, gpus: tuple[str, ...] = ()) -> Trial:
@@ -110,8 +113,8 @@ def run_trials(
     trial = trial_of(task, image, bench.run_id, gpus)
     records: list[TrialRecord] = []
     for number in range(1, task.trials + 1):
-        on_start(number)
-        records.append(_one(bench, task, trial, number, echo))
+        slot = _Slot(bench.running, partial(on_start, number))
+        records.append(_one(bench, task, trial, number, slot, echo))
         if records[-1].outcome in STOPPING:
             break
     verdict, reason = decide([record.outcome for record in records])
@@ -121,13 +124,30 @@ def run_trials(
     return verdict, reason, tuple(records), docker_run_line(trial)
 
 
-def _one(bench: Bench, task: Task, trial: Trial, number: int, echo: Callable[[bytes], None] | None) -> TrialRecord:
+class _Slot:
+    """One of the bench's places, with word given when it is taken."""
+
+    def __init__(self, running: threading.Semaphore, on_taken: Callable[[], None]) -> None:
+        self._running = running
+        self._on_taken = on_taken
+
+    def __enter__(self) -> None:
+        self._running.acquire()
+        self._on_taken()
+
+    def __exit__(self, *_: object) -> None:
+        self._running.release()
+
+
+def _one(
+    bench: Bench, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
+) -> TrialRecord:
     relative = Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}" / f"trial-{number}.log"
     log = bench.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
     condenser = Condenser(log, task.case.expect.failure, echo=echo)
     try:
-        ending = bench.engine.run(trial, condenser.feed, bench.cancel)
+        ending = bench.engine.run(trial, condenser.feed, bench.cancel, slot)
     finally:
         condenser.close()
     # Judged from the file, so that judging the record again later sees the same.
@@ -143,8 +163,17 @@ def _one(bench: Bench, task: Task, trial: Trial, number: int, echo: Callable[[by
         log=str(relative),
         # What a program that ended well logged on its way is no failure.
         exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
-        lines=tuple(sorted({line for check in judgement.checks for line in check.lines})),
+        lines=_telling_lines(judgement),
     )
+
+
+def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
+    """The log lines that the signature matched, counted from 1: of a matched exception, its whole traceback."""
+    lines = {line for check in judgement.checks for line in check.lines}
+    seen = judgement.exception
+    if seen is not None and judgement.outcome is Outcome.REPRODUCED and seen.line in lines:
+        lines |= set(range(seen.line, seen.end_line + 1))
+    return tuple(sorted(lines))
 
 
 def _exception_json(seen: ExceptionSeen | None) -> Mapping[str, Any] | None:

@@ -131,7 +131,8 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     if login := credentials.netrc_for([urlsplit(url).hostname or "" for url in urls], environ):
         secrets["netrc"] = login
     apt = network.apt_proxies()
-    if text := network.apt_conf(apt, ca_bundle=CA_BUNDLE if "ca_bundle" in secrets else ""):
+    bundled = CA_BUNDLE if "ca_bundle" in secrets else ""
+    if text := network.apt_conf(apt, ca_bundle=bundled, mirror=settings.apt_mirror):
         secrets["apt_conf"] = text.encode()
 
     everywhere = [*urls, *apt.values(), *(value for name, value in proxies.items() if name.upper() != "NO_PROXY")]

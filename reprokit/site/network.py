@@ -74,9 +74,14 @@ def parse_apt(dump: str) -> dict[str, str]:
     return {match["key"]: match["value"] for match in _APT_PROXY.finditer(dump) if match["value"]}
 
 
-def apt_conf(proxies: Mapping[str, str], *, ca_bundle: str = "") -> str:
-    """An APT_CONFIG file; '' when there is nothing to say. ``ca_bundle``: path, in the build, of the authorities."""
+def apt_conf(proxies: Mapping[str, str], *, ca_bundle: str = "", mirror: str = "") -> str:
+    """An APT_CONFIG file; '' when there is nothing to say. ``ca_bundle``: path, in the build, of the authorities.
+
+    ``mirror``: of Debian's archive; build steps read their package lists from there (``dockerfiles/site.sh``).
+    """
     lines = [f'{key} "{value}";' for key, value in sorted(proxies.items())]
+    if mirror:
+        lines.append(f'Reprokit::AptMirror "{mirror}";')
     if ca_bundle:
         # Secrets are readable by root alone, while apt fetches as another user unless told otherwise.
         lines += [f'Acquire::https::CAInfo "{ca_bundle}";', 'APT::Sandbox::User "root";']

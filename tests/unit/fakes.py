@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Trial
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 
@@ -50,7 +51,9 @@ class FakeEngine:
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
 
-    def run(self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event) -> Ending:
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
         if "org.reprokit.probe" in trial.labels:
             sink(PROBE.read_bytes())
             return Ending(exit_code=0)
@@ -59,7 +62,10 @@ class FakeEngine:
             self.cancel = cancel
         if cancel.is_set():
             raise Cancelled("stopped")
-        return self.behave(trial, sink)
+        with slot or nullcontext():
+            if cancel.is_set():
+                raise Cancelled("stopped")
+            return self.behave(trial, sink)
 
     def sweep(self) -> list[str]:
         self.swept += 1

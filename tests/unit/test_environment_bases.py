@@ -258,7 +258,7 @@ def test_auto_asks_once_and_remembers(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr(bases, "answering", lambda host: bool(asked.append(host)) or len(asked) > 1)
     assert [bases.detect_source("auto") for _ in range(3)] == ["bootstrap"] * 3
     assert asked == [bases.REGISTRY]
-    memory = tmp_path / "cache/reprokit/registry-answers.json"
+    memory = tmp_path / "cache/reprokit/registry/answers.json"
     memory.write_text(json.dumps({**json.loads(memory.read_text()), "at": time.time() - 700}))
     assert bases.detect_source("auto") == "registry"
     memory.write_text("not json")

@@ -184,7 +184,7 @@ def test_an_image_that_measures_otherwise_than_asked_is_a_mismatch(project: Proj
 
 def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> None:
     def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
-        if trial.env == {"A": "2", "B": "x"}:
+        if len(project.engine.trials) <= 2:  # two containers are made, the first to get its turn is here
             os.kill(os.getpid(), signal.SIGINT)
             assert project.engine.cancel.wait(10)
         return toy(trial, sink)
@@ -192,8 +192,7 @@ def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> No
     project.engine.behave = interrupt
     assert project.run(jobs=1) == 130
     before = {cell.number: cell.verdict for cell in project.cells}
-    assert before[1] == Verdict.NOT_REPRODUCED
-    assert before[4] == Verdict.CANCELLED
+    assert list(before.values()).count(Verdict.CANCELLED) == 3
     assert "reprokit run --resume" in project.output.getvalue()
 
     project.engine.behave = toy
@@ -201,8 +200,7 @@ def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> No
     project.session = project.new_session()
     assert project.session.resume(None) == 0
     assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]
-    decided_before = sum(verdict != Verdict.CANCELLED for verdict in before.values())
-    assert len(project.engine.trials) == 4 - decided_before
+    assert len(project.engine.trials) == 3
     stored = Store(project.folder / "store").run("last")
     assert (stored.exit_status, [str(cell.verdict) for cell in stored.cells]) == (0, project.verdicts)
 

@@ -78,6 +78,7 @@ def test_apt_proxies() -> None:
     text = network.apt_conf(found, ca_bundle="/run/secrets/ca_bundle")
     assert 'Acquire::http::Proxy "http://cache:3142";\n' in text
     assert 'Acquire::https::CAInfo "/run/secrets/ca_bundle";\n' in text
+    assert network.apt_conf({}, mirror="http://m.example/debian") == 'Reprokit::AptMirror "http://m.example/debian";\n'
     assert network.apt_conf({}) == ""
 
 
@@ -92,7 +93,7 @@ def test_apt_proxies() -> None:
         ("http://index.localhost/", True),
         ("http://localhost.example/", False),
         ("https://10.0.0.1/", False),
-        ("https://pypi.org/simple", False),
+        ("https://index.example/simple", False),
     ],
 )
 def test_loopback(url: str, expected: bool) -> None:

@@ -47,46 +47,46 @@ def spec(repository: Path, ref: str = "v1", patch: str = "") -> SourceSpec:
 @pytest.mark.parametrize("form", ["tag", "commit", "branch"])
 def test_a_tag_a_branch_and_a_commit_are_pinned_to_the_commit(repository: Path, tmp_path: Path, form: str) -> None:
     ref = {"tag": "v1", "commit": git(repository, "rev-parse", "v1"), "branch": "main"}[form]
-    tree = fetch("s", spec(repository, ref), cache=tmp_path / "cache")
+    tree = fetch("s", spec(repository, ref), kept=tmp_path / "cache")
     assert tree.commit == git(repository, "rev-parse", ref)
     assert (tree.archive / "hello.py").read_text() == ('print("two")\n' if form == "branch" else 'print("one")\n')
 
 
 def test_a_pinned_commit_is_served_from_the_cache_when_upstream_is_gone(repository: Path, tmp_path: Path) -> None:
     pinned = spec(repository, git(repository, "rev-parse", "v1"))
-    first = fetch("s", pinned, cache=tmp_path / "cache")
+    first = fetch("s", pinned, kept=tmp_path / "cache")
     repository.rename(tmp_path / "gone")
-    assert fetch("s", pinned, cache=tmp_path / "cache") == first
+    assert fetch("s", pinned, kept=tmp_path / "cache") == first
 
 
 def test_a_patch_changes_tree_and_digest_and_one_that_does_not_apply_is_refused(
     repository: Path, tmp_path: Path
 ) -> None:
-    plain = fetch("s", spec(repository), cache=tmp_path / "cache")
-    patched = fetch("s", spec(repository, patch=PATCH), cache=tmp_path / "cache")
+    plain = fetch("s", spec(repository), kept=tmp_path / "cache")
+    patched = fetch("s", spec(repository, patch=PATCH), kept=tmp_path / "cache")
     assert (patched.archive / "hello.py").read_text() == 'print("patched")\n'
     assert patched.digest != plain.digest
     with pytest.raises(SourceError, match="does not apply"):
-        fetch("s", spec(repository, "v2", PATCH), cache=tmp_path / "cache")
+        fetch("s", spec(repository, "v2", PATCH), kept=tmp_path / "cache")
 
 
 def test_an_unknown_ref_and_an_unreachable_repository_say_what_to_do(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="'v9'"):
-        fetch("s", spec(repository, "v9"), cache=tmp_path / "cache")
+        fetch("s", spec(repository, "v9"), kept=tmp_path / "cache")
     with pytest.raises(SourceError, match="--source s=DIR"):
-        fetch("s", spec(tmp_path / "nowhere"), cache=tmp_path / "cache")
+        fetch("s", spec(tmp_path / "nowhere"), kept=tmp_path / "cache")
 
 
 def test_a_bare_stand_in_serves_the_pinned_ref_and_a_checkout_as_it_stands(repository: Path, tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--bare", str(repository), "bare")
     elsewhere = SourceSpec(git="https://nowhere.invalid/x", ref="v1", path="tree")
-    bare = fetch("s", elsewhere, stand_in=tmp_path / "bare", cache=tmp_path / "cache")
+    bare = fetch("s", elsewhere, stand_in=tmp_path / "bare", kept=tmp_path / "cache")
     assert bare.commit == git(repository, "rev-parse", "v1")
-    checkout = fetch("s", elsewhere, stand_in=repository, cache=tmp_path / "cache")
+    checkout = fetch("s", elsewhere, stand_in=repository, kept=tmp_path / "cache")
     assert checkout.commit == git(repository, "rev-parse", "v2")
     assert "the case pins v1" in checkout.note
     (repository / "hello.py").write_text("dirty\n")
-    dirty = fetch("s", elsewhere, stand_in=repository, cache=tmp_path / "cache")
+    dirty = fetch("s", elsewhere, stand_in=repository, kept=tmp_path / "cache")
     assert dirty.commit.endswith("-dirty")
     assert (dirty.archive / "hello.py").read_text() == "dirty\n"
 
@@ -96,9 +96,9 @@ def test_a_plain_folder_stands_in_and_its_digest_follows_the_content(tmp_path: P
     folder.mkdir()
     (folder / "a").write_text("1")
     elsewhere = SourceSpec(git="https://nowhere.invalid/x", ref="v1", path="tree")
-    first = fetch("s", elsewhere, stand_in=folder, cache=tmp_path / "cache")
+    first = fetch("s", elsewhere, stand_in=folder, kept=tmp_path / "cache")
     (folder / "a").write_text("2")
-    second = fetch("s", elsewhere, stand_in=folder, cache=tmp_path / "cache")
+    second = fetch("s", elsewhere, stand_in=folder, kept=tmp_path / "cache")
     assert first.digest != second.digest
     assert tree_digest(second.archive) == tree_digest(folder)
 
