@@ -81,6 +81,9 @@ def _image(record: CellRecord, title: str) -> Iterable[str]:
     base = record.details.get("base")
     if base:
         yield f"base: {base['reference']} ({base['source']}, {base['id'][:19]})"
+    for name, served in record.details.get("served_by", {}).items():
+        if name != "base":
+            yield f"{name}: {served}"
     for name, source in record.details.get("sources", {}).items():
         yield f"source {name}: commit {source['commit'] or '(none)'} ({source['digest'][:19]})"
 

@@ -46,12 +46,6 @@ def summary(cells: Sequence[CellRecord]) -> str:
     return f"{words}; all as expected"
 
 
-def gist(step: str) -> str:
-    """A build step as people think of it: ``RUN pip install torch``, without mounts, site setup and line breaks."""
-    words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
-    return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
-
-
 def first_line(text: str) -> str:
     """The first line of a text that may have several."""
     return text.strip().splitlines()[0] if text.strip() else ""

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reprokit.dockerfile import gist
 from reprokit.environment import preflight
 from reprokit.environment.host import HostFacts
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
 from reprokit.evidence.model import Verdict
-from reprokit.report.words import gist
 from reprokit.runner.gpus import GpuPool
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.runner.listener import Listener

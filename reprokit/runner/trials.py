@@ -13,11 +13,11 @@ from typing import Any
 from reprokit import environment
 from reprokit.engine.labels import ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence import Condenser, judge
 from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.verdict import decide
 from reprokit.matrix import KNOWN_AXES
-from reprokit.report.repeat import docker_run_line
 from reprokit.runner.images import Ready, Wanted, image_json
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord, TrialRecord
@@ -89,6 +89,7 @@ def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
                 "id": ready.base.id,
                 "digest": ready.base.digest,
             },
+            "served_by": dict(image.environment.served_by),
             "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
         },
     }

@@ -1,0 +1,144 @@
+"""The command line, without an engine: what is refused, what is printed, which exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reprokit.cli import COMMANDS, invoke
+from tests.unit.fakes import FakeEngine
+from tests.unit.test_runner import CASE, toy
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    (tmp_path / "toy.yaml").write_text(CASE)
+    return tmp_path
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    fake = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.runner.session._docker", lambda: fake)
+    return fake
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*filter(None, [name]), "--help"]) == 0
+    assert "Usage: reprokit" in capsys.readouterr().out
+
+
+def test_help_imports_none_of_the_heavy_things() -> None:
+    code = (
+        "import sys; from reprokit.cli import invoke; invoke(['--help']);"
+        "print([m for m in ('docker', 'pydantic', 'sqlalchemy', 'jinja2', 'rich', 'grpc') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["rnu"], "did you mean 'run'"),
+        (["run"], "no CASE given"),
+        (["run", "nope.yaml"], "nope.yaml"),
+        (["run", "toy.yaml", "--only", "a=9"], "axis 'a' has no such value"),
+        (["run", "toy.yaml", "--skip", "a=1", "--skip", "a=2"], "selection is empty"),
+        (["run", "toy.yaml", "--axis", "c=1"], "no axis of that name"),
+        (["run", "toy.yaml", "--dataset", "d"], "NAME=DIR"),
+        (["run", "toy.yaml", "--dataset", "d=nowhere"], "nowhere is no folder"),
+        (["run", "toy.yaml", "--source", "s=."], "--source s"),
+        (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
+        (["run", "--resume"], "nothing to resume"),
+        (["show"], "nothing was run here yet"),
+        (["history", "x"], "nothing was run here yet"),
+        (["list"], "no folder cases/"),
+    ],
+)
+def test_wrong_usage_is_2_says_what_to_do_and_leaves_nothing(
+    folder: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.iterdir())
+    assert invoke(words) == 2
+    assert text in capsys.readouterr().err
+    assert [path for path in sorted(folder.iterdir()) if path.name != "store"] == before
+
+
+def test_a_wrong_case_is_2_with_every_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.yaml").write_text(CASE.replace("title:", "titel:").replace("{{ b }}", "{{ bb }}"))
+    assert invoke(["run", "bad.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean 'title'" in said
+    assert "2 problems" in said
+    assert not (folder / "store").exists()
+
+
+def test_a_run_is_shown_listed_and_remembered(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "out/r.json", "--junit", "r.xml"]) == 0
+    assert "2 not-reproduced, 2 reproduced; all as expected" in capsys.readouterr().out
+    assert json.loads((folder / "out" / "r.json").read_text())["exit_status"] == 0
+    assert (folder / "r.xml").read_text().startswith("<?xml")
+    assert invoke(["show"]) == 0
+    assert "all as expected" in capsys.readouterr().out
+    assert invoke(["show", "last", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "a=2 b=x" in shown
+    assert "boom" in shown
+    assert invoke(["show", "last", "3", "--log"]) == 0
+    assert capsys.readouterr().out == "boom\n"
+    assert invoke(["history", "toy", "--only", "a=2"]) == 0
+    assert capsys.readouterr().out.count("reproduced (as expected)") == 2
+    assert invoke(["history"]) == 0
+    assert "toy: 2 not-reproduced" in capsys.readouterr().out
+    assert invoke(["list", "."]) == 0
+    assert "all as expected" in capsys.readouterr().out
+    assert invoke(["show", "last", "9"]) == 2
+
+
+def test_the_result_on_standard_output_is_only_the_result(
+    engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "-"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["format"] == "reprokit-result/v1"
+    assert "all as expected" in said.err
+
+
+def test_verbose_streams_the_output_of_cells_by_number(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "-v"]) == 0
+    assert "  #3 | boom" in capsys.readouterr().out
+
+
+def test_rendering_writes_a_folder_per_image_and_replaces_only_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert invoke(["render", "toy.yaml", "--base", "registry", "-o", "out"]) == 0
+    [made] = (folder / "out").iterdir()
+    assert (made / "Dockerfile").read_text().startswith("FROM debian:")
+    (made / "Dockerfile").unlink()
+    assert invoke(["render", "toy.yaml", "--base", "registry", "-o", "out"]) == 2
+    assert "not overwriting" in capsys.readouterr().err
+
+
+def test_the_matrix_is_shown_with_what_is_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["matrix", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
+
+
+def test_images_are_built_without_a_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["build", "toy.yaml", "--base", "registry"]) == 0
+    assert "4 cells" in capsys.readouterr().out
+    assert not engine.trials
+    assert len(engine.built) == 1
