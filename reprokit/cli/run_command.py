@@ -65,7 +65,7 @@ def command(**given: Any) -> int:
         if not given["cases"]:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
         status = session.start(_request(given))
-    _write(session, json_file, junit_file)
+    _write(session, store_folder, json_file, junit_file)
     return status
 
 
@@ -76,13 +76,16 @@ def _request(given: dict[str, Any]) -> Any:
     return Request(selection=selection, **options.folders(given), **given)
 
 
-def _write(session: Any, json_file: Path | None, junit_file: Path | None) -> None:
+def _write(session: Any, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
     if json_file is None and junit_file is None:
         return
     from reprokit.report import junit, result
 
-    for path, text in ((json_file, result.dumps), (junit_file, junit.junit)):
+    for path, text in (
+        (json_file, lambda: result.dumps(session.record, store_folder)),
+        (junit_file, lambda: junit.junit(session.record)),
+    ):
         if path == Path("-"):
-            click.echo(text(session.record), nl=False)
+            click.echo(text(), nl=False)
         elif path is not None:
-            result.write(path, text(session.record))
+            result.write(path, text())

@@ -40,7 +40,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         raise UsageError(f"nothing was run here yet: {folder} does not exist")
     record = Store(folder).run(run)
     if part == "json":
-        click.echo(result.dumps(record), nl=False)
+        click.echo(result.dumps(record, folder), nl=False)
         return 0
     if cell is None:
         if part:

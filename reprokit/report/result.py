@@ -14,8 +14,8 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 FORMAT = "reprokit-result/v1"
 
 
-def result(run: RunRecord) -> dict[str, Any]:
-    """The run as the contract's object. Log paths are relative to the store's folder, which ``store`` names."""
+def result(run: RunRecord, store: Path) -> dict[str, Any]:
+    """The run as the contract's object. Log paths are relative to the store's folder, which the result names."""
     cases: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in run.cells:
         case = cases.setdefault(
@@ -30,6 +30,7 @@ def result(run: RunRecord) -> dict[str, Any]:
         "started_at": run.started_at,
         "finished_at": run.finished_at,
         "exit_status": run.exit_status,
+        "store": str(store),
         "host": dict(run.host),
         "cases": list(cases.values()),
     }
@@ -71,9 +72,9 @@ def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if value is None else dict(value)
 
 
-def dumps(run: RunRecord) -> str:
+def dumps(run: RunRecord, store: Path) -> str:
     """The result file's text."""
-    return json.dumps(result(run), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(result(run, store), indent=2, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, text: str) -> None:

@@ -234,7 +234,7 @@ def test_wrong_names_are_refused_before_anything_runs(project: Project, values: 
 
 def test_the_result_file_is_what_the_contract_describes(project: Project) -> None:
     project.run()
-    data = json.loads(result.dumps(project.session.record))
+    data = json.loads(result.dumps(project.session.record, project.folder / "store"))
     assert data["format"] == "reprokit-result/v1"
     assert data["exit_status"] == 0
     assert set(data["host"]) == {"engine", "kernel", "driver", "gpus"}
