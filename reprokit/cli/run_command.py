@@ -81,11 +81,11 @@ def _write(session: Any, store_folder: Path, json_file: Path | None, junit_file:
         return
     from reprokit.report import junit, result
 
-    for path, text in (
-        (json_file, lambda: result.dumps(session.record, store_folder)),
-        (junit_file, lambda: junit.junit(session.record)),
-    ):
+    texts = {json_file: result.dumps(session.record, store_folder)} if json_file else {}
+    if junit_file:
+        texts[junit_file] = junit.junit(session.record)
+    for path, text in texts.items():
         if path == Path("-"):
-            click.echo(text(), nl=False)
-        elif path is not None:
-            result.write(path, text())
+            click.echo(text, nl=False)
+        else:
+            result.write(path, text)
