@@ -8,12 +8,12 @@ import select
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reprokit.engine import labels
 from reprokit.engine.shield import shielded
-from reprokit.engine.stream import Demux, LineMerger
+from reprokit.engine.stream import Demux, LineMerger, Turns
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors
 from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
@@ -151,6 +151,7 @@ class _Watch:
         self._cancel = cancel
         self._signals = ["SIGTERM", "SIGKILL"]
         self._demux = Demux()
+        self._turns = Turns()
         self._merger = LineMerger()
 
     def follow(self, sink: Callable[[bytes], None]) -> bool:
@@ -165,21 +166,30 @@ class _Watch:
             if waiting_since is not None and now - waiting_since >= PATIENCE:
                 sink(self._merger.flush())
                 waiting_since = None
-            if not self._readable(min(_TICK, max(self._deadline - now, 0.0))):
-                continue
-            data = self._attached.socket.recv(_READ)
-            if not data:
-                break
-            pieces = [self._merger.feed(stream, piece) for stream, piece in self._demux.feed(data)]
-            if whole := b"".join(pieces):
+            held_for = self._turns.wait(now)
+            moments = [_TICK, self._deadline - now] + ([] if held_for is None else [held_for])
+            data = b""
+            if self._readable(max(min(moments), 0.0)):
+                data = self._attached.socket.recv(_READ)
+                if not data:
+                    break
+            if whole := self._merged(self._received(data, time.monotonic())):
                 sink(whole)
             if not self._merger.pending:
                 waiting_since = None
             elif whole or waiting_since is None:
                 waiting_since = time.monotonic()
-        if rest := self._merger.flush():
+        if rest := self._merged(self._turns.flush()) + self._merger.flush():
             sink(rest)
         return len(self._signals) < 2
+
+    def _received(self, data: bytes, now: float) -> Iterator[tuple[int, bytes]]:
+        for stream, piece in self._demux.feed(data):
+            yield from self._turns.feed(stream, piece, now)
+        yield from self._turns.due(now)
+
+    def _merged(self, pieces: Iterable[tuple[int, bytes]]) -> bytes:
+        return b"".join(self._merger.feed(stream, piece) for stream, piece in pieces)
 
     def _readable(self, patience: float) -> bool:
         sock = self._attached.socket

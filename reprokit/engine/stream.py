@@ -39,6 +39,60 @@ class Demux:
             at = stop
 
 
+class Turns:
+    """Lets each of two streams finish what it is saying before the other goes on.
+
+    The engine reads a container's stdout and stderr side by side, so that a traceback on stderr arrives in the middle
+    of what a dying program still had in its buffer for stdout. One stream has the turn; the other is held until the
+    first has been ``quiet`` (seconds), or until more than ``limit`` bytes are held, or for ``patience`` seconds once
+    the held stream itself has paused. Nothing is added or left out, and each stream keeps its order.
+    """
+
+    def __init__(self, quiet: float = 0.25, patience: float = 1.0, limit: int = 256 * 1024) -> None:
+        self._quiet, self._patience, self._limit = quiet, patience, limit
+        self._turn: int | None = None
+        self._heard: dict[int, float] = {}
+        self._held: list[tuple[int, bytes]] = []
+        self._size = 0
+        self._since = 0.0
+
+    def feed(self, stream: int, data: bytes, now: float) -> list[tuple[int, bytes]]:
+        """Take a piece of one stream; returns the pieces that may go out now."""
+        if self._turn is None:
+            self._turn = stream
+        self._heard[stream] = now
+        if stream == self._turn:
+            return [(stream, data), *self.due(now)]
+        if not self._held:
+            self._since = now
+        self._held.append((stream, data))
+        self._size += len(data)
+        return self.due(now)
+
+    def due(self, now: float) -> list[tuple[int, bytes]]:
+        """What may go out because time has passed."""
+        left = self.wait(now)
+        return self.flush() if left is not None and left <= 0 else []
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until something held may go out; None when nothing is held."""
+        if not self._held:
+            return None
+        if self._size > self._limit:
+            return 0.0
+        assert self._turn is not None
+        speaker_pauses = self._heard[self._turn] + self._quiet
+        patience_ends = max(self._since + self._patience, self._heard[self._held[0][0]] + self._quiet)
+        return min(speaker_pauses, patience_ends) - now
+
+    def flush(self) -> list[tuple[int, bytes]]:
+        """Everything held; the turn goes with it."""
+        held, self._held, self._size = self._held, [], 0
+        if held:
+            self._turn = held[0][0]
+        return held
+
+
 class LineMerger:
     """Merges stdout and stderr so that a line of one is never split by the other.
 

@@ -238,5 +238,7 @@ def test_a_download_serves_every_release(engine: DockerEngine) -> None:
     told = "".join(progress.log for progress in seen)
     if "Collecting" not in told:
         pytest.skip("the layer is there from an earlier run")
-    assert told.count("Using cached") >= 2
-    assert "Downloading" not in told
+    # Whether pip itself, which comes first, is in the cache depends on what the distribution's own pip kept.
+    for name in ("iniconfig", "pluggy"):
+        assert f"Using cached {name}" in told
+        assert f"Downloading {name}" not in told

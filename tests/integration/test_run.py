@@ -69,7 +69,8 @@ def engine() -> Iterator[docker.DockerClient]:
 
 
 def containers_of(engine: docker.DockerClient, case_id: str) -> list[Any]:
-    return list(engine.containers.list(all=True, filters={"label": f"org.reprokit.case={case_id}"}))
+    # The plain listing: the SDK's objects are inspected one by one, and one may be gone by then.
+    return list(engine.api.containers(all=True, filters={"label": f"org.reprokit.case={case_id}"}))
 
 
 def test_the_first_case_reproduces_exactly_where_it_should_and_then_builds_nothing(user: User) -> None:

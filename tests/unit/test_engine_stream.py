@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.engine.stream import Demux, LineMerger
+from reprokit.engine.stream import Demux, LineMerger, Turns
 
 PIECES = st.lists(st.tuples(st.sampled_from([1, 2]), st.text("ab\n", max_size=12).map(str.encode)), max_size=30)
 
@@ -64,3 +64,38 @@ def test_the_carry_is_bounded() -> None:
     merger = LineMerger(limit=10)
     assert merger.feed(1, b"x" * 10) == b""
     assert merger.feed(1, b"y") == b"x" * 10 + b"y"
+
+
+@given(PIECES, st.lists(st.floats(0, 2), min_size=30, max_size=30))
+def test_turns_keep_each_stream_whole_and_in_order(pieces: list[tuple[int, bytes]], steps: list[float]) -> None:
+    turns, now, out = Turns(limit=20), 0.0, []
+    for (stream, data), step in zip(pieces, steps, strict=False):
+        now += step
+        out += turns.due(now) + turns.feed(stream, data, now)
+    out += turns.flush()
+    for of in (1, 2):
+        assert b"".join(d for s, d in out if s == of) == b"".join(d for s, d in pieces if s == of)
+
+
+def test_what_arrives_in_the_middle_of_the_other_stream_waits_for_its_pause() -> None:
+    turns = Turns(quiet=0.25)
+    assert turns.feed(2, b"Traceback\n", 0.0) == [(2, b"Traceback\n")]
+    assert turns.feed(1, b"buffered 1\n", 0.001) == []
+    assert turns.feed(2, b"ValueError\n", 0.002) == [(2, b"ValueError\n")]
+    assert turns.feed(1, b"buffered 2\n", 0.003) == []
+    assert turns.due(0.2) == []
+    assert turns.wait(0.2) == 0.252 - 0.2
+    assert turns.due(0.26) == [(1, b"buffered 1\n"), (1, b"buffered 2\n")]
+    assert turns.wait(0.26) is None
+
+
+def test_a_stream_that_never_pauses_does_not_hold_the_other_for_ever() -> None:
+    turns = Turns(quiet=0.25, patience=1.0, limit=100)
+    turns.feed(1, b"busy\n", 0.0)
+    turns.feed(2, b"error\n", 0.1)
+    out = []
+    for tick in range(2, 13):
+        out += turns.feed(1, b"busy\n", tick / 10)
+    assert (2, b"error\n") in out
+    turns.feed(1, b"x" * 90, 2.0)
+    assert turns.feed(1, b"x" * 90, 2.0)
