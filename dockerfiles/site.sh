@@ -1,5 +1,5 @@
 # Makes known to this build step what the site that builds has set, where it has: mounted secrets, gone afterwards.
-export DEBIAN_FRONTEND=noninteractive
+export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 # pip is the one of the interpreter that comes first on PATH, with a cache that also keeps what mirrors serve.
 pip() { "$(command -v python || command -v python3)" /run/reprokit/keeping_pip.py "$@"; }
 [ ! -s /run/secrets/pip_conf ] || export PIP_CONFIG_FILE=/run/secrets/pip_conf

@@ -107,9 +107,9 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            started = time.monotonic()
             with wire.errors():
                 client.start(name)
+            started = time.monotonic()
             timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
         return _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None)
     finally:

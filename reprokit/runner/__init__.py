@@ -228,8 +228,9 @@ class Runner:
             self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
         except BuildFailed as error:
             details = {**facts.pop("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
-            last = next((line.strip() for line in reversed(error.tail) if line.strip()), "")
-            reason = f"{gist(error.step)}: {last}" if error.step and last else str(error)
+            lines = [line.strip() for line in error.tail if line.strip()]
+            said = [line for line in lines if "error" in line.lower()] or lines
+            reason = f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error)
             self._decide(decided(task, Verdict.BUILD_FAILED, reason, details=details, **facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
