@@ -80,24 +80,28 @@ def with_peak(argv: Sequence[str], folder: Path) -> tuple[float, int]:
 
 
 def warm(folder: Path) -> None:
-    """A warm run of six cells against ``xargs -P`` over the docker run lines that its record gives."""
+    """A warm run of six cells against ``xargs -P`` over docker run, plain, and with the very limits of the trials."""
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
     run = [*REPROKIT, "run", case, "--store", str(folder / "store")]
     seconds(run, folder=folder)
     show = [*REPROKIT, "show", "last", "--store", str(folder / "store"), "--repeat"]
-    lines = [subprocess.run([*show, str(n)], capture_output=True, text=True, check=True).stdout for n in range(1, 7)]
-    (folder / "lines").mkdir()
-    for number, line in enumerate(lines):
-        (folder / "lines" / f"{number}.sh").write_text(line)
-    names = "\n".join(str(path) for path in sorted((folder / "lines").iterdir()))
     jobs = str(max(2, os.cpu_count() or 2))
-    plain = ["xargs", "-P", jobs, "-I", "{}", "sh", "-c", "sh {} >/dev/null 2>&1 || true"]
-    against(
-        "six warm cells",
-        lambda: seconds(run, folder=folder),
-        lambda: seconds(plain, folder=folder, shell_input=names),
-        f"xargs -P {jobs} over plain docker run --rm",
-    )
+    scripts: dict[str, list[str]] = {"plain": [], "limits": []}
+    for number in range(1, 7):
+        line = subprocess.run([*show, str(number)], capture_output=True, text=True, check=True).stdout
+        image = line.index("reprokit/img:")
+        for kind, text in (("limits", line), ("plain", "docker run --rm " + line[image:])):
+            script = folder / f"{kind}-{number}.sh"
+            script.write_text(text)
+            scripts[kind].append(str(script))
+    xargs = ["xargs", "-P", jobs, "-I", "{}", "sh", "-c", "sh {} >/dev/null 2>&1 || true"]
+    for kind, what in (("plain", "plain docker run --rm"), ("limits", "docker run --rm with the trials' limits")):
+        against(
+            "six warm cells",
+            lambda: seconds(run, folder=folder),
+            lambda kind=kind: seconds(xargs, folder=folder, shell_input="\n".join(scripts[kind])),  # type: ignore[misc]
+            f"xargs -P {jobs} over {what}",
+        )
 
 
 def flood(folder: Path) -> None:
