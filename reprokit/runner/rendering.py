@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import click
 from reprokit import sources
 from reprokit.case.cellspec import SourceSpec
 from reprokit.engine import bases
-from reprokit.errors import Unsupported, UsageError
+from reprokit.environment.model import Base
+from reprokit.errors import EngineError, Unsupported, UsageError
 from reprokit.matrix import label
 from reprokit.runner.images import SourceTrees, Wanted, wanted
 from reprokit.runner.plan import Task
@@ -41,9 +43,26 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
         folder = output / folder_name(sharing[0])
         write_folder(folder, image)
         click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
+    if output is not None:
+        _make_bases({image.environment.base.name: image.environment.base for image, _ in images.values()})
     for text in trees.missing.values():
         click.echo(f"the build context is incomplete: {text}", err=True)
     return 3 if refused else 0
+
+
+def _make_bases(wanted: Mapping[str, Base]) -> None:
+    """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
+    made = [base for base in wanted.values() if base.source == "bootstrap"]
+    if not made:
+        return
+    from reprokit.engine.docker import DockerEngine
+
+    engine, cancel = DockerEngine(), threading.Event()
+    for base in made:
+        try:
+            bases.ensure(engine, base, cancel, lambda progress: None)
+        except (EngineError, Unsupported) as error:
+            click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
 
 
 class _Lenient(SourceTrees):
