@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ TIMEOUT = 20.0
 """Seconds that an address may take to answer."""
 
 YAML_SUFFIXES = (".yaml", ".yml")
+_KEYS = re.compile(r"^(schema|id|title|matrix|environment|command|resources|expect)\s*:", re.MULTILINE)
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 
 
@@ -87,10 +89,20 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
         for name in sorted(names):
             suffix = Path(name).suffix.lower()
             if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith("."):
-                found = True
-                yield _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
+                item = _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
+                if suffix in MARKDOWN_SUFFIXES or isinstance(item, Problem) or looks_like_case(item.text):
+                    found = True
+                    yield item
     if not found:
         raise UsageError(f"{folder}: no case in this folder (looked for *.yaml, *.yml and *.md with a case)")
+
+
+def looks_like_case(text: str) -> bool:
+    """Whether YAML in a folder means to be a case, rather than a workflow or another tool's file.
+
+    A case with a mistake in its ``schema`` line must still be told of, so any three of a case's keys will do.
+    """
+    return "reprokit/v" in text or len(set(_KEYS.findall(text))) >= 3
 
 
 def _fetch(url: str) -> Text | Problem:

@@ -172,7 +172,7 @@ def test_a_folder_gives_its_cases_in_order_and_all_their_problems(tmp_path: Path
     write(tmp_path / ".hidden" / "x.yaml", "nonsense")
     assert [file.case.id for file in load(str(tmp_path))] == ["one", "two"]
     write(tmp_path / "c.yaml", MINIMAL + "foo: 1\n")
-    write(tmp_path / "d.yaml", "a: b: c\n")
+    write(tmp_path / "d.yaml", MINIMAL + "a: b: c\n")
     with pytest.raises(CaseError) as caught:
         load(str(tmp_path))
     assert {Path(p.path).name for p in caught.value.problems} == {"c.yaml", "d.yaml"}
@@ -340,3 +340,13 @@ def test_a_hundred_cases_load_within_a_second(tmp_path: Path) -> None:
     start = time.process_time()
     assert len(load(str(tmp_path))) == 100
     assert time.process_time() - start < 1.0
+
+
+def test_other_tools_files_in_a_folder_are_no_cases_but_a_broken_case_is(tmp_path: Path) -> None:
+    (tmp_path / "good.yaml").write_text("schema: reprokit/v1\nid: a\ntitle: t\ncommand: x\n")
+    (tmp_path / "compose.yaml").write_text("services: {a: {image: b, command: c}}\n")
+    (tmp_path / "workflow.yml").write_text("name: x\non: push\njobs: {}\n")
+    assert [file.case.id for file in load(str(tmp_path))] == ["a"]
+    (tmp_path / "broken.yaml").write_text("shema: reprokit1\nid: b\ntitle: t\ncommand: x\n")
+    with pytest.raises(CaseError, match="did you mean 'schema'"):
+        load(str(tmp_path))
