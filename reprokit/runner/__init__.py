@@ -197,7 +197,12 @@ class Runner:
         if differs:
             self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
             return
-        started = time.monotonic()
+        starts: list[float] = []
+
+        def on_start(number: int) -> None:
+            starts.append(time.monotonic())
+            text = f"trial {number}/{task.trials}" if task.trials > 1 else ""
+            self._listener.state([task.number], "running", text)
 
         def trials(task: Task) -> None:
             with self._gpus.lease(task.spec.limits.gpus, self._cancel) as gpus:
@@ -206,12 +211,10 @@ class Runner:
                     task,
                     ready.image.tag,
                     gpus,
-                    on_start=lambda number: self._listener.state(
-                        [task.number], "running", f"trial {number}/{task.trials}" if task.trials > 1 else ""
-                    ),
+                    on_start=on_start,
                     echo=lambda data: self._listener.output(task.number, data),
                 )
-            seconds = round(time.monotonic() - started, 3)
+            seconds = round(time.monotonic() - starts[0], 3) if starts else None
             self._decide(decided(task, verdict, reason, trials=records, repeat=repeat, seconds=seconds, **facts))
 
         self._serve(task, trials, **facts)
