@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit import cache
-from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
+from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.errors import Cancelled, Unsupported, UsageError
 
 if TYPE_CHECKING:
@@ -70,7 +70,10 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
     import urllib.request
 
     scheme, _, rest = host.rpartition("://")
-    address = f"{scheme or 'https'}://{rest.partition('/')[0]}/v2/"
+    name = rest.partition("/")[0]
+    # The engine, too, speaks plain HTTP with a registry on its own loopback.
+    local = name.partition(":")[0] == "localhost" or name.startswith("127.")
+    address = f"{scheme or ('http' if local else 'https')}://{name}/v2/"
     outcome: list[bool] = []
 
     def ask() -> None:
@@ -133,10 +136,7 @@ def _pulled(
         if found is not None and place == reference:
             return found
         if found is not None:
-            from reprokit import site
-
-            named = Build(tag=reference, dockerfile=f"FROM {place}\n", context={})
-            return engine.build(named, site.current(), on_progress, cancel)
+            return engine.tag(found.id, reference)
     return None
 
 

@@ -58,6 +58,10 @@ class DockerEngine:
         """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
         return images.pull(self._wire, reference, cancel)
 
+    def tag(self, image: str, name: str) -> ImageInfo:
+        """Give an image that the engine holds another name. Raises EngineError."""
+        return images.tag(self._wire, image, name)
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_rootfs(self._wire, tar, tag, labels)

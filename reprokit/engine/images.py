@@ -82,6 +82,17 @@ def pull(wire: Wire, reference: str, cancel: threading.Event) -> ImageInfo | Non
     raise failure.of_pull(error, reference)
 
 
+def tag(wire: Wire, image: str, name: str) -> ImageInfo:
+    """Give an image another name. Raises EngineError."""
+    repository, version = split(name)
+    with wire.errors():
+        wire.client().tag(image, repository, version)
+    found = find(wire, name)
+    if found is None:
+        raise EngineError(f"the engine took the name {name} for {image}, and then had no such image")
+    return found
+
+
 def split(reference: str) -> tuple[str, str]:
     """A reference's name and its tag or digest ("latest" when it names neither), as the pull API takes them."""
     if "@" in reference:

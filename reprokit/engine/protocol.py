@@ -102,6 +102,9 @@ class Engine(Protocol):
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """Pull a base image; None when the registry says that there is no such image. EngineError when none answers."""
 
+    def tag(self, image: str, name: str) -> ImageInfo:
+        """Give an image that the engine holds (an id) another name."""
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive."""
 

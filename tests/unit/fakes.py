@@ -48,6 +48,9 @@ class FakeEngine:
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")
 
+    def tag(self, image: str, name: str) -> ImageInfo:
+        return ImageInfo(tag=name, id=image)
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
 

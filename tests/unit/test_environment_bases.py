@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine import bases
-from reprokit.engine.protocol import Build, ImageInfo, Progress
+from reprokit.engine.protocol import ImageInfo, Progress
 from reprokit.environment import bootstrap, catalog
 from reprokit.environment.model import Base
 from reprokit.errors import Cancelled, EngineError, Unsupported, UsageError
@@ -40,9 +40,8 @@ class Shelf:
             return None
         return self.images.setdefault(reference, ImageInfo(tag=reference, id=f"sha256:{reference}"))
 
-    def build(self, build: Build, site: object, on_progress: object, cancel: threading.Event) -> ImageInfo:
-        assert build.dockerfile.startswith("FROM ")
-        return self.images.setdefault(build.tag, ImageInfo(tag=build.tag, id="sha256:built"))
+    def tag(self, image: str, name: str) -> ImageInfo:
+        return self.images.setdefault(name, ImageInfo(tag=name, id=image))
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         self.imported.append(tar.read_text())
@@ -123,7 +122,8 @@ def test_what_a_mirror_serves_keeps_its_plain_name(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(bases, "_site_setting", lambda name: "mirror.example")
     engine = Shelf("mirror.example/library/debian:bookworm-slim")
     base = Base(name="debian-12", source="registry", reference="debian:bookworm-slim")
-    assert ensure(engine, base).tag == "debian:bookworm-slim"
+    named = ensure(engine, base)
+    assert (named.tag, named.id) == ("debian:bookworm-slim", "sha256:mirror.example/library/debian:bookworm-slim")
     assert engine.asked == ["mirror.example/debian:bookworm-slim", "mirror.example/library/debian:bookworm-slim"]
 
 
