@@ -22,24 +22,26 @@ def cases_argument(required: bool = True) -> Callable[[F], F]:
 
 def selection_options(function: F) -> F:
     """--os, --python, --gcc, --cuda, --cudnn, --axis, --only, --skip."""
+    # What is applied last stands first in the help.
+    function = click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
+    function = click.option(
+        "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
+    )(function)
+    function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
     for name in reversed(KNOWN_AXES):
         function = click.option(f"--{name}", metavar="A,B", help=f"Replace the {name} axis for this invocation.")(
             function
         )
-    function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
-    function = click.option(
-        "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
-    )(function)
-    return click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
+    return function
 
 
 def stand_in_options(function: F) -> F:
     """--dataset and --source."""
     function = click.option(
-        "--dataset", "datasets", multiple=True, metavar="NAME=DIR", help="Mount real data instead of generated data."
+        "--source", "sources", multiple=True, metavar="NAME=DIR", help="A folder that stands in for a git source."
     )(function)
     return click.option(
-        "--source", "sources", multiple=True, metavar="NAME=DIR", help="A folder that stands in for a git source."
+        "--dataset", "datasets", multiple=True, metavar="NAME=DIR", help="Mount real data instead of generated data."
     )(function)
 
 
