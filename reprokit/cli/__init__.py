@@ -102,4 +102,11 @@ def invoke(arguments: list[str]) -> int:
         # The reader of our output has enough; nobody is left to tell.
         sys.stderr.close()
         return 141
+    except Exception:
+        # Status 1 is a finding about a bug: a defect of ours must not look like one.
+        import traceback
+
+        traceback.print_exc()
+        click.echo("reprokit: this is a defect of reprokit itself; please report it with the lines above", err=True)
+        return 3
     return result if isinstance(result, int) else 0

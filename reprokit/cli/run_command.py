@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.store.records import RunRecord
 
 EXAMPLES = """\b
 Examples:
@@ -49,6 +54,8 @@ def command(**given: Any) -> int:
     resume, verbose = given.pop("resume"), given.pop("verbose")
     given.pop("yes")
     store_folder = options.store_path(given.pop("store_folder"))
+    _check_writable("--json", json_file)
+    _check_writable("--junit", junit_file)
     # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
     from reprokit.store.recorder import Recorder
 
@@ -58,15 +65,25 @@ def command(**given: Any) -> int:
     # Where the result goes to standard output, people read standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
     session = Session(store_folder, stream=stream, verbose=verbose, recorder=recorder)
-    if resume:
-        request = _request(given) if given["cases"] else None
-        status = session.resume(request)
-    else:
+    try:
+        if resume:
+            return session.resume(_request(given) if given["cases"] else None)
         if not given["cases"]:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
-        status = session.start(_request(given))
-    _write(session, store_folder, json_file, junit_file)
-    return status
+        return session.start(_request(given))
+    finally:
+        # Whatever became of the record, what was decided is worth its file.
+        if session.record is not None:
+            _write(session.record, store_folder, json_file, junit_file)
+
+
+def _check_writable(option: str, path: Path | None) -> None:
+    """Before hours of work: can the file be written at its end?"""
+    if path is None or path == Path("-"):
+        return
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not os.access(there, os.W_OK) or (there != path and not there.is_dir()):
+        raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
 
 
 def _request(given: dict[str, Any]) -> Any:
@@ -76,16 +93,20 @@ def _request(given: dict[str, Any]) -> Any:
     return Request(selection=selection, **options.folders(given), **given)
 
 
-def _write(session: Any, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
+def _write(record: RunRecord, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
     if json_file is None and junit_file is None:
         return
     from reprokit.report import junit, result
+    from reprokit.store.recorder import RecordError
 
-    texts = {json_file: result.dumps(session.record, store_folder)} if json_file else {}
+    texts = {json_file: result.dumps(record, store_folder)} if json_file else {}
     if junit_file:
-        texts[junit_file] = junit.junit(session.record)
+        texts[junit_file] = junit.junit(record)
     for path, text in texts.items():
-        if path == Path("-"):
-            click.echo(text, nl=False)
-        else:
-            result.write(path, text)
+        try:
+            if path == Path("-"):
+                click.echo(text, nl=False)
+            else:
+                result.write(path, text)
+        except OSError as error:
+            raise RecordError(f"{path} cannot be written: {error.strerror}; `reprokit show --json` has it") from error

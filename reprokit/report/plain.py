@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections.abc import Sequence
@@ -28,6 +29,18 @@ def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
             words.append("[fix]")
         named[task.number] = " ".join(words)
     return named
+
+
+def say(stream: TextIO, text: str) -> None:
+    """Print a line; a reader that is gone, or an encoding that lacks a character, is no reason to lose a run."""
+    try:
+        print(text, file=stream, flush=True)
+    except UnicodeEncodeError:
+        known = stream.encoding or "ascii"
+        with contextlib.suppress(OSError, ValueError):
+            print(text.encode(known, "backslashreplace").decode(known), file=stream, flush=True)
+    except (OSError, ValueError):
+        pass  # nobody reads; the record still counts
 
 
 class PlainListener:
@@ -99,4 +112,4 @@ class PlainListener:
 
     def _print(self, text: str) -> None:
         with self._lock:
-            print(text, file=self._stream, flush=True)
+            say(self._stream, text)

@@ -78,7 +78,11 @@ def dumps(run: RunRecord, store: Path) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; what is no plain file (a device, a pipe) is written into."""
+    path = path.resolve()  # a symbolic link stays one
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -29,7 +29,7 @@ from reprokit.runner.request import Request
 from reprokit.runner.trials import Bench, decided, known_facts, mismatches, run_trials
 from reprokit.sources import SourceError
 from reprokit.store.folder import Measurements
-from reprokit.store.records import CellRecord
+from reprokit.store.records import CellRecord, TrialRecord
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Progress
@@ -77,12 +77,11 @@ class Runner:
 
     def run(self, tasks: Sequence[Task]) -> tuple[CellRecord, ...]:
         """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
-        servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
-        if not servable:
-            return self.records
         interrupted = False
         try:
-            self._run_servable(servable)
+            servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
+            if servable:
+                self._run_servable(servable)
         except KeyboardInterrupt:
             interrupted = True
         for task in tasks:
@@ -106,9 +105,10 @@ class Runner:
             self.engine_info = f"{info.name} {info.version}"
             for text in engine.sweep():
                 self._listener.note(f"left behind by a run that was killed, removed: {text}")
-        except EngineError as error:
+        except Exception as error:
+            reason = str(error) if isinstance(error, EngineError) else self._defect(error)
             for task in tasks:
-                self._decide(decided(task, Verdict.ENGINE_ERROR, str(error)))
+                self._decide(decided(task, Verdict.ENGINE_ERROR, reason))
             return
         groups = self._group(tasks)
         jobs = max(1, self.request.jobs)
@@ -124,14 +124,16 @@ class Runner:
             runs: list[Future[None]] = []
 
             def prepare(image: Wanted, waiting: list[Task]) -> None:
-                ready = self._prepare(engine, image, waiting)
+                ready, facts = self._prepare(engine, image, waiting)
                 if ready is not None and built is not None:
                     built(ready, waiting)
                 elif ready is not None:
-                    runs.extend(workers.submit(self._run_cell, bench, image, ready, task) for task in waiting)
+                    runs.extend(workers.submit(self._run_cell, bench, ready, task, facts) for task in waiting)
 
-            builds = [builders.submit(prepare, image, waiting) for image, waiting in groups]
+            builds: list[Future[None]] = []
             try:
+                for image, waiting in groups:
+                    builds.append(builders.submit(prepare, image, waiting))
                 wait(builds)
                 wait(list(runs))
             except KeyboardInterrupt:
@@ -166,7 +168,7 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return list(images.values())
 
-    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> Ready | None:
+    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, dict[str, Any]]:
         numbers = [task.number for task in waiting]
 
         def on_progress(progress: Progress) -> None:
@@ -177,26 +179,23 @@ class Runner:
                 self._listener.state(numbers, "building", where + gist(progress.name))
 
         found: list[Ready] = []
+        facts: dict[str, Any] = {"dockerfile": image.rendered.dockerfile}
 
         def attempt(_: Task) -> None:
             ready = make_ready(engine, self._measurements, image, on_progress=on_progress, cancel=self._cancel)
+            facts.update(known_facts(image, ready))
             found.append(ready)
 
-        facts = {"dockerfile": image.rendered.dockerfile}
-        if not self._serve(waiting[0], attempt, **facts):
+        if not self._serve(waiting[0], attempt, facts):
             failed = self._records[waiting[0].number]
             for task in waiting[1:]:
                 assert failed.verdict is not None
-                self._decide(decided(task, failed.verdict, failed.reason, details=failed.details, **facts))
-            return None
-        return found[0]
+                self._decide(decided(task, failed.verdict, failed.reason, **{**facts, "details": failed.details}))
+            return None, facts
+        return found[0], facts
 
-    def _run_cell(self, bench: Bench, image: Wanted, ready: Ready, task: Task) -> None:
-        facts = known_facts(image, ready)
-        differs = mismatches(task, ready)
-        if differs:
-            self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
-            return
+    def _run_cell(self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any]) -> None:
+        facts = dict(facts)
         starts: list[float] = []
 
         def on_start(number: int) -> None:
@@ -204,23 +203,32 @@ class Runner:
             text = f"trial {number}/{task.trials}" if task.trials > 1 else ""
             self._listener.state([task.number], "running", text)
 
+        def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
+            facts.update(trials=trials, repeat=repeat)
+
         def trials(task: Task) -> None:
+            differs = mismatches(task, ready)
+            if differs:
+                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
+                return
             with self._gpus.lease(task.spec.limits.gpus, self._cancel) as gpus:
-                verdict, reason, records, repeat = run_trials(
+                verdict, reason = run_trials(
                     bench,
                     task,
                     ready.image.tag,
                     gpus,
                     on_start=on_start,
+                    keep=keep,
                     echo=lambda data: self._listener.output(task.number, data),
                 )
             seconds = round(time.monotonic() - starts[0], 3) if starts else None
-            self._decide(decided(task, verdict, reason, trials=records, repeat=repeat, seconds=seconds, **facts))
+            self._decide(decided(task, verdict, reason, seconds=seconds, **facts))
 
-        self._serve(task, trials, **facts)
+        self._serve(task, trials, facts)
 
-    def _serve(self, task: Task, attempt: Callable[[Task], Any], **facts: Any) -> bool:
-        """Whether ``attempt`` worked; if not, what stopped it is the task's verdict."""
+    def _serve(self, task: Task, attempt: Callable[[Task], Any], facts: dict[str, Any] | None = None) -> bool:
+        """Whether ``attempt`` worked; if not, what stopped it is the task's verdict, beside the ``facts`` so far."""
+        facts = {} if facts is None else facts
         try:
             if self._cancel.is_set():
                 raise Cancelled("stopped before it was decided")
@@ -230,32 +238,36 @@ class Runner:
         except Unsupported as error:
             self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
         except BuildFailed as error:
-            details = {**facts.pop("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
+            facts["details"] = {**facts.get("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
             lines = [line.strip() for line in error.tail if line.strip()]
             said = [line for line in lines if "error" in line.lower()] or lines
             reason = f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error)
-            self._decide(decided(task, Verdict.BUILD_FAILED, reason, details=details, **facts))
+            self._decide(decided(task, Verdict.BUILD_FAILED, reason, **facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
         except ReprokitError as error:
             self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), **facts))
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
-            where = traceback.format_exc(limit=-3)
-            reason = f"internal error of reprokit: {type(error).__name__}: {error}"
-            with contextlib.suppress(Exception):
-                self._listener.note(f"{reason}\n{where}")
-            self._decide(decided(task, Verdict.ENGINE_ERROR, reason, **facts))
+            self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), **facts))
         else:
             return True
         return False
+
+    def _defect(self, error: Exception) -> str:
+        reason = f"internal error of reprokit: {type(error).__name__}: {error}"
+        where = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-3))
+        with contextlib.suppress(Exception):
+            self._listener.note(f"{reason}\n{where}")
+        return reason
 
     def _decide(self, record: CellRecord) -> None:
         with self._lock:
             self._records[record.number] = record
         if self._recorder is not None:
             self._recorder.call("decide", self.run_id, record)
-        self._listener.decided(record)
+        with contextlib.suppress(Exception):  # a display that fails changes no verdict
+            self._listener.decided(record)
 
     def reuse(self, record: CellRecord, task: Task) -> None:
         """Take over a cell that an interrupted run had decided."""

@@ -56,6 +56,7 @@ class SourceTrees:
         self._stand_ins = stand_ins
         self._note = note
         self._trees: dict[tuple[str, SourceSpec], sources.SourceTree] = {}
+        self._failed: dict[tuple[str, SourceSpec], sources.SourceError] = {}
 
     def of(self, spec: CellSpec) -> dict[str, sources.SourceTree]:
         """The trees of a cell, by name. Raises sources.SourceError."""
@@ -63,8 +64,14 @@ class SourceTrees:
         for name, source in spec.sources.items():
             # The path is where it goes, not what it is: the same tree may go to two places.
             key = (name, replace(source, path=""))
+            if key in self._failed:
+                raise self._failed[key]
             if key not in self._trees:
-                self._trees[key] = self._fetch(name, source)
+                try:
+                    self._trees[key] = self._fetch(name, source)
+                except sources.SourceError as error:
+                    self._failed[key] = error  # a host that did not answer is not asked again for every cell
+                    raise
                 if self._trees[key].note:
                     self._note(self._trees[key].note)
             found[name] = replace(self._trees[key], path=source.path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import tempfile
 import threading
@@ -35,12 +36,16 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
             click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
             continue
         images.setdefault(image.key, (image, []))[1].append(task)
+    taken: set[Path] = set()
     for image, sharing in images.values():
         names = "".join(f"\n#   {task.case.id}: {label(task.cell)} [{task.variant}]" for task in sharing)
         if output is None:
             click.echo(f"# {len(sharing)} cell(s) of this image:{names}\n{image.rendered.dockerfile}")
             continue
         folder = output / folder_name(sharing[0])
+        if folder in taken:  # values that differ only in what a folder's name cannot hold
+            folder = folder.with_name(f"{folder.name}-{hashlib.sha256(image.key.encode()).hexdigest()[:8]}")
+        taken.add(folder)
         write_folder(folder, image)
         click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
     if output is not None:
@@ -74,11 +79,10 @@ class _Lenient(SourceTrees):
         self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
 
     def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
-        if name not in self.missing:
-            try:
-                return super()._fetch(name, source)
-            except sources.SourceError as error:
-                self.missing[name] = str(error)
+        try:
+            return super()._fetch(name, source)
+        except sources.SourceError as error:
+            self.missing[f"{name} {source.git} {source.ref}"] = str(error)
         return sources.SourceTree(
             name=name, commit="", digest="sha256:missing", archive=Path(self._empty.name), path=source.path
         )

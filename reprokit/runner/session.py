@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import io
 import os
 import secrets
 import signal
@@ -20,6 +21,7 @@ from reprokit.environment import host
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.matrix import label
+from reprokit.report.plain import say
 from reprokit.report.words import summary
 from reprokit.runner import Runner
 from reprokit.runner.listener import Listener
@@ -56,12 +58,13 @@ class Session:
         recorder: Recorder | None = None,
     ) -> None:
         self._folder = store_folder
-        self._stream = stream or sys.stdout
+        # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
+        self._stream: TextIO = stream or sys.stdout or io.StringIO()
         self._verbose = verbose
         self._engine = engine or _docker
         self._started_recorder = recorder
         self._facts = host.facts()
-        self.record: RunRecord
+        self.record: RunRecord | None = None
 
     def start(self, request: Request) -> int:
         """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
@@ -159,7 +162,7 @@ class Session:
                 interrupted = True
         cells = runner.records
         status = 130 if interrupted else exit_status(cells)
-        self.record = dataclasses.replace(
+        self.record = record = dataclasses.replace(
             record,
             cells=cells,
             host=self._host(runner.engine_info),
@@ -167,10 +170,12 @@ class Session:
             exit_status=status,
             version=__version__,
         )
-        finished, facts = self.record.finished_at or "", self.record.host
+        finished, facts = record.finished_at or "", record.host
         self._recorder.call("finish", record.id, finished_at=finished, exit_status=status, host=facts)
-        self._recorder.close()
-        self._close(console, cells, record.id, interrupted)
+        try:
+            self._recorder.close()
+        finally:
+            self._close(console, cells, record.id, interrupted)
         return status
 
     def _display(self) -> tuple[Any, Listener, Any]:
@@ -234,7 +239,7 @@ class Session:
         }
 
     def _say(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+        say(self._stream, text)
 
 
 def _docker() -> Engine:

@@ -108,21 +108,27 @@ def run_trials(
     gpus: tuple[str, ...],
     *,
     on_start: Callable[[int], None],
+    keep: Callable[[tuple[TrialRecord, ...], str], None],
     echo: Callable[[bytes], None] | None = None,
-) -> tuple[Verdict, str, tuple[TrialRecord, ...], str]:
-    """Run a task's trials; the verdict, its reason, the trials, and the line that repeats one by hand."""
+) -> tuple[Verdict, str]:
+    """Run a task's trials; the verdict and its reason.
+
+    ``keep`` gets the trials so far, and the line that repeats one by hand, after each: they are worth keeping even if
+    the engine fails in the next.
+    """
     trial = trial_of(task, image, bench.run_id, gpus)
     records: list[TrialRecord] = []
     for number in range(1, task.trials + 1):
         slot = _Slot(bench.running, partial(on_start, number))
         records.append(_one(bench, task, trial, number, slot, echo))
+        keep(tuple(records), docker_run_line(trial))
         if records[-1].outcome in STOPPING:
             break
     verdict, reason = decide([record.outcome for record in records])
     telling = next((r for r in records if r.outcome.value == verdict.value), None)
     if telling is not None and telling.outcome is not Outcome.PASSED:
         reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
-    return verdict, reason, tuple(records), docker_run_line(trial)
+    return verdict, reason
 
 
 class _Slot:
@@ -134,7 +140,11 @@ class _Slot:
 
     def __enter__(self) -> None:
         self._running.acquire()
-        self._on_taken()
+        try:
+            self._on_taken()
+        except BaseException:
+            self._running.release()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self._running.release()

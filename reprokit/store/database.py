@@ -6,13 +6,17 @@ what a killed run had decided is kept.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import sqlite3
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, insert, select, update
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
@@ -32,7 +36,14 @@ class Store:
         self._lock = threading.Lock()
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine, "connect", _tune_sqlite)
-        tables.metadata.create_all(self._engine)
+        try:
+            with _locked(self.folder / "reprokit.lock"):
+                tables.metadata.create_all(self._engine)
+        except DatabaseError as error:
+            raise UsageError(
+                f"the store's database in {self.folder} cannot be used: {error.orig}; "
+                "name another store with --store, or move this one away"
+            ) from error
 
     @property
     def engine(self) -> Engine:
@@ -45,11 +56,11 @@ class Store:
 
     def begin(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
         """Record a new run with its undecided cells. ``texts``: case digest -> (id, title, text)."""
+        for digest, (case_id, title, text) in texts.items():
+            # Another run may know the case already, or come to know it at this very moment.
+            with self._lock, contextlib.suppress(IntegrityError), self._engine.begin() as connection:
+                connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
         with self._lock, self._engine.begin() as connection:
-            known = set(connection.scalars(select(tables.cases.c.digest)))
-            for digest, (case_id, title, text) in texts.items():
-                if digest not in known:
-                    connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
             connection.execute(
                 insert(tables.runs).values(
                     id=run.id,
@@ -140,8 +151,22 @@ class Store:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
 
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Two processes that meet in a new store make its tables once."""
+    try:
+        handle = path.open("a")
+    except OSError:  # a store that may only be read has its tables
+        yield
+        return
+    with handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
 def _tune_sqlite(connection: Any, _: Any) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")
+    with contextlib.suppress(sqlite3.OperationalError):  # a store that may only be read stays in the mode it has
+        connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute("PRAGMA busy_timeout=30000")
     connection.execute("PRAGMA foreign_keys=ON")

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 from reprokit.errors import ReprokitError
 
 WRITTEN = "written"
+START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.store.recorder import main; main()"
 
 
 class RecordError(ReprokitError):
@@ -34,13 +35,12 @@ class Recorder:
     def __init__(self, folder: Path) -> None:
         """Start the process for the store in ``folder``. The sooner, the more of its start-up costs nobody time."""
         package = str(Path(__file__).parents[2])
-        path = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
         self._lock = Lock()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "reprokit.store.recorder", str(folder)],
+            # Not "-m", which would import from the user's folder whatever there has the name of a library.
+            [sys.executable, "-c", START, package, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the run, not for its record
         )
 
@@ -84,5 +84,12 @@ def work(folder: Path, calls: BinaryIO, say: Callable[[str], None]) -> None:
         say(" ".join(str(error).split()) or type(error).__name__)
 
 
-if __name__ == "__main__":
-    work(Path(sys.argv[1]), sys.stdin.buffer, lambda text: print(text, flush=True))
+def main() -> None:
+    """The process: its argument is the store's folder."""
+
+    def say(text: str) -> None:
+        # Straight to the pipe: its reader may be gone, and nothing may be left to flush at the end.
+        with contextlib.suppress(OSError):
+            os.write(1, (text + "\n").encode(errors="replace"))
+
+    work(Path(sys.argv[1]), sys.stdin.buffer, say)
