@@ -18,7 +18,7 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 
 test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
 	@.ci/engine ensure $(ENGINE_PID)
-	@trap '.ci/engine stop $(ENGINE_PID)' EXIT; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
+	@trap '.ci/engine stop $(ENGINE_PID)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
 
 venv: $(VENV)/.ready
 

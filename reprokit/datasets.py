@@ -21,8 +21,12 @@ def check(name: str, spec: DatasetSpec, folder: Path) -> Path:
         raise UsageError(f"--dataset {name}={folder}: no such folder")
     wrong = []
     for pattern, least in spec.layout:
-        # Stop counting at the least number: a real dataset holds a hundred thousand files.
-        found = sum(1 for _ in itertools.islice(root.glob(pattern), least))
+        try:
+            # Stop counting at the least number: a real dataset holds a hundred thousand files.
+            found = sum(1 for _ in itertools.islice(root.glob(pattern), least))
+        except (ValueError, NotImplementedError) as error:
+            wrong.append(f"{pattern!r} is no glob: {error}")
+            continue
         if found < least:
             wrong.append(f"{pattern!r} matches {found} file(s), at least {least} wanted")
     wrong += _wrong_digests(root, spec.sha256)

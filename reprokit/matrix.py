@@ -48,7 +48,7 @@ def expand(
     groups = _by_keys(exclude, names)
     include = [dict(cell) for cell in include]
     cells: list[Cell] = []
-    if names or not include:
+    if names or not include:  # without either there is one cell, the empty one
         combinations: Iterator[tuple[str, ...]] = itertools.product(*axes.values())
         for wanted, positions in groups:
             combinations = _without(combinations, wanted, positions)
@@ -98,12 +98,9 @@ def select(
         if name not in names and name not in KNOWN_AXES and name not in used:
             raise UsageError(f"--axis {name}: the case has no axis of that name{near(name, (*names, *KNOWN_AXES))}")
     replaced = {name: tuple(values) for name, values in axes.items()} | dict(selection.axes)
-    kept = [
-        dict(selection_defaults(selection, cell))
-        for cell in include
-        if all(cell.get(name, values[0]) in values for name, values in selection.axes.items())
-    ]
-    cells = expand(replaced, exclude, kept)
+    kept = [chosen for cell in include for chosen in _chosen(cell, selection.axes)]
+    # A matrix of include alone has no product that an option could vary.
+    cells = expand(replaced, exclude, kept) if axes or not include else kept
     values = {name: set(column) for name, column in replaced.items()}
     for cell in kept:
         for name, value in cell.items():
@@ -118,12 +115,12 @@ def select(
     return cells
 
 
-def selection_defaults(selection: Selection, cell: Partial) -> Iterator[tuple[str, str]]:
-    """An include's cell with the single values that the command line gives to axes it leaves out."""
-    yield from cell.items()
-    for name, values in selection.axes.items():
-        if name not in cell and len(values) == 1:
-            yield name, values[0]
+def _chosen(cell: Partial, options: Mapping[str, tuple[str, ...]]) -> Iterator[Cell]:
+    """An include's cell under the command line's axes: dropped, kept, or once per value of an axis it leaves open."""
+    if all(cell[name] in values for name, values in options.items() if name in cell):
+        open_axes = {name: values for name, values in options.items() if name not in cell}
+        for values in itertools.product(*open_axes.values()):
+            yield {**cell, **dict(zip(open_axes, values, strict=True))}
 
 
 def _in_group(cell: Cell, group: Mapping[str, tuple[str, ...]]) -> bool:

@@ -149,6 +149,7 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
         if names is None:
             shutil.copytree(folder, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         else:
+            tree.mkdir()
             for relative in names:
                 source = folder / relative
                 if source.is_symlink() or source.is_file():
@@ -183,9 +184,9 @@ def tree_digest(tree: Path) -> str:
     """``sha256:...`` over the relative paths, kinds, executable bits and contents of a folder."""
     total = hashlib.sha256()
     for path in sorted(tree.rglob("*")):
-        relative = str(path.relative_to(tree)).encode()
+        relative = os.fsencode(path.relative_to(tree))
         if path.is_symlink():
-            total.update(b"l" + relative + b"\0" + str(path.readlink()).encode() + b"\0")
+            total.update(b"l" + relative + b"\0" + os.fsencode(path.readlink()) + b"\0")
         elif path.is_file():
             with path.open("rb") as stream:
                 content = hashlib.sha256(stream.read()).digest()
@@ -234,7 +235,7 @@ def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
         )
     except FileNotFoundError:
         return ""
-    text = done.stdout.decode() if done.returncode == 0 else ""
+    text = os.fsdecode(done.stdout) if done.returncode == 0 else ""
     return text.strip() if strip else text
 
 

@@ -18,16 +18,14 @@ def command(cases: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Show the cells of cases, after selection, with what each case expects of them."""
     from reprokit.errors import UsageError
     from reprokit.evidence.verdict import expected
-    from reprokit.matrix import is_own, label, select
-    from reprokit.runner.plan import load_all
+    from reprokit.matrix import is_own, label
+    from reprokit.runner.plan import cells_of, load_all
 
     selection = options.selection_of(given)
     rows = []
-    for file in load_all(cases):
-        matrix = file.case.matrix
-        for cell in select(matrix.axes, matrix.exclude, matrix.include, selection, used=file.names):
-            own = is_own(cell, matrix.axes, matrix.include)
-            rows.append((file.case.id, cell, expected(file.case.expect.reproduces, cell, own)))
+    for file, cell in cells_of(load_all(cases), selection):
+        own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
+        rows.append((file.case.id, cell, expected(file.case.expect.reproduces, cell, own)))
     if not rows:
         raise UsageError("the selection is empty: no cell is left")
     if as_json:

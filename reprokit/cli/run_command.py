@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from reprokit.cli import options
 from reprokit.errors import UsageError
@@ -67,7 +68,12 @@ def command(**given: Any) -> int:
     session = Session(store_folder, stream=stream, verbose=verbose, recorder=recorder)
     try:
         if resume:
-            return session.resume(_request(given) if given["cases"] else None)
+            jobs = given["jobs"] if _typed("jobs") else None
+            others = [name for name in ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip") if given[name]]
+            others += [name for name in ("tags", "trials", "fix", "datasets", "sources", "base_images") if given[name]]
+            if others and not given["cases"]:
+                raise UsageError("--resume goes on with what was asked then: leave out the other options, or name CASE")
+            return session.resume(_request(given) if given["cases"] else None, jobs)
         if not given["cases"]:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
         return session.start(_request(given))
@@ -75,6 +81,11 @@ def command(**given: Any) -> int:
         # Whatever became of the record, what was decided is worth its file.
         if session.record is not None:
             _write(session.record, store_folder, json_file, junit_file)
+
+
+def _typed(option: str) -> bool:
+    """Whether the user typed an option, rather than leaving it at its default."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
 
 
 def _check_writable(option: str, path: Path | None) -> None:

@@ -42,7 +42,7 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
     )
     for cell, kind in zip(cells, kinds, strict=True):
         name = label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
-        test = ET.SubElement(suite, "testcase", classname=case_id, name=name, time=f"{cell.seconds or 0:.3f}")
+        test = ET.SubElement(suite, "testcase", classname=case_id, name=_text(name), time=f"{cell.seconds or 0:.3f}")
         verdict = cell.verdict.value if cell.verdict else "cancelled"
         if kind:
             wanted = f" (expected {cell.expected})" if kind == "failure" else ""

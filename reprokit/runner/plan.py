@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,7 +45,7 @@ def load_all(sources: Iterable[str]) -> list[CaseFile]:
             problems += error.problems
     if problems:
         raise CaseError(problems)
-    unique = {(file.path, file.digest): file for file in files}
+    unique = {(os.path.realpath(file.path), file.digest): file for file in files}
     first: dict[str, CaseFile] = {}
     for file in unique.values():
         other = first.setdefault(file.case.id, file)
@@ -69,7 +70,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
         _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
     if request.fix and not any(file.fixed for file in chosen):
         raise UsageError("--fix: none of the chosen cases has a fix")
-    cells = list(_cells(chosen, request.selection))
+    cells = list(cells_of(chosen, request.selection))
     if not cells:
         raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
     tasks: list[Task] = []
@@ -82,7 +83,8 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
     return tasks
 
 
-def _cells(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
+def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
+    """The selected cells of several cases. Raises UsageError when the selection names what none of them has."""
     files = list(files)
     refused: list[UsageError] = []
     for file in files:

@@ -71,6 +71,7 @@ class Session:
         files = load_all(request.cases)
         tasks = plan(files, request)
         run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        make_folder(self._folder)
         request = self._keep_stdin(run_id, request, files)
         record = RunRecord(
             id=run_id,
@@ -82,12 +83,16 @@ class Session:
             cells=tuple(blank(task) for task in tasks),
         )
         texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
-        make_folder(self._folder)
         self._recorder.call("begin", record, texts)
         return self._go(record, request, tasks, {})
 
-    def resume(self, asked: Request | None) -> int:
-        """Go on with the last run that did not finish, the one over these cases if ``asked`` names some."""
+    def resume(self, asked: Request | None, jobs: int | None = None) -> int:
+        """Go on with the last run that did not finish, the one over these cases if ``asked`` names some.
+
+        What it was asked then holds; another ``asked`` is refused, but for ``jobs``.
+        """
+        if asked is not None and "-" in asked.cases:
+            raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
         store = self._open_store()
         record = _unfinished(store, asked)
         if record is None:
@@ -96,8 +101,13 @@ class Session:
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
         request = Request.from_json(record.request)
-        if asked is not None:
-            request = dataclasses.replace(request, jobs=asked.jobs)
+        if asked is not None and _essence(asked) != _essence(request):
+            raise UsageError(
+                f"run {record.id} was asked for something else; leave out the options to go on with it, "
+                "or leave out --resume to run anew"
+            )
+        if jobs is not None:
+            request = dataclasses.replace(request, jobs=jobs)
         tasks = plan(load_all(request.cases), request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
@@ -210,14 +220,17 @@ class Session:
             self._say(f"details: reprokit show {run_id} [CELL]")
 
     def _keep_stdin(self, run_id: str, request: Request, files: Sequence[CaseFile]) -> Request:
-        """A case that came by standard input is kept as a file, so that the run can be resumed."""
+        """Cases that came by standard input are kept as files, so that the run can be resumed."""
         if "-" not in request.cases:
             return request
-        text = next((file.text for file in files if file.path in ("-", "<stdin>")), "")
-        kept = self._folder / "runs" / run_id / "stdin.yaml"
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        kept.write_text(text, encoding="utf-8")
-        return dataclasses.replace(request, cases=tuple(str(kept) if name == "-" else name for name in request.cases))
+        kept = []
+        for number, file in enumerate((file for file in files if file.path == "<stdin>"), 1):
+            path = self._folder / "runs" / run_id / f"stdin-{number}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.text, encoding="utf-8")
+            kept.append(str(path))
+        at = request.cases.index("-")
+        return dataclasses.replace(request, cases=(*request.cases[:at], *kept, *request.cases[at + 1 :]))
 
     @property
     def _recorder(self) -> Recorder:
@@ -270,6 +283,11 @@ def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
         if asked is None or list(run.request["cases"]) == asked.to_json()["cases"]:
             return store.run(run.id)
     return None
+
+
+def _essence(request: Request) -> dict[str, Any]:
+    """What decides the outcome of a request, rather than how it is carried out."""
+    return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named")}
 
 
 @contextmanager

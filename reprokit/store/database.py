@@ -31,7 +31,7 @@ class Store:
     def __init__(self, folder: Path, url: str | None = None) -> None:
         """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``)."""
         self.folder = make_folder(folder)
-        url = url or os.environ.get("REPROKIT_DATABASE") or f"sqlite:///{folder / 'reprokit.db'}"
+        url = url or os.environ.get("REPROKIT_DATABASE") or _sqlite_url(folder / "reprokit.db")
         self._engine = create_engine(url)
         self._lock = threading.Lock()
         if self._engine.dialect.name == "sqlite":
@@ -149,6 +149,13 @@ class Store:
         """The case file as it was when it ran; '' when unknown."""
         with self._engine.connect() as connection:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
+
+
+def _sqlite_url(path: Path) -> str:
+    if path.exists() and not os.access(path.parent, os.W_OK):
+        # Somebody else's store, to be read: SQLite would write beside it otherwise.
+        return f"sqlite:///file:{path}?mode=ro&immutable=1&uri=true"
+    return f"sqlite:///{path}"
 
 
 @contextlib.contextmanager

@@ -58,6 +58,9 @@ def test_help_imports_none_of_the_heavy_things() -> None:
         (["run", "toy.yaml", "--source", "s=."], "--source s"),
         (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
         (["run", "--resume"], "nothing to resume"),
+        (["run", "--resume", "--trials", "3"], "leave out the other options"),
+        (["run", "--resume", "-"], "leave out the -"),
+        (["run", "toy.yaml", "--json", "toy.yaml/r.json"], "cannot be written"),
         (["show"], "nothing was run here yet"),
         (["history", "x"], "nothing was run here yet"),
         (["list"], "no folder cases/"),
@@ -142,3 +145,26 @@ def test_images_are_built_without_a_run(engine: FakeEngine, capsys: pytest.Captu
     assert "4 cells" in capsys.readouterr().out
     assert not engine.trials
     assert len(engine.built) == 1
+
+
+def test_a_result_goes_through_a_link_and_into_a_pipe(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "real.json").write_text("old")
+    (folder / "link.json").symlink_to("real.json")
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "link.json", "--junit", "/dev/null"]) == 0
+    assert (folder / "link.json").is_symlink()
+    assert json.loads((folder / "real.json").read_text())["exit_status"] == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_result_is_written_even_when_the_record_cannot_be(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "store").mkdir()
+    (folder / "store" / "reprokit.db").write_text("no database at all, and longer than a header" * 10)
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "r.json"]) == 3
+    assert "cannot be recorded" in capsys.readouterr().err
+    assert len(json.loads((folder / "r.json").read_text())["cases"][0]["cells"]) == 4
+    assert invoke(["show"]) == 2
+    assert "cannot be used" in capsys.readouterr().err

@@ -69,6 +69,14 @@ def test_a_known_axis_may_be_added_but_a_free_one_must_exist() -> None:
         select(AXES, [], [], Selection(axes={"gc": ("1",)}))
 
 
+def test_a_matrix_of_include_alone_takes_options_too() -> None:
+    include = [{"cuda": "11.8", "paddle": "2.5"}, {"cuda": "12.0", "gcc": "11"}]
+    chosen = select({}, [], include, Selection(axes={"gcc": ("12", "13")}))
+    assert chosen == [{"cuda": "11.8", "paddle": "2.5", "gcc": "12"}, {"cuda": "11.8", "paddle": "2.5", "gcc": "13"}]
+    assert select({}, [], include, Selection(axes={"cuda": ("9",)})) == []
+    assert select({}, [], [], Selection(axes={"gcc": ("12",)})) == [{"gcc": "12"}]
+
+
 def test_only_and_skip() -> None:
     only = Selection(only=(parse_group("cuda=11.8"),), skip=(parse_group("gcc=11"),))
     assert select(AXES, [], [], only) == [{"cuda": "11.8", "gcc": "12"}]

@@ -8,6 +8,7 @@ import os
 import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -259,3 +260,73 @@ def test_junit_shows_departures_as_failures(project: Project) -> None:
     suite = ET.fromstring(junit.junit(project.session.record)).find("testsuite")
     assert suite is not None
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("4", "2", "0")
+
+
+def interrupted(project: Project) -> str:
+    """Make the last run look interrupted; its id."""
+    store = Store(project.folder / "store")
+    run = store.run("last")
+    store.finish(run.id, finished_at=run.started_at, exit_status=130, host={})
+    return run.id
+
+
+def test_resume_holds_to_what_was_asked(project: Project) -> None:
+    project.run()
+    interrupted(project)
+    other = Request(cases=(str(project.case),), base_images="registry", trials=5)
+    with pytest.raises(UsageError, match="asked for something else"):
+        project.new_session().resume(other)
+    same = Request(cases=(str(project.case),), base_images="registry", jobs=7)
+    assert project.new_session().resume(same) == 0
+
+
+class Gone(io.StringIO):
+    """A reader that leaves after some lines."""
+
+    def __init__(self, lines: int) -> None:
+        super().__init__()
+        self.left = lines
+
+    def write(self, text: str) -> int:
+        self.left -= text.count("\n")
+        if self.left < 0:
+            raise BrokenPipeError
+        return super().write(text)
+
+
+@pytest.mark.parametrize("lines", [0, 1, 4, 8])
+def test_a_reader_that_leaves_changes_no_verdict(project: Project, lines: int) -> None:
+    project.output = Gone(lines)
+    project.session = project.new_session()
+    assert project.run(jobs=1) == 0
+    assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]
+
+
+def test_trials_before_the_engine_failed_are_kept(project: Project) -> None:
+    def third_fails(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if len(project.engine.trials) == 3:
+            raise EngineError("gone")
+        return toy(trial, sink)
+
+    project.engine.behave = third_fails
+    assert project.run(trials=5, selection=only(a="2", b="x")) == 3
+    assert project.verdicts == ["engine-error"]
+    assert [str(trial.outcome) for trial in project.cells[0].trials] == ["reproduced", "reproduced"]
+    assert project.cells[0].repeat.startswith("docker run")
+
+
+def test_two_runs_that_meet_in_a_new_store_both_record(project: Project) -> None:
+    sessions = [project.new_session() for _ in range(4)]
+    request = Request(cases=(str(project.case),), base_images="registry")
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda session: session.start(request), sessions)) == [0] * 4
+    assert len(Store(project.folder / "store").runs()) == 4
+
+
+def test_the_record_is_written_by_our_libraries_not_by_files_of_the_folder(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.folder / "sqlalchemy.py").write_text("raise SystemExit('imported from the folder')")
+    monkeypatch.chdir(project.folder)
+    assert project.run() == 0
+    assert Store(project.folder / "store").run("last").exit_status == 0
