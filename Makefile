@@ -1,7 +1,9 @@
 # The two commands: `make demo` and `make test`. The rest is what they are made of.
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
-ENGINE_PID := $(CURDIR)/.engine.pid
+# A dockerd that was started here: the demo's goes on running, the tests' is stopped.
+DEMO_ENGINE := $(CURDIR)/.engine-demo.pid
+TEST_ENGINE := $(CURDIR)/.engine-test.pid
 # A folder of wheels or a mirror that the host's pip is configured with is used as it is.
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
@@ -12,13 +14,13 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@.ci/venv $(DEMO_VENV)
 	@echo "installing reprokit in $(DEMO_VENV)"
 	@$(DEMO_PIP) install --quiet .
-	@.ci/engine ensure $(ENGINE_PID)
+	@.ci/engine ensure $(DEMO_ENGINE)
 	$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
-	@if [ -s $(ENGINE_PID) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(ENGINE_PID)"; fi
+	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
 test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
-	@.ci/engine ensure $(ENGINE_PID)
-	@trap '.ci/engine stop $(ENGINE_PID)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
+	@.ci/engine ensure $(TEST_ENGINE)
+	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
 
 venv: $(VENV)/.ready
 
