@@ -15,12 +15,12 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@echo "installing reprokit in $(DEMO_VENV)"
 	@$(DEMO_PIP) install --quiet .
 	@.ci/engine ensure $(DEMO_ENGINE)
-	$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
+	$$(.ci/engine prefix)$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
 	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
 test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
 	@.ci/engine ensure $(TEST_ENGINE)
-	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $(VENV)/bin/python -m pytest --durations=15
+	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest --durations=15
 
 venv: $(VENV)/.ready
 
