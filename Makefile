@@ -15,7 +15,8 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@echo "installing reprokit in $(DEMO_VENV)"
 	@$(DEMO_PIP) install --quiet .
 	@.ci/engine ensure $(DEMO_ENGINE)
-	$$(.ci/engine prefix)$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
+	@echo "reprokit run cases/ptxas_unknown_arch.yaml"
+	@$$(.ci/engine prefix)$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
 	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
 test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
