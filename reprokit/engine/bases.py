@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit import cache
+from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.errors import Cancelled, Unsupported, UsageError
 
@@ -111,12 +111,12 @@ def _bootstrapped(
         if (found := present()) is not None:
             return found
         on_progress(Progress(number=1, total=2, name=name))
-        with tempfile.TemporaryDirectory(prefix="reprokit-base-") as scratch:
+        with private_folder("base") as scratch:
             # A user namespace's root has to be able to enter.
-            Path(scratch).chmod(0o755)
+            scratch.chmod(0o755)
             rootfs = bootstrap.make(
                 release,
-                Path(scratch),
+                scratch,
                 cancel,
                 lambda line: on_progress(Progress(number=1, total=2, name=name, log=line)),
                 mirror=_site_setting("apt_mirror"),

@@ -22,16 +22,16 @@ def _place() -> str:
 
 
 @contextmanager
-def private_folder(purpose: str) -> Iterator[Path]:
+def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
     """A new folder of mode 0700 whose name tells its owner; gone when the block ends.
 
-    It lies in the system's temporary folder and not below a user's deep TMPDIR when that is too long for a unix
-    socket's path (108 bytes).
+    One for a ``socket`` lies in the system's temporary folder, and not below a user's deep TMPDIR, when that is too
+    long for a unix socket's path (108 bytes).
     """
     pid = os.getpid()
     root = tempfile.gettempdir()
     prefix = f"reprokit-{_place()}-{pid}-{labels.started(pid) or ''}-{purpose}-"
-    if len(root) + len(prefix) > 80:
+    if socket and len(root) + len(prefix) > 80:
         root = "/tmp"
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
     try:

@@ -93,7 +93,7 @@ def serve(
     ``open_session`` posts to ``/session`` with the headers given and returns the hijacked connection.
     """
     session_id = uuid.uuid4().hex
-    with private_folder("session") as folder, ThreadPoolExecutor(2, thread_name_prefix="session") as pool:
+    with private_folder("session", socket=True) as folder, ThreadPoolExecutor(2, thread_name_prefix="session") as pool:
         path = folder / "grpc.sock"
         server = grpc.server(pool, handlers=[_Services(secrets, credentials)], options=(("grpc.so_reuseport", 0),))
         server.add_insecure_port(f"unix:{path}")

@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import stat
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -164,7 +165,7 @@ def test_a_failure_shows_the_tools_last_words_and_leaves_nothing(
 ) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    monkeypatch.setattr(bases.tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
     tools("mmdebstrap", "touch $TMPDIR/half; echo 'E: cannot reach the archive' >&2; exit 7\n")
     with pytest.raises(EngineError, match=r"exit status 7.*\n.*E: cannot reach the archive"):
         ensure(Shelf(), DEBIAN)
