@@ -87,15 +87,19 @@ def select(
     selection: Selection,
     *,
     used: Iterable[str] = (),
+    strict: bool = True,
 ) -> list[Cell]:
     """The cells that ``selection`` asks for.
 
     ``used``: names that the case's templates use beyond its axes, which ``--axis`` may therefore set.
-    Raises UsageError for an axis or value that the case does not have, with a near match.
+    Raises UsageError for an axis or value that the case does not have, with a near match; not ``strict``, for one case
+    among several, such a thing just matches nothing.
     """
     names = dict.fromkeys((*axes, *(name for cell in include for name in cell)))
     for name in selection.axes:
         if name not in names and name not in KNOWN_AXES and name not in used:
+            if not strict:
+                return []
             raise UsageError(f"--axis {name}: the case has no axis of that name{near(name, (*names, *KNOWN_AXES))}")
     replaced = {name: tuple(values) for name, values in axes.items()} | dict(selection.axes)
     kept = [chosen for cell in include for chosen in _chosen(cell, selection.axes)]
@@ -106,7 +110,7 @@ def select(
         for name, value in cell.items():
             values.setdefault(name, set()).add(value)
     for option, groups in (("--only", selection.only), ("--skip", selection.skip)):
-        for group in groups:
+        for group in groups if strict else ():
             _check_group(option, group, values)
     if selection.only:
         cells = [cell for cell in cells if any(_in_group(cell, group) for group in selection.only)]

@@ -86,18 +86,20 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
 def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
     """The selected cells of several cases. Raises UsageError when the selection names what none of them has."""
     files = list(files)
+    found: list[tuple[CaseFile, Cell]] = []
     refused: list[UsageError] = []
     for file in files:
-        matrix = file.case.matrix
+        axes, exclude, include = file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include
         try:
-            cells = select(matrix.axes, matrix.exclude, matrix.include, selection, used=file.names)
+            cells = select(axes, exclude, include, selection, used=file.names)
         except UsageError as error:
-            # Over a folder of cases an option need only fit some of them.
+            # Over several cases an option need only fit some of them.
             refused.append(error)
-            continue
-        yield from ((file, cell) for cell in cells)
-    if len(refused) == len(files):
+            cells = select(axes, exclude, include, selection, used=file.names, strict=False)
+        found += [(file, cell) for cell in cells]
+    if files and len(refused) == len(files):
         raise refused[0]
+    return found
 
 
 def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, request: Request) -> Task:

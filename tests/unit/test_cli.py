@@ -168,3 +168,17 @@ def test_a_result_is_written_even_when_the_record_cannot_be(
     assert len(json.loads((folder / "r.json").read_text())["cases"][0]["cells"]) == 4
     assert invoke(["show"]) == 2
     assert "cannot be used" in capsys.readouterr().err
+
+
+def test_options_over_several_cases_need_only_fit_some(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = "schema: reprokit/v1\nid: other\ntitle: t\nmatrix: {z: [q]}\ncommand: x {{ z }}\n"
+    (folder / "other.yaml").write_text(other)
+
+    def shown(*words: str) -> list[str]:
+        assert invoke(["matrix", ".", *words]) == 0
+        return [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[:-1]]
+
+    assert shown("--skip", "a=1,b=x") == ["other: z=q", "toy: a=1 b=y", "toy: a=2 b=x", "toy: a=2 b=y"]
+    assert shown("--only", "a=1") == ["toy: a=1 b=x", "toy: a=1 b=y"]
+    assert shown("--axis", "z=r") == ["other: z=r"]
+    assert invoke(["matrix", ".", "--skip", "aa=1"]) == 2
