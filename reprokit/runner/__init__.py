@@ -212,6 +212,10 @@ class Runner:
                 self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
                 return
             with self._gpus.lease(task.spec.limits.gpus, self._cancel) as gpus:
+                if gpus:
+                    # An image is measured once, without a GPU; which one a trial got is the host's fact.
+                    names = [f"GPU {gpu.index}: {gpu.name}" for gpu in self._facts.gpus if gpu.uuid in gpus]
+                    facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
                 verdict, reason = run_trials(
                     bench,
                     task,
