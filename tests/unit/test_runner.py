@@ -347,6 +347,7 @@ def test_trials_that_need_a_gpu_take_turns_on_it_and_the_record_names_it(
     def alone(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         assert running.acquire(blocking=False), "two trials hold the only GPU"
         at_once.append(1)
+        threading.Event().wait(0.02)
         running.release()
         return toy(trial, sink)
 
