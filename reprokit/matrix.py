@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.errors import UsageError
+from reprokit.spelling import near
 
 KNOWN_AXES = ("os", "python", "gcc", "cuda", "cudnn")
 
@@ -100,7 +100,9 @@ def select(
         if name not in names and name not in KNOWN_AXES and name not in used:
             if not strict:
                 return []
-            raise UsageError(f"--axis {name}: the case has no axis of that name{near(name, (*names, *KNOWN_AXES))}")
+            raise UsageError(
+                f"--axis {name}: the case has no axis of that name{near(name, (*names, *KNOWN_AXES), prefix='; ')}"
+            )
     replaced = {name: tuple(values) for name, values in axes.items()} | dict(selection.axes)
     kept = [chosen for cell in include for chosen in _chosen(cell, selection.axes)]
     # A matrix of include alone has no product that an option could vary.
@@ -113,9 +115,9 @@ def select(
         for group in groups if strict else ():
             _check_group(option, group, values)
     if selection.only:
-        cells = [cell for cell in cells if any(_in_group(cell, group) for group in selection.only)]
+        cells = [cell for cell in cells if any(in_group(cell, group) for group in selection.only)]
     if selection.skip:
-        cells = [cell for cell in cells if not any(_in_group(cell, group) for group in selection.skip)]
+        cells = [cell for cell in cells if not any(in_group(cell, group) for group in selection.skip)]
     return cells
 
 
@@ -127,27 +129,22 @@ def _chosen(cell: Partial, options: Mapping[str, tuple[str, ...]]) -> Iterator[C
             yield {**cell, **dict(zip(open_axes, values, strict=True))}
 
 
-def _in_group(cell: Cell, group: Mapping[str, tuple[str, ...]]) -> bool:
+def in_group(cell: Partial, group: Mapping[str, tuple[str, ...]]) -> bool:
+    """Whether ``cell`` has, for every axis of ``group``, one of the values accepted."""
     return all(cell.get(name) in accepted for name, accepted in group.items())
 
 
 def _check_group(option: str, group: Mapping[str, tuple[str, ...]], values: Mapping[str, set[str]]) -> None:
     for name, accepted in group.items():
         if name not in values:
-            raise UsageError(f"{option} {name}=...: the case has no axis {name!r}{near(name, values)}")
+            raise UsageError(f"{option} {name}=...: the case has no axis {name!r}{near(name, values, prefix='; ')}")
         for value in accepted:
             if value not in values[name]:
                 has = ", ".join(sorted(values[name]))
                 raise UsageError(
                     f"{option} {name}={value}: axis {name!r} has no such value"
-                    f"{near(value, values[name])}; it has: {has}"
+                    f"{near(value, values[name], prefix='; ')}; it has: {has}"
                 )
-
-
-def near(word: str, among: Iterable[str]) -> str:
-    """``; did you mean 'x'?`` for the nearest of ``among``, or nothing."""
-    found = difflib.get_close_matches(word, list(among), n=1)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def is_own(cell: Partial, axes: Mapping[str, Sequence[str]], include: Sequence[Partial]) -> bool:

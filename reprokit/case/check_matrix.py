@@ -13,8 +13,9 @@ from reprokit.case.model import RESERVED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
-from reprokit.case.words import dotted, listing, near, nearest
+from reprokit.case.words import dotted, listing
 from reprokit.matrix import KNOWN_AXES, expand
+from reprokit.spelling import near, nearest
 
 MAX_COUNTED = 200_000
 """Most cells of a matrix that are looked through for one that ``exclude`` leaves."""

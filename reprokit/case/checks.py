@@ -17,8 +17,9 @@ from reprokit.case.model import FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import RAW_HINT, inspect, is_template
 from reprokit.case.tree import Loc, Tree
-from reprokit.case.words import dotted, listing, near, nearest
+from reprokit.case.words import dotted, listing
 from reprokit.matrix import KNOWN_AXES
+from reprokit.spelling import near, nearest
 
 
 def templates(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:

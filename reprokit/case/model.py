@@ -18,8 +18,8 @@ from pydantic_core import PydanticCustomError
 
 from reprokit.case import units
 from reprokit.case.templates import is_template
-from reprokit.case.words import near
 from reprokit.matrix import KNOWN_AXES as KNOWN_AXES
+from reprokit.spelling import near
 
 RESERVED = ("exclude", "include")
 """Keys of ``matrix`` that are not axes."""

@@ -72,7 +72,7 @@ def _file(path: Path, *, optional: bool = False) -> Text | Problem:
 
 
 def _near_file(path: Path) -> str:
-    from reprokit.case.words import nearest
+    from reprokit.spelling import nearest
 
     try:
         names = [entry.name for entry in path.parent.iterdir()]

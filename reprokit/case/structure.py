@@ -10,7 +10,8 @@ from pydantic_core import ErrorDetails
 
 from reprokit.case import model
 from reprokit.case.tree import Loc
-from reprokit.case.words import dotted, found, listing, near, nearest
+from reprokit.case.words import dotted, found, listing
+from reprokit.spelling import near, nearest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from reprokit.case.syntax import explain
-from reprokit.case.words import nearest
 from reprokit.errors import Problem
+from reprokit.spelling import nearest
 
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 

@@ -1,23 +1,9 @@
-"""Near matches and short descriptions of values, for messages."""
+"""Short descriptions of values, for messages."""
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
-
-
-def nearest(word: str, among: Iterable[str], *, cutoff: float = 0.6) -> str:
-    """The member of ``among`` that is spelt most like ``word``, or ''. Letter case and ``-``/``_`` do not matter."""
-    folded = {_fold(name): name for name in among}
-    found = difflib.get_close_matches(_fold(word), list(folded), n=1, cutoff=cutoff)
-    return folded[found[0]] if found else ""
-
-
-def near(word: str, among: Iterable[str], *, prefix: str = "", cutoff: float = 0.6) -> str:
-    """``did you mean 'x'?`` after ``prefix``, or '' when nothing is near."""
-    found = nearest(word, among, cutoff=cutoff)
-    return f"{prefix}did you mean {found!r}?" if found else ""
 
 
 def listing(names: Iterable[str], *, limit: int = 12) -> str:
@@ -45,7 +31,3 @@ def dotted(loc: Iterable[str | int]) -> str:
     for part in loc:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
     return out
-
-
-def _fold(word: str) -> str:
-    return word.lower().replace("-", "_")

@@ -45,9 +45,9 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a near match for a typo."""
         if args and args[0] not in COMMANDS:
-            from reprokit.matrix import near
+            from reprokit.spelling import near
 
-            ctx.fail(f"no command {args[0]!r}{near(args[0], COMMANDS)}")
+            ctx.fail(f"no command {args[0]!r}{near(args[0], COMMANDS, prefix='; ')}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

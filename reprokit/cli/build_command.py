@@ -21,9 +21,8 @@ from reprokit.cli import options
 @options.store_option
 def command(**given: Any) -> int:
     """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
-    from reprokit.cli.run_command import _request
     from reprokit.runner.session import Session
 
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     given["trials"] = None
-    return Session(store_folder, verbose=verbose).build(_request(given))
+    return Session(store_folder, verbose=verbose).build(options.request_of(given))

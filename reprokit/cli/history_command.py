@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.store.database import Store
 
 
 @click.command("history", epilog="Examples: reprokit history; reprokit history ptxas-unknown-arch --only cuda=12.0")
@@ -17,7 +21,7 @@ from reprokit.cli import options
 def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder: Path | None) -> int:
     """List the recorded runs, or every verdict of one case (its id, or its file) over time."""
     from reprokit.errors import UsageError
-    from reprokit.matrix import near
+    from reprokit.spelling import near
     from reprokit.store.database import Store
 
     folder = options.store_path(store_folder)
@@ -32,40 +36,34 @@ def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder
 
         case_id = case.load(case_id)[0].case.id
     if case_id not in store.case_ids():
-        raise UsageError(f"no run of a case {case_id!r} is recorded{near(case_id, store.case_ids())}")
+        raise UsageError(f"no run of a case {case_id!r} is recorded{near(case_id, store.case_ids(), prefix='; ')}")
     _cells(store, case_id, only, limit)
     return 0
 
 
-def _runs(store: object, limit: int) -> None:
-    from reprokit.report.words import summary
-    from reprokit.store.database import Store
+def _runs(store: Store, limit: int) -> None:
+    from reprokit.report.words import case_names, summary
 
-    assert isinstance(store, Store)
     for bare in store.runs(limit):
         run = store.run(bare.id)
-        ids = list(dict.fromkeys(cell.case_id for cell in run.cells))
-        names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        names = case_names(cell.case_id for cell in run.cells)
         status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
         click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}")
 
 
-def _cells(store: object, case_id: str, only: tuple[str, ...], limit: int) -> None:
-    from reprokit.matrix import label, parse_group
-    from reprokit.report.words import expectation
-    from reprokit.store.database import Store
+def _cells(store: Store, case_id: str, only: tuple[str, ...], limit: int) -> None:
+    from reprokit.matrix import in_group, parse_group
+    from reprokit.report.words import cell_name, expectation
 
-    assert isinstance(store, Store)
     groups = [parse_group(text) for text in only]
     seen = store.history(case_id, limit=limit * 1000)
     runs = list(dict.fromkeys(run.id for run, _ in seen))[:limit]
     by_cell: dict[str, list[str]] = {}
     for run, cell in seen:
-        fits = not groups or any(all(cell.cell.get(k) in v for k, v in group.items()) for group in groups)
-        if run.id in runs and fits:
-            name = label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
+        if run.id in runs and (not groups or any(in_group(cell.cell, group) for group in groups)):
             verdict = cell.verdict.value if cell.verdict else "undecided"
-            by_cell.setdefault(name, []).append(f"  {run.started_at}  {verdict} ({expectation(cell)})  run {run.id}")
+            line = f"  {run.started_at}  {verdict} ({expectation(cell)})  run {run.id}"
+            by_cell.setdefault(cell_name(cell), []).append(line)
     for name, lines in by_cell.items():
         click.echo(name)
         click.echo("\n".join(lines))

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from reprokit.errors import UsageError
 from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+
+if TYPE_CHECKING:
+    from reprokit.runner.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -126,6 +129,14 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
         "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
         "base_images": given.pop("base_images") or settings.base_images,
     }
+
+
+def request_of(given: dict[str, Any]) -> Request:
+    """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
+    from reprokit.runner.request import Request
+
+    selection = selection_of(given)
+    return Request(selection=selection, **folders(given), **given)
 
 
 def store_path(given: Path | None) -> Path:

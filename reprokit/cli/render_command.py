@@ -29,12 +29,6 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     """
     from reprokit.runner import rendering
     from reprokit.runner.plan import load_all, plan
-    from reprokit.runner.request import Request
 
-    request = Request(
-        cases=cases,
-        selection=options.selection_of(given),
-        fix=given["fix"],
-        **options.folders(given),
-    )
+    request = options.request_of({**given, "cases": cases})
     return rendering.render_all(plan(load_all(cases), request), request, output)

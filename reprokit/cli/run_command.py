@@ -73,10 +73,10 @@ def command(**given: Any) -> int:
             others += [name for name in ("tags", "trials", "fix", "datasets", "sources", "base_images") if given[name]]
             if others and not given["cases"]:
                 raise UsageError("--resume goes on with what was asked then: leave out the other options, or name CASE")
-            return session.resume(_request(given) if given["cases"] else None, jobs)
+            return session.resume(options.request_of(given) if given["cases"] else None, jobs)
         if not given["cases"]:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
-        return session.start(_request(given))
+        return session.start(options.request_of(given))
     finally:
         # Whatever became of the record, what was decided is worth its file.
         if session.record is not None:
@@ -95,13 +95,6 @@ def _check_writable(option: str, path: Path | None) -> None:
     there = next(place for place in (path, *path.absolute().parents) if place.exists())
     if not os.access(there, os.W_OK) or (there != path and not there.is_dir()):
         raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
-
-
-def _request(given: dict[str, Any]) -> Any:
-    from reprokit.runner.request import Request
-
-    selection = options.selection_of(given)
-    return Request(selection=selection, **options.folders(given), **given)
 
 
 def _write(record: RunRecord, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:

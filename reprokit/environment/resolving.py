@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.environment import catalog, versions
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Gcc
 from reprokit.errors import Unsupported, UsageError
+from reprokit.spelling import nearest
 
 DEFAULT_OS = "debian-12"
 TOOLKIT = "nvidia-cuda-toolkit"
@@ -66,8 +66,8 @@ def _release(asked: str) -> catalog.Release:
     ]
     if fitting:
         return max(fitting, key=lambda release: versions.order(release.name))
-    near = difflib.get_close_matches(asked, releases, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    meant = nearest(asked, releases)
+    hint = f"; did you mean {meant}?" if meant else ""
     raise Unsupported(
         f"os {asked} is not among the releases that can be had: {', '.join(releases)}{hint} "
         "(environment.image takes any other image)"

@@ -11,8 +11,7 @@ import click
 from reprokit.environment.probe import Measured
 from reprokit.errors import UsageError
 from reprokit.evidence.text import clean
-from reprokit.matrix import label
-from reprokit.report.words import expectation, seconds
+from reprokit.report.words import cell_name, expectation, seconds
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 CONTEXT = 12
@@ -43,8 +42,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     def head(text: str) -> str:
         return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
-    fix = " [fix]" if record.variant == "fix" else ""
-    yield f"{record.case_id}: {label(record.cell)}{fix}"
+    yield f"{record.case_id}: {cell_name(record)}"
     yield f"{record.verdict} ({expectation(record)}): {record.reason}"
     yield f"run {run.id}, {run.started_at}, case {record.case_path} ({record.case_digest[:19]})"
     failed = record.details.get("build")

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from reprokit.evidence.model import Verdict
-from reprokit.matrix import label
+from reprokit.report.words import cell_name
 from reprokit.store.records import CellRecord, RunRecord
 
 # XML 1.0 has no way to write these; logs are full of them.
@@ -41,8 +41,9 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
         timestamp=started_at,
     )
     for cell, kind in zip(cells, kinds, strict=True):
-        name = label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
-        test = ET.SubElement(suite, "testcase", classname=case_id, name=_text(name), time=f"{cell.seconds or 0:.3f}")
+        test = ET.SubElement(
+            suite, "testcase", classname=case_id, name=_text(cell_name(cell)), time=f"{cell.seconds or 0:.3f}"
+        )
         verdict = cell.verdict.value if cell.verdict else "cancelled"
         if kind:
             wanted = f" (expected {cell.expected})" if kind == "failure" else ""

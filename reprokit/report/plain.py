@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from reprokit.matrix import label
-from reprokit.report.words import expectation, first_line, seconds
+from reprokit.report.words import case_names, expectation, first_line, seconds
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord
 
@@ -58,8 +58,7 @@ class PlainListener:
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """Say what is about to run."""
         self._labels = labels(tasks)
-        ids = list(dict.fromkeys(task.case.id for task in tasks))
-        names = ", ".join(ids[:3]) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "")
+        names = case_names(task.case.id for task in tasks)
         self._print(
             f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}"
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from reprokit.matrix import label
 from reprokit.store.records import CellRecord
 
 
@@ -20,6 +21,17 @@ def expectation(cell: CellRecord) -> str:
     if cell.as_expected is None:
         return "-" if cell.expected is None else f"inconclusive; {cell.expected} expected"
     return "as expected" if cell.as_expected else f"EXPECTED {cell.expected}"
+
+
+def cell_name(cell: CellRecord) -> str:
+    """A cell with its variant: ``cuda=11.8 [fix]``."""
+    return label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
+
+
+def case_names(ids: Iterable[str]) -> str:
+    """The cases of a run, the first three by name."""
+    unique = list(dict.fromkeys(ids))
+    return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
 
 
 def seconds(value: float | None) -> str:

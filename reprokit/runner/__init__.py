@@ -190,7 +190,7 @@ class Runner:
             failed = self._records[waiting[0].number]
             for task in waiting[1:]:
                 assert failed.verdict is not None
-                self._decide(decided(task, failed.verdict, failed.reason, **{**facts, "details": failed.details}))
+                self._decide(decided(task, failed.verdict, failed.reason, **facts))
             return None, facts
         return found[0], facts
 

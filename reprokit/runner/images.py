@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit import dockerfile, sources
 from reprokit.case.cellspec import CellSpec, SourceSpec
+from reprokit.engine.labels import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import probe as probing
 from reprokit.environment import resolve
@@ -19,9 +20,6 @@ from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
     from reprokit.store.folder import Measurements
-
-IMAGE_LABELS = {"org.reprokit.image": "1"}
-"""Marks every image of ours. Nothing of a run: images are shared between runs, cases and cells."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,9 @@ from reprokit.case.render import TemplateProblem, render
 from reprokit.errors import CaseError, Problem, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
-from reprokit.matrix import Cell, Selection, is_own, label, near, select
+from reprokit.matrix import Cell, Selection, is_own, label, select
 from reprokit.runner.request import Request
+from reprokit.spelling import near
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,4 +145,6 @@ def _check_names(option: str, given: Iterable[str], known: Iterable[str]) -> Non
     for name in given:
         if name not in names:
             has = f"they have: {', '.join(names)}" if names else "they have none"
-            raise UsageError(f"{option} {name}=...: the chosen cases name no such thing{near(name, names)}; {has}")
+            raise UsageError(
+                f"{option} {name}=...: the chosen cases name no such thing{near(name, names, prefix='; ')}; {has}"
+            )

@@ -7,7 +7,6 @@ project's), whose keys win. ``datasets`` and ``sources`` of the two are merged b
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -17,6 +16,7 @@ from typing import Any
 import yaml
 
 from reprokit.errors import UsageError
+from reprokit.spelling import near
 
 BASE_IMAGES = ("auto", "registry", "bootstrap")
 _FOLDERS = ("datasets", "sources")
@@ -87,8 +87,7 @@ def _read(path: Path) -> dict[str, Any]:
 def _value(path: Path, key: yaml.Node, node: yaml.Node) -> Any:
     where = f"{path}:{key.start_mark.line + 1}"
     if key.value not in KEYS:
-        near = difflib.get_close_matches(str(key.value), KEYS, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(KEYS)}"
+        hint = near(str(key.value), KEYS) or f"known keys: {', '.join(KEYS)}"
         raise UsageError(f"{where}: unknown key {key.value!r} ({hint})")
     if key.value in _FOLDERS:
         if not isinstance(node, yaml.MappingNode) or not all(isinstance(v, yaml.ScalarNode) for _, v in node.value):
