@@ -26,7 +26,7 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord, cell_key
 
 
 class Store:
-    """Runs, cells, trials and image measurements below ``folder``. Safe to use from several threads."""
+    """Runs, cells and trials, recorded for the store in ``folder``. Safe to use from several threads."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
         """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``)."""
