@@ -1,4 +1,4 @@
-"""What the format demands of the matrix, and of the cells that ``expect.reproduces`` names. Pure."""
+"""What the format demands of the matrix, and of the cells that ``expect.reproduces`` and ``fix.only`` name. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
 def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Axes, their values, and the cells of ``exclude``, ``include`` and ``expect.reproduces``."""
+    """Axes, their values, and the cells of ``exclude``, ``include``, ``expect.reproduces`` and ``fix.only``."""
     matrix = data.get("matrix")
     axes = axes_of(data)
     wrong = misspelt_axes(data)
@@ -142,7 +142,7 @@ def _known_os() -> tuple[str, ...]:
 
 
 def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str]) -> Iterator[Finding]:
-    """Cells of ``exclude`` and ``reproduces`` that name an axis or a value that no cell has."""
+    """Cells of ``exclude``, ``reproduces`` and ``fix.only`` that name an axis or a value that no cell has."""
     values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
     yield from _include_names(data, values)
     product = {name: dict(column) for name, column in values.items()}
@@ -151,14 +151,15 @@ def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: M
             values.setdefault(name, {})[value] = None
     for loc, cell in cells_of(data, "exclude"):
         yield from _reference(loc, cell, product, wrong)
-    expect = data.get("expect")
-    cells = expect.get("reproduces") if isinstance(expect, dict) else None
-    for index, cell in enumerate(cells if isinstance(cells, list) else []):
-        loc = ("expect", "reproduces", index)
-        if isinstance(cell, dict) and all(isinstance(value, str) for value in cell.values()):
-            if not cell:
-                yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="for every cell write: all")
-            yield from _reference(loc, cell, values, wrong)
+    for section, key in (("expect", "reproduces"), ("fix", "only")):
+        part = data.get(section)
+        cells = part.get(key) if isinstance(part, dict) else None
+        for index, cell in enumerate(cells if isinstance(cells, list) else []):
+            loc = (section, key, index)
+            if isinstance(cell, dict) and all(isinstance(value, str) for value in cell.values()):
+                if not cell and section == "expect":
+                    yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="for every cell write: all")
+                yield from _reference(loc, cell, values, wrong)
 
 
 def _reference(

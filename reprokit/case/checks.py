@@ -13,7 +13,7 @@ from typing import Any
 
 from reprokit.case import units
 from reprokit.case.locate import line_in, name_in
-from reprokit.case.model import FIX_KEYS, RESERVED, TEMPLATED
+from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import RAW_HINT, inspect, is_template
 from reprokit.case.tree import Loc, Tree
@@ -181,6 +181,12 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
+def _partial_cells(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(cell, dict) and cell and all(isinstance(v, str) for v in cell.values()) for cell in value)
+
+
 def check_fix_keys(data: Mapping[str, Any]) -> Iterator[Finding]:
     """Keys that ``fix`` does not take, and a fix that changes nothing."""
     fix = data.get("fix")
@@ -191,15 +197,21 @@ def check_fix_keys(data: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(
                 loc=("fix", key),
                 message=f"unknown key {key!r} in fix",
-                hint=near(key, FIX_KEYS) or f"a fix can change: {listing(FIX_KEYS[1:])}",
+                hint=near(key, FIX_KEYS) or f"a fix can change: {listing(FIX_CHANGES)}",
                 on_key=True,
             )
     if isinstance(fix.get("summary", ""), (dict, list)):
         yield Finding(loc=("fix", "summary"), message="fix.summary: expected text", hint="say in one line what changes")
-    if not set(fix) - {"summary"}:
+    if "only" in fix and not _partial_cells(fix["only"]):
+        yield Finding(
+            loc=("fix", "only"),
+            message="fix.only: expected a list of partial cells",
+            hint="such as [{torch: 2.0.1}]; leave it out where the fix makes sense everywhere",
+        )
+    if not set(fix) & set(FIX_CHANGES) and set(fix) <= set(FIX_KEYS):
         yield Finding(
             loc=("fix",),
             message="fix: it changes nothing of the case",
-            hint=f"give what it changes: {listing(FIX_KEYS[1:])}",
+            hint=f"give what it changes: {listing(FIX_CHANGES)}",
             on_key=True,
         )

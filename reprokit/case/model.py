@@ -10,7 +10,7 @@ The descriptions of the fields are what editors show on hover: they go into the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag, WithJsonSchema
@@ -19,13 +19,13 @@ from pydantic_core import PydanticCustomError
 from reprokit.case import units
 from reprokit.case.templates import is_template
 from reprokit.matrix import KNOWN_AXES as KNOWN_AXES
+from reprokit.matrix import matches
 from reprokit.spelling import near
 
 RESERVED = ("exclude", "include")
 """Keys of ``matrix`` that are not axes."""
 
-FIX_KEYS = (
-    "summary",
+FIX_CHANGES = (
     "environment",
     "sources",
     "files",
@@ -36,7 +36,10 @@ FIX_KEYS = (
     "resources",
     "trials",
 )
-"""Keys that ``fix`` may hold: ``summary``, and the parts of the case that a fix can change."""
+"""The parts of the case that a fix can change."""
+
+FIX_KEYS = ("summary", "only", *FIX_CHANGES)
+"""Keys that ``fix`` may hold: what it is in one line, where it makes sense (partial cells), and what it changes."""
 
 TEMPLATED = ("environment", "sources", "files", "datasets", "env", "command", "resources")
 """Sections whose strings are templates."""
@@ -357,3 +360,8 @@ class Case(Model):
     fix: dict[str, Any] | None = Field(
         None, description="The change under which the failure must be gone: mappings merge, lists and scalars replace."
     )
+
+    def fix_applies(self, cell: Mapping[str, str]) -> bool:
+        """Whether the fix makes sense in ``cell``: everywhere, unless ``fix.only`` names partial cells."""
+        only = (self.fix or {}).get("only")
+        return only is None or any(matches(cell, partial) for partial in only)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from reprokit.case.model import FIX_KEYS, RESERVED, Case
+from reprokit.case.model import FIX_CHANGES, RESERVED, Case
 
 ID = "urn:reprokit:case:v1"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -83,8 +83,13 @@ def _fix(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
     """A part of a case: the same keys as in the case, none of them required, at any depth."""
     partial: dict[str, Any] = {
         "summary": {"type": ["string", "number", "boolean"], "description": "What the fix changes, in one line."},
+        "only": {
+            **definitions["Matrix"]["properties"]["exclude"],
+            "minItems": 1,
+            "description": "Partial cells: where the fix makes sense. Everywhere by default.",
+        },
     }
-    for key in FIX_KEYS[1:]:
+    for key in FIX_CHANGES:
         partial[key] = _without_required(schema["properties"][key], definitions)
     return {
         "description": "The change under which the failure must be gone.",

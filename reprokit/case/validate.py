@@ -19,7 +19,7 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
-from reprokit.case.model import FIX_KEYS, Case
+from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.case.structure import Finding, build
 from reprokit.case.templates import RenderError, inspect, render_text
@@ -105,7 +105,7 @@ def _leaf(data: Any, loc: Loc) -> bool:
 
 def _merged(tree: Tree, data: dict[str, Any]) -> Tree:
     """The tree of the fixed variant: ``fix`` merged over the case, with positions in ``fix`` for what comes from it."""
-    change = {key: value for key, value in data["fix"].items() if key in FIX_KEYS and key != "summary"}
+    change = {key: value for key, value in data["fix"].items() if key in FIX_CHANGES}
     places = dict(tree.places)
     for loc, place in tree.places.items():
         if loc[:1] == ("fix",) and len(loc) > 1:

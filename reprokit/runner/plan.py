@@ -77,7 +77,8 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
     tasks: list[Task] = []
     checked: dict[tuple[str, str], Path] = {}
     for file, cell in cells:
-        for variant, case in (("case", file.case), ("fix", file.fixed if request.fix else None)):
+        fixed = file.fixed if request.fix and file.case.fix_applies(cell) else None
+        for variant, case in (("case", file.case), ("fix", fixed)):
             if case is not None:
                 task = _task(len(tasks) + 1, file, case, variant, cell, request)
                 tasks.append(replace(task, datasets=_given(task.spec, request.datasets, checked)))
