@@ -97,7 +97,7 @@ def render(
     for path, text in spec.files.items():
         folder = "executables" if text.startswith("#!") else "files"
         context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
-    early, late = _pip(environment, spec)
+    early, late = _pip(environment.pip, environment.pip_options)
     generated = _generated(spec, given_datasets, context)
     if environment.setup:
         context["reprokit/setup.sh"] = environment.setup.encode()
@@ -126,6 +126,17 @@ def render(
     return Rendered(dockerfile=text, context=dict(sorted(context.items())))
 
 
+def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
+    """Whether a step of the build may read the case's files: ``setup``, data that is generated, a local requirement.
+
+    Where none does, the files can be handed to each container instead, and cases that differ only in them share an
+    image.
+    """
+    generates = any(data.generate and name not in given_datasets for name, data in spec.datasets.items())
+    asked = spec.environment
+    return bool(asked.setup or generates or _pip(asked.pip, asked.pip_options)[1])
+
+
 def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes | Path]) -> list[dict[str, str]]:
     scripts: list[dict[str, str]] = []
     for name, dataset in sorted(spec.datasets.items()):
@@ -148,13 +159,13 @@ def _folders(workdir: str, spec: CellSpec) -> list[str]:
     return sorted(set(wanted))
 
 
-def _pip(environment: Environment, spec: CellSpec) -> tuple[list[str], list[str]]:
+def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], list[str]]:
     """pip's arguments: those that need no file of the case, and those that must wait for its files."""
-    options = _words(environment.pip_options)
+    options = _words(pip_options)
     waiting = _local(options)
     early: list[str] = []
     late: list[str] = []
-    for requirement in environment.pip:
+    for requirement in pip:
         words = shlex.split(requirement) if requirement.startswith("-") else [requirement.strip()]
         (late if waiting or _local(words) else early).extend(words)
     return early, late

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import io
+import posixpath
 import select
+import tarfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.engine import labels
@@ -22,6 +26,12 @@ if TYPE_CHECKING:
     from reprokit.engine.protocol import Slot, Trial
 
 HOSTNAME = "repro"
+USER_ID = 1000
+"""The user ``repro`` of every image of ours."""
+
+MODIFIED = 315532800
+"""Time stamp of the files of a case, 1980-01-01: the same in every container, and one that zip files can hold."""
+
 PIDS = 4096
 """Processes and threads of a trial unless the case says otherwise: room for any framework, none for a fork bomb."""
 
@@ -83,6 +93,24 @@ def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def packed(files: Mapping[str, str]) -> bytes:
+    """A tar archive of text files and their folders, owned by the user ``repro``; the same files, the same bytes."""
+    paths = {posixpath.normpath(path): text.encode() for path, text in files.items()}
+    folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"."}
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted({*paths, *folders}):
+            data = paths.get(path, b"")
+            entry = tarfile.TarInfo(path)
+            entry.type = tarfile.REGTYPE if path in paths else tarfile.DIRTYPE
+            entry.mode = 0o644 if path in paths and not data.startswith(b"#!") else 0o755
+            entry.uid = entry.gid = USER_ID
+            entry.mtime = MODIFIED
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return stream.getvalue()
+
+
 def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot) -> Ending:
     """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`.
 
@@ -98,6 +126,8 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
         with wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
             shielded(lambda: client.create_container_from_config(body, name=name))
+            if trial.files:
+                client.put_archive(name, trial.workdir, packed(trial.files))
             attached = wire.hijack(
                 f"/containers/{name}/attach",
                 params={"stdout": 1, "stderr": 1, "stream": 1},

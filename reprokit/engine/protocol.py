@@ -70,7 +70,11 @@ class Mount:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked."""
+    """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked.
+
+    ``files``: path below ``workdir`` -> text, put there before the command starts, owned by the unprivileged user;
+    what begins with ``#!`` is executable.
+    """
 
     image: str
     command: tuple[str, ...]
@@ -79,6 +83,7 @@ class Trial:
     limits: Limits
     labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
 
 

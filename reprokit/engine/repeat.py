@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path, PurePosixPath
 
 from reprokit.engine.protocol import Trial
 
 
-def docker_run_line(trial: Trial) -> str:
-    """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command."""
+def docker_run_line(trial: Trial, files: Path | None = None) -> str:
+    """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command.
+
+    ``files``: the folder of this host that holds a copy of the trial's files.
+    """
     limits = trial.limits
     words = ["docker", "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
@@ -26,6 +30,10 @@ def docker_run_line(trial: Trial) -> str:
     for mount in trial.mounts:
         mode = ",readonly" if mount.read_only else ""
         words.append(f"--mount=type=bind,source={mount.source},target={mount.target}{mode}")
+    if files is not None:
+        for path in trial.files:
+            target = PurePosixPath(trial.workdir, path)
+            words.append(f"--mount=type=bind,source={files / path},target={target},readonly")
     for name, value in trial.env.items():
         words.append(f"--env={name}={value}")
     words += [f"--workdir={trial.workdir}", trial.image, *trial.command]

@@ -79,11 +79,20 @@ class SourceTrees:
         return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
 
 
-def wanted(task: Task, base_source: str, trees: SourceTrees) -> Wanted:
-    """The image that a task needs. Raises Unsupported, or sources.SourceError."""
+def handed_files(task: Task) -> Mapping[str, str]:
+    """The case's files that each container gets at its start, because no step of the build needs them."""
+    return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
+
+
+def wanted(task: Task, base_source: str, trees: SourceTrees, *, whole: bool = False) -> Wanted:
+    """The image that a task needs. Raises Unsupported, or sources.SourceError.
+
+    ``whole``: with all files of the case in it, so that it can be run by hand.
+    """
     environment = resolve(task.spec, base_source)
     fetched = trees.of(task.spec)
-    rendered = dockerfile.render(environment, task.spec, sources=fetched, given_datasets=set(task.datasets))
+    spec = task.spec if whole or not handed_files(task) else replace(task.spec, files={})
+    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets))
     return Wanted(environment=environment, rendered=rendered, sources=fetched)
 
 

@@ -30,7 +30,7 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
     refused = 0
     for task in tasks:
         try:
-            image = wanted(task, base_source, trees)
+            image = wanted(task, base_source, trees, whole=True)
         except Unsupported as error:
             refused += 1
             click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)

@@ -18,7 +18,7 @@ from reprokit.evidence import Condenser, judge
 from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.verdict import decide
 from reprokit.matrix import KNOWN_AXES
-from reprokit.runner.images import Ready, Wanted, image_json
+from reprokit.runner.images import Ready, Wanted, handed_files, image_json
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord, TrialRecord
 
@@ -70,6 +70,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: tuple[str, ...] = ()) ->
             Mount(source=folder, target=f"{workdir}/{task.spec.datasets[name].path}")
             for name, folder in sorted(task.datasets.items())
         ),
+        files=handed_files(task),
         gpus=gpus,
     )
 
@@ -117,11 +118,12 @@ def run_trials(
     the engine fails in the next.
     """
     trial = trial_of(task, image, bench.run_id, gpus)
+    repeat = docker_run_line(trial, _kept_files(bench, task, trial))
     records: list[TrialRecord] = []
     for number in range(1, task.trials + 1):
         slot = _Slot(bench.running, partial(on_start, number))
         records.append(_one(bench, task, trial, number, slot, echo))
-        keep(tuple(records), docker_run_line(trial))
+        keep(tuple(records), repeat)
         if records[-1].outcome in STOPPING:
             break
     verdict, reason = decide([record.outcome for record in records])
@@ -129,6 +131,22 @@ def run_trials(
     if telling is not None and telling.outcome is not Outcome.PASSED:
         reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
     return verdict, reason
+
+
+def _folder(bench: Bench, task: Task) -> Path:
+    """Where what is kept of a task's trials lies, below the store's folder."""
+    return Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+
+
+def _kept_files(bench: Bench, task: Task, trial: Trial) -> Path:
+    """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
+    folder = (bench.folder / _folder(bench, task) / "files").absolute()
+    for path, text in trial.files.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        target.chmod(0o755 if text.startswith("#!") else 0o644)
+    return folder
 
 
 class _Slot:
@@ -153,7 +171,7 @@ class _Slot:
 def _one(
     bench: Bench, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
 ) -> TrialRecord:
-    relative = Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}" / f"trial-{number}.log"
+    relative = _folder(bench, task) / f"trial-{number}.log"
     log = bench.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
     condenser = Condenser(log, task.case.expect.failure, echo=echo)

@@ -129,6 +129,30 @@ def test_show_has_the_log_the_environment_the_dockerfile_and_a_line_that_repeats
     assert "reproduced" in user.types("history", "traceback")
 
 
+HANDED = """\
+schema: reprokit/v1
+id: handed
+title: Files of a case belong to the user that runs
+matrix: {os: [debian-12], text: [one, two]}
+files:
+  deep/er/go.sh: |
+    #!/bin/bash
+    grep -q {{ text }} data.txt && echo more >> data.txt && touch deep/er/new
+    [ "$(stat -c %U:%a deep deep/er deep/er/go.sh data.txt | tr '\\n' ' ')" = \
+      "repro:755 repro:755 repro:755 repro:644 " ]
+  data.txt: "{{ text }}\\n"
+command: deep/er/go.sh
+expect: {reproduces: none}
+"""
+
+
+def test_files_of_a_case_come_with_each_container_and_are_the_users(user: User) -> None:
+    user.write("case.yaml", HANDED)
+    user.types("run", "case.yaml", "--trials", "2")
+    assert [cell["verdict"] for cell in user.cells()] == ["not-reproduced"] * 2
+    assert len({cell["image"]["tag"] for cell in user.cells()}) == 1
+
+
 def test_a_case_in_a_markdown_file_and_from_standard_input(user: User) -> None:
     user.write("issue.md", f"# It fails\n\nHere is the case:\n\n```yaml\n{TRACEBACK}```\n")
     user.types("run", "issue.md", "--only", "how=bad")

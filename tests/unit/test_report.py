@@ -105,9 +105,10 @@ def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
         workdir="/workspace",
         limits=Limits(gpus=1, cpus=1.5, memory=1 << 30, shm_size=1 << 20, pids=9, user="root", network="bridge"),
         mounts=(Mount(source=Path("/data"), target="/workspace/d"),),
+        files={"a/b.py": "pass"},
         gpus=("GPU-1",),
     )
-    line = shlex.split(docker_run_line(trial))
+    line = shlex.split(docker_run_line(trial, Path("/store/files")))
     for word in (
         '--gpus="device=GPU-1"',
         "--cpus=1.5",
@@ -119,6 +120,7 @@ def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
         "--network=bridge",
         "--env=A=x y",
         "--mount=type=bind,source=/data,target=/workspace/d,readonly",
+        "--mount=type=bind,source=/store/files/a/b.py,target=/workspace/a/b.py,readonly",
         "--cap-drop=ALL",
     ):
         assert word in line

@@ -109,6 +109,45 @@ def test_the_fixed_variant_runs_beside_the_case_and_must_not_fail(project: Proje
     ]
 
 
+def test_a_fix_runs_only_where_it_makes_sense(project: Project) -> None:
+    project.case.write_text(CASE.replace("fix: {", 'fix: {only: [{a: "2", b: x}], '))
+    assert project.run(fix=True) == 0
+    fixed = [dict(cell.cell) for cell in project.cells if cell.variant == "fix"]
+    assert fixed == [{"a": "2", "b": "x"}]
+    assert len(project.cells) == 5
+
+
+FILES = CASE.replace("command: toy", 'files: {go.py: "print({{ a }})", run.sh: "#!/bin/sh"}\ncommand: toy')
+
+
+def test_cases_that_differ_in_files_only_share_one_image(project: Project) -> None:
+    project.case.write_text(FILES)
+    (project.folder / "other.yaml").write_text(CASE.replace("id: toy", "id: other"))
+    project.run(cases=(str(project.folder),))
+    assert len(project.engine.built) == 1
+    texts = {(trial.env["A"], trial.files.get("go.py")) for trial in project.engine.trials}
+    assert texts == {("1", "print(1)"), ("2", "print(2)"), ("1", None), ("2", None)}
+    kept = project.folder / "store" / "runs" / project.session.record.id
+    copies = sorted(path for path in kept.rglob("files/*") if "001-" in str(path) or "toy" in str(path))
+    assert {path.name for path in copies} == {"go.py", "run.sh"}
+    assert {path.stat().st_mode & 0o777 for path in copies if path.name == "run.sh"} == {0o755}
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "environment: {setup: python go.py}",
+        "environment: {pip: [./go.py]}",
+        "datasets: {d: {path: d, generate: python go.py}}",
+    ],
+)
+def test_files_that_the_build_may_read_are_in_the_image(project: Project, reader: str) -> None:
+    project.case.write_text(FILES + reader + "\n")
+    project.run(fix=True)
+    assert len(project.engine.built) == 2  # one for each text of go.py
+    assert not any(trial.files for trial in project.engine.trials)
+
+
 def test_a_fix_that_does_not_help_is_a_departure(project: Project) -> None:
     project.case.write_text(CASE.replace("FIXED", "USELESS"))
     assert project.run(fix=True) == 1
