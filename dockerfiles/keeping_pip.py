@@ -34,6 +34,14 @@ def keep_archives():
     CacheControlAdapter.build_response = build_response
 
 
-with contextlib.suppress(ImportError, AttributeError):
-    keep_archives()
+def know_pypi():
+    """pip 9, which Ubuntu 18.04 brings, asks pypi.python.org: an address that many sites no longer let through."""
+    from pip import cmdoptions
+
+    cmdoptions.index_url.keywords["default"] = "https://pypi.org/simple"
+
+
+for change in (keep_archives, know_pypi):
+    with contextlib.suppress(ImportError, AttributeError):
+        change()
 runpy.run_module("pip", run_name="__main__", alter_sys=True)

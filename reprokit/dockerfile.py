@@ -29,11 +29,6 @@ if TYPE_CHECKING:
 
     from reprokit.sources import SourceTree
 
-PIP = "24.0"
-"""pip in every virtual environment of ours: the last that takes the metadata of old packages as they are (24.1 and
-
-later refuse what is not PEP 440), and new enough for Python 3.8 to 3.13 alike."""
-
 TAG_PREFIX = "reprokit/img:"
 FORMAT = "reprokit-image/v1"
 SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-preferences", "cuda-tree.sh", "keeping_pip.py", "site.sh")
@@ -111,7 +106,6 @@ def render(
             sources=copied,
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
-            pip_version=PIP,
             release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=_words(environment.pip_options),
             pip_early=early,

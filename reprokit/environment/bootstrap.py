@@ -22,6 +22,10 @@ STOP_SECONDS = 20.0
 KEYRINGS = Path("/usr/share/keyrings")
 KEYRING_PACKAGES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyring"}
 KEYRING_FILES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-archive-keyring"}
+OWN_KEYRINGS = Path(__file__).parent / "data"
+"""Ubuntu's keys, which Debian 11 and 12 have no package of: ubuntu-archive-keyring.gpg of Debian 13's package
+
+ubuntu-keyring 2023.11.28.1-0.2 (public domain). The host's own keys come first: they may be newer."""
 
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 """What dpkg leaves out, in the base and in all that is installed on it: as in Debian's slim images."""
@@ -73,7 +77,7 @@ def make(
     fails, Cancelled.
     """
     archive = archive_of(release, mirror)
-    keyring = _keyring(release)
+    keyring = _keyring(release, scratch)
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
     if shutil.which("mmdebstrap"):
@@ -92,11 +96,14 @@ def make(
     return target
 
 
-def _keyring(release: Release) -> Path:
+def _keyring(release: Release, scratch: Path) -> Path:
     stem = KEYRING_FILES[release.family]
     for name in (f"{stem}.gpg", f"{stem}.pgp"):
         if (KEYRINGS / name).is_file():
             return KEYRINGS / name
+    if (OWN_KEYRINGS / f"{stem}.gpg").is_file():
+        # Installed in somebody's home, it would be out of reach for the user whom a tool runs as.
+        return Path(shutil.copyfile(OWN_KEYRINGS / f"{stem}.gpg", scratch / f"{stem}.gpg"))
     raise Unsupported(
         f"the keys that sign {release.name} are not on this host ({KEYRINGS / stem}.gpg): "
         f"install the package {KEYRING_PACKAGES[release.family]}"

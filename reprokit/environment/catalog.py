@@ -20,7 +20,7 @@ class Release:
     codename: str
     image: str
     components: tuple[str, ...]
-    python: str
+    pythons: tuple[str, ...]
     gcc: Mapping[str, str]
     toolkit: str
     epoch: int
@@ -52,7 +52,7 @@ def releases() -> Mapping[str, Release]:
             codename=row["codename"],
             image=row["image"],
             components=tuple(row["components"]),
-            python=row["python"],
+            pythons=tuple(row["python"]),
             gcc=row["gcc"],
             toolkit=row["toolkit"],
             epoch=int(row["epoch"]),

@@ -24,6 +24,33 @@ class Base:
     reference: str
 
 
+PIPS = {(3, 6): "21.3.1", (3, 7): "24.0"}
+"""Least Python -> the pip in our virtual environments. 24.0 is the last that takes the metadata of old packages as they
+
+are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike; 21.3.1 is the last for 3.6."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python:
+    """The interpreter that the virtual environment at /opt/venv is made from.
+
+    ``version`` is what its source is known to bring. ``source``: ``distribution`` (``packages`` of the release; those
+    in ``headers`` as well where C is compiled) or ``image`` (the base image has it). ``command`` runs it.
+    """
+
+    version: str
+    source: Literal["distribution", "image"] = "distribution"
+    command: str = "python3"
+    packages: tuple[str, ...] = ()
+    headers: tuple[str, ...] = ()
+
+    @property
+    def pip(self) -> str:
+        """The pip that its virtual environment gets."""
+        major, minor = self.version.split(".")[:2]
+        return PIPS[max((least for least in PIPS if least <= (int(major), int(minor))), default=min(PIPS))]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gcc:
     """A compiler from the distribution: ``major`` names the packages gcc-N and g++-N, ``version`` what they bring."""
@@ -57,8 +84,8 @@ class Cudnn:
 class Environment:
     """Everything that goes into an image before sources, files and datasets.
 
-    ``os`` is the release, '' when the case names its own image. ``python`` is the version of the distribution's
-    interpreter, in a virtual environment at /opt/venv; '' when the image brings its own or has none.
+    ``os`` is the release, '' when the case names its own image. ``python`` is in a virtual environment at /opt/venv;
+    None when the case's own image brings what it wants, or there is to be none.
     ``components`` of the distribution's archive are enabled in it.
     """
 
@@ -66,7 +93,7 @@ class Environment:
     os: str
     family: str = ""
     components: tuple[str, ...] = ()
-    python: str = ""
+    python: Python | None = None
     gcc: Gcc | None = None
     cuda: Cuda | None = None
     cudnn: Cudnn | None = None
@@ -79,7 +106,7 @@ class Environment:
     @property
     def venv(self) -> bool:
         """Whether the image has a virtual environment of ours at /opt/venv."""
-        return bool(self.python)
+        return self.python is not None
 
     @property
     def installs(self) -> bool:
@@ -92,7 +119,8 @@ class Environment:
         """Which source serves what, for the record."""
         served = {"base": f"{self.base.source} {self.base.reference}"}
         if self.python:
-            served["python"] = f"{self.os} python3 {self.python}"
+            who = self.os if self.python.source == "distribution" else self.base.reference
+            served["python"] = f"{who} {self.python.command} {self.python.version}"
         if self.gcc:
             served["gcc"] = f"{self.os} gcc-{self.gcc.major} {self.gcc.version}"
         if self.cuda:
@@ -111,7 +139,7 @@ class Environment:
         return {
             "base": {"name": self.base.name, "source": self.base.source, "reference": self.base.reference},
             "os": self.os or None,
-            "python": self.python or None,
+            "python": self.python.version if self.python else None,
             "gcc": self.gcc.version if self.gcc else None,
             "cuda": self.cuda.version if self.cuda else None,
             "cudnn": self.cudnn.version if self.cudnn else None,

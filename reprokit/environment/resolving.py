@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.environment import catalog, versions
-from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Gcc
+from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Gcc, Python
 from reprokit.errors import Unsupported, UsageError
 from reprokit.spelling import nearest
 
@@ -38,7 +38,7 @@ def resolve(spec: CellSpec, base_source: str) -> Environment:
     cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source)
     cudnn = _cudnn(cell.get("cudnn"), cuda)
     python = _python(cell.get("python"), release)
-    if not python:
+    if python is None:
         _without_python(release, asked.pip, cuda, cudnn)
     return Environment(
         base=_base(release, cuda, base_source),
@@ -83,15 +83,19 @@ def _base(release: catalog.Release, cuda: Cuda | None, base_source: str) -> Base
     return Base(name=release.name, source="registry", reference=release.image)
 
 
-def _python(asked: str | None, release: catalog.Release) -> str:
+def _python(asked: str | None, release: catalog.Release) -> Python | None:
     if asked == versions.NONE:
-        return ""
-    if asked is None or versions.matches(asked, release.python):
-        return release.python
-    others = [f"{other.python} on {other.name}" for other in catalog.releases().values()]
+        return None
+    default, *others = release.pythons
+    if asked is None or versions.matches(asked, default):
+        return Python(version=default, packages=("python3", "python3-venv"), headers=("python3-dev",))
+    if (version := versions.newest(asked, others)) is not None:
+        name = "python" + ".".join(versions.parts(version)[:2])
+        return Python(version=version, command=name, packages=(name, f"{name}-venv"), headers=(f"{name}-dev",))
+    had = [f"{', '.join(other.pythons)} on {name}" for name, other in catalog.releases().items()]
     raise Unsupported(
-        f"python {asked} is not packaged for {release.name}; it has {release.python}. "
-        f"What can be had: {', '.join(others)}, or any interpreter in an image of your own (environment.image)"
+        f"python {asked} is not packaged for {release.name}; it has {', '.join(release.pythons)}. "
+        f"What can be had: {'; '.join(had)}; or any interpreter in an image of your own (environment.image)"
     )
 
 

@@ -155,9 +155,25 @@ def test_no_tool_at_all_names_what_to_install(tools: Callable[[str, str], None])
 
 def test_missing_keys_name_their_package(tools: Callable[[str, str], None]) -> None:
     tools("mmdebstrap", FAKE)
+    (bootstrap.KEYRINGS / "debian-archive-keyring.gpg").unlink()
+    with pytest.raises(Unsupported, match="install the package debian-archive-keyring"):
+        ensure(Shelf(), DEBIAN)
+
+
+def test_ubuntus_keys_come_along_and_those_of_the_host_come_first(tools: Callable[[str, str], None]) -> None:
+    tools(
+        "mmdebstrap", 'for a in "$@"; do case $a in --keyring=*) cat "${a#*=}";; *rootfs.tar) touch "$a";; esac; done'
+    )
     base = Base(name="ubuntu-22.04", source="bootstrap", reference="reprokit/base:ubuntu-22.04")
-    with pytest.raises(Unsupported, match="install the package ubuntu-keyring"):
-        ensure(Shelf(), base)
+
+    def read() -> str:
+        seen: list[Progress] = []
+        bases.ensure(Shelf(), base, threading.Event(), seen.append)  # type: ignore[arg-type]
+        return "".join(progress.log for progress in seen)
+
+    assert "Ubuntu Archive Automatic Signing Key (2018)" in read()
+    (bootstrap.KEYRINGS / "ubuntu-archive-keyring.gpg").write_text("the host's own\n")
+    assert read() == "the host's own\n"
 
 
 def test_a_failure_shows_the_tools_last_words_and_leaves_nothing(

@@ -66,20 +66,45 @@ def test_newest_counts_numbers_not_letters() -> None:
 def test_the_three_debian_releases(release: str, python: str, gcc: str) -> None:
     asked = {"os": release, "python": python.rsplit(".", 1)[0], "gcc": gcc.split(".")[0]}
     found = resolve(cell(asked), "bootstrap")
-    assert (found.base.reference, found.python) == (f"reprokit/base:{release}", python)
+    assert found.python is not None
+    assert (found.base.reference, found.python.version) == (f"reprokit/base:{release}", python)
     assert found.gcc is not None
     assert (found.gcc.major, found.gcc.version) == (asked["gcc"], gcc)
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "version", "command", "packages", "pip"),
+    [
+        ("ubuntu-18.04", "3.6", "3.6.9", "python3", ("python3", "python3-venv"), "21.3.1"),
+        ("ubuntu-18.04", "3", "3.6.9", "python3", ("python3", "python3-venv"), "21.3.1"),
+        ("ubuntu-18.04", "3.7", "3.7.5", "python3.7", ("python3.7", "python3.7-venv"), "24.0"),
+        ("ubuntu-18.04", "3.8.0", "3.8.0", "python3.8", ("python3.8", "python3.8-venv"), "24.0"),
+        ("ubuntu-20.04", "3.8", "3.8.10", "python3", ("python3", "python3-venv"), "24.0"),
+        ("ubuntu-20.04", "3.9", "3.9.5", "python3.9", ("python3.9", "python3.9-venv"), "24.0"),
+        ("debian-13", "3", "3.13.5", "python3", ("python3", "python3-venv"), "24.0"),
+    ],
+)
+def test_a_release_may_have_several_pythons(
+    release: str, asked: str, version: str, command: str, packages: tuple[str, ...], pip: str
+) -> None:
+    found = resolve(cell({"os": release, "python": asked}), "bootstrap")
+    assert found.python is not None
+    assert (found.python.version, found.python.command, found.python.packages) == (version, command, packages)
+    assert found.python.pip == pip
+    assert found.served_by["python"] == f"{release} {command} {version}"
 
 
 def test_an_absent_axis_is_free() -> None:
     found = resolve(cell({"paddle": "2.6.2"}), "registry")
     assert found.base.reference == "debian:bookworm-slim"
-    assert (found.os, found.python, found.gcc, found.cuda, found.cudnn) == ("debian-12", "3.11.2", None, None, None)
+    assert (found.os, found.gcc, found.cuda, found.cudnn) == ("debian-12", None, None, None)
+    assert found.python is not None
+    assert found.python.version == "3.11.2"
 
 
 def test_none_means_none_in_the_image() -> None:
     found = resolve(cell({"python": "none", "gcc": "none", "cuda": "none", "cudnn": "none"}), "bootstrap")
-    assert (found.python, found.gcc, found.cuda, found.cudnn) == ("", None, None, None)
+    assert (found.python, found.gcc, found.cuda, found.cudnn) == (None, None, None, None)
 
 
 @pytest.mark.parametrize(
@@ -173,7 +198,7 @@ def test_an_image_of_the_case_overrides_everything() -> None:
     axes = {"os": "rocky-9", "python": "3.6", "gcc": "4.8"}
     found = resolve(cell(axes, image="registry.example/own:1", pip=("six",)), "bootstrap")
     assert (found.base.source, found.base.reference) == ("image", "registry.example/own:1")
-    assert (found.os, found.python, found.gcc, found.pip) == ("", "", None, ("six",))
+    assert (found.os, found.python, found.gcc, found.pip) == ("", None, None, ("six",))
 
 
 def test_an_unknown_base_source_is_wrong_usage() -> None:
@@ -211,7 +236,8 @@ def test_what_is_chosen_is_what_was_asked(axes: dict[str, str], source: str) -> 
 def test_the_catalogue_is_whole() -> None:
     for name, release in catalog.releases().items():
         assert name.startswith(release.family)
-        assert all(version.split(".")[0] == major for major, version in release.gcc.items())
+        assert all(versions.matches(major, version) for major, version in release.gcc.items())
+        assert len({version.rpartition(".")[0] for version in release.pythons}) == len(release.pythons)
     for version, wheels in catalog.cuda_wheels().items():
         assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]
