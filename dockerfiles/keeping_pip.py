@@ -1,14 +1,21 @@
-"""pip that keeps downloads in its cache even when an index does not say how long they are good for.
+"""pip, with three habits that suit a build step.
 
-PyPI says so, but many mirrors and proxies drop those headers, and pip then fetches the same wheel for every image.
-A distribution file never changes under its address. Runs with any pip from 20 on; where pip looks different inside,
-it is pip as it is.
+- It keeps downloads in its cache even when an index does not say how long they are good for. PyPI says so, but many
+  mirrors and proxies drop those headers, and pip then fetches the same wheel for every image. A distribution file never
+  changes under its address.
+- It gives up on a host for good once all attempts to connect to it have failed. pip on its own tries again, with all
+  pauses, for every requirement, which makes an extra index that this site cannot reach cost minutes.
+- Its default index is pypi.org. pip 9, which Ubuntu 18.04 brings, has an older name that many sites do not let through.
+
+Runs with any pip from 20 on, and with pip 9 as far as to replace itself; Python 3.6 and later. Where pip looks
+different inside, it is pip as it is.
 """
 
 import contextlib
 import runpy
 import sys
 from email.utils import formatdate
+from urllib.parse import urlsplit
 
 sys.path.pop(0)  # this script's folder is no place to import from
 sys.argv[0] = "pip"
@@ -34,14 +41,40 @@ def keep_archives():
     CacheControlAdapter.build_response = build_response
 
 
+def give_up_on_hosts():
+    from pip._vendor.requests.adapters import HTTPAdapter
+    from pip._vendor.requests.exceptions import ConnectionError as Failed
+    from pip._vendor.urllib3.exceptions import ConnectTimeoutError, MaxRetryError, ProxyError
+
+    plain = HTTPAdapter.send
+    lost = {}  # (scheme, host, port) -> how the last attempt to connect to it failed
+
+    def send(self, request, *rest, **more):
+        address = urlsplit(request.url)
+        host = (address.scheme, address.hostname, address.port)
+        if host in lost:
+            kind, last = lost[host]
+            raise kind(MaxRetryError(last.pool, request.path_url, last.reason), request=request)
+        try:
+            return plain(self, request, *rest, **more)
+        except Failed as error:
+            last = error.args[0] if error.args else None
+            # An unknown name and a refused connection are kinds of ConnectTimeoutError. An answer that was bad, cut or
+            # late is not: the next one may be good.
+            if isinstance(last, MaxRetryError) and isinstance(last.reason, (ConnectTimeoutError, ProxyError)):
+                lost[host] = type(error), last
+            raise
+
+    HTTPAdapter.send = send
+
+
 def know_pypi():
-    """pip 9, which Ubuntu 18.04 brings, asks pypi.python.org: an address that many sites no longer let through."""
     from pip import cmdoptions
 
     cmdoptions.index_url.keywords["default"] = "https://pypi.org/simple"
 
 
-for change in (keep_archives, know_pypi):
+for habit in (keep_archives, give_up_on_hosts, know_pypi):
     with contextlib.suppress(ImportError, AttributeError):
-        change()
+        habit()
 runpy.run_module("pip", run_name="__main__", alter_sys=True)

@@ -91,7 +91,9 @@ def _python(asked: str | None, release: catalog.Release) -> Python | None:
         return Python(version=default, packages=("python3", "python3-venv"), headers=("python3-dev",))
     if (version := versions.newest(asked, others)) is not None:
         name = "python" + ".".join(versions.parts(version)[:2])
-        return Python(version=version, command=name, packages=(name, f"{name}-venv"), headers=(f"{name}-dev",))
+        # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
+        packages = (name, f"{name}-venv", "python3-distutils")
+        return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
     had = [f"{', '.join(other.pythons)} on {name}" for name, other in catalog.releases().items()]
     raise Unsupported(
         f"python {asked} is not packaged for {release.name}; it has {', '.join(release.pythons)}. "

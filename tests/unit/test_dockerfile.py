@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import http.server
 import itertools
 import os
 import random
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
@@ -297,3 +302,71 @@ def test_pip_that_keeps_downloads_is_pip() -> None:
     wrong = subprocess.run([sys.executable, PIP, "install"], capture_output=True, text=True, check=False)
     assert wrong.returncode != 0
     assert "You must give at least one requirement" in wrong.stderr
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """A folder of folders of wheels; what begins with "busy" is answered with 503 on the first request."""
+
+    busy: ClassVar[set[str]] = set()
+
+    def do_GET(self) -> None:
+        if "/busy" in self.path and self.path not in self.busy:
+            self.busy.add(self.path)
+            self.send_error(503)
+        else:
+            super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[str]:
+    """The address of an index with the projects alpha, beta and busy."""
+    for name in ("alpha", "beta", "busy"):
+        folder = tmp_path / "index" / name
+        folder.mkdir(parents=True)
+        with zipfile.ZipFile(folder / f"{name}-1.0-py3-none-any.whl", "w") as wheel:
+            info = f"{name}-1.0.dist-info"
+            wheel.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+            wheel.writestr(f"{info}/RECORD", "")
+    Index.busy.clear()
+    handler = functools.partial(Index, directory=str(tmp_path / "index"))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+
+
+def downloading(folder: Path, *words: str) -> str:
+    """What pip says that downloads into ``folder``, with no settings but those words and one retry."""
+    options = ["--isolated", "--no-cache-dir", "--retries", "1", "-vv", "--dest", str(folder)]
+    environment = {name: value for name, value in os.environ.items() if not name.upper().endswith("PROXY")}
+    done = subprocess.run(
+        [sys.executable, PIP, "download", *options, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        env={**environment, "PIP_CONFIG_FILE": os.devnull},
+    )
+    return done.stdout
+
+
+def test_pip_gives_up_on_a_host_that_it_cannot_reach(tmp_path: Path, index: str) -> None:
+    pytest.importorskip("pip")
+    with socket.socket() as closed:  # bound, not listening: connections are refused
+        closed.bind(("127.0.0.1", 0))
+        lost = f"http://127.0.0.1:{closed.getsockname()[1]}/simple/"
+        told = downloading(tmp_path / "out", "--index-url", index, "--extra-index-url", lost, "alpha", "beta", "busy")
+        assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {"alpha", "beta", "busy"}
+        refused = [line for line in told.splitlines() if "Retrying" in line and "/simple/" in line]
+        assert len(refused) == 1, told
+        # It says so for each of them, as it would on its own, and a host that only had a bad moment is asked again.
+        for name in ("alpha", "beta", "busy"):
+            assert f"Could not fetch URL {lost}{name}/: connection error: " in told
+            assert f"Max retries exceeded with url: /simple/{name}/ (Caused by NewConnectionError" in told
+        alone = downloading(tmp_path / "out", "--index-url", lost, "gamma")
+        assert "No matching distribution found for gamma" in alone

@@ -77,10 +77,10 @@ def test_the_three_debian_releases(release: str, python: str, gcc: str) -> None:
     [
         ("ubuntu-18.04", "3.6", "3.6.9", "python3", ("python3", "python3-venv"), "21.3.1"),
         ("ubuntu-18.04", "3", "3.6.9", "python3", ("python3", "python3-venv"), "21.3.1"),
-        ("ubuntu-18.04", "3.7", "3.7.5", "python3.7", ("python3.7", "python3.7-venv"), "24.0"),
-        ("ubuntu-18.04", "3.8.0", "3.8.0", "python3.8", ("python3.8", "python3.8-venv"), "24.0"),
+        ("ubuntu-18.04", "3.7", "3.7.5", "python3.7", ("python3.7", "python3.7-venv", "python3-distutils"), "24.0"),
+        ("ubuntu-18.04", "3.8.0", "3.8.0", "python3.8", ("python3.8", "python3.8-venv", "python3-distutils"), "24.0"),
         ("ubuntu-20.04", "3.8", "3.8.10", "python3", ("python3", "python3-venv"), "24.0"),
-        ("ubuntu-20.04", "3.9", "3.9.5", "python3.9", ("python3.9", "python3.9-venv"), "24.0"),
+        ("ubuntu-20.04", "3.9", "3.9.5", "python3.9", ("python3.9", "python3.9-venv", "python3-distutils"), "24.0"),
         ("debian-13", "3", "3.13.5", "python3", ("python3", "python3-venv"), "24.0"),
     ],
 )
