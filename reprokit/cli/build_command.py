@@ -12,7 +12,7 @@ from reprokit.cli import options
 @click.command("build", epilog="Example: reprokit build cases/ --cuda 11.8 --jobs 4")
 @options.cases_argument()
 @options.selection_options
-@click.option("--tag", "tags", multiple=True, help="Only cases with this tag.")
+@options.filter_options
 @click.option("--fix", is_flag=True, help="The fixed variant too.")
 @options.stand_in_options
 @options.base_option

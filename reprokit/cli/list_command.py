@@ -2,22 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
 
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.library.facts import Facts
+    from reprokit.store.database import Store
+    from reprokit.store.records import CellRecord, RunRecord
 
-@click.command("list", epilog="Example: reprokit list cases/ --tag paddle")
+EXAMPLES = """\b
+Examples:
+  reprokit list cases/ --tag loss
+  reprokit list --framework paddle --needs no-gpu
+  reprokit list --needs gpu --json -
+"""
+
+
+@click.command("list", epilog=EXAMPLES)
 @options.cases_argument(required=False)
-@click.option("--tag", "tags", multiple=True, help="Only cases with this tag.")
+@options.filter_options
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write all of it as JSON (- to print)."
+)
 @options.store_option
-def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | None) -> int:
+def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and what was last seen of them."""
     from reprokit.errors import UsageError
-    from reprokit.matrix import expand
+    from reprokit.library.facts import facts
+    from reprokit.library.filters import choose
     from reprokit.runner.plan import load_all
     from reprokit.store.database import Store
 
@@ -25,46 +44,99 @@ def command(cases: tuple[str, ...], tags: tuple[str, ...], store_folder: Path | 
         if not Path("cases").is_dir():
             raise UsageError("there is no folder cases/ here: name the cases to list")
         cases = ("cases",)
+    files = choose(load_all(cases), options.filter_of(given))
     folder = options.store_path(store_folder)
     store = Store(folder) if folder.is_dir() else None
-    rows: list[tuple[str, ...]] = []
-    for file in load_all(cases):
-        if tags and not set(tags) & set(file.case.tags):
-            continue
-        matrix = file.case.matrix
-        count = len(expand(matrix.axes, matrix.exclude, matrix.include))
-        needs = "GPU" if file.case.resources.gpus != "0" else ""
-        rows.append((file.case.id, str(count), needs, _last(store, file.case.id), file.case.title))
-    if not rows:
-        raise UsageError("no case to list" + (f" with the tag {' or '.join(tags)}" if tags else ""))
-    _print(rows)
+    rows = [_Row(file=file, facts=facts(file.case), seen=_last(store, file.case.id)) for file in files]
+    if json_file is not None:
+        _write(json_file, rows)
+    if json_file != Path("-"):
+        _print(rows)
     return 0
 
 
-def _last(store: Any, case_id: str) -> str:
-    """What the newest run of a case showed, and when."""
-    if store is None:
-        return "never run"
-    from reprokit.report.words import summary
+@dataclass(frozen=True, kw_only=True)
+class _Row:
+    """A case with what is known of it. ``seen``: its newest run, and its cells in that run."""
 
-    seen = store.history(case_id)
-    if not seen:
-        return "never run"
-    run = seen[0][0]
-    cells = [cell for record, cell in seen if record.id == run.id]
-    return f"{run.started_at[:10]}: {summary(cells)}"
+    file: CaseFile
+    facts: Facts
+    seen: tuple[RunRecord, list[CellRecord]] | None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the case is another than the one that was last run."""
+        return self.seen is not None and self.seen[1][0].case_digest != self.file.digest
+
+    @property
+    def last(self) -> str:
+        """What the newest run showed, in a few words."""
+        if self.seen is None:
+            return "never run"
+        from reprokit.report.words import standing
+
+        run, cells = self.seen
+        return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}"
+
+    def json(self) -> Mapping[str, Any]:
+        """All of it, as plain data."""
+        case, seen = self.file.case, None
+        if self.seen is not None:
+            from reprokit.report.words import summary
+
+            run, cells = self.seen
+            departs = sum(cell.as_expected is False for cell in cells)
+            seen = {"run_id": run.id, "started_at": run.started_at, "case_changed_since": self.changed}
+            seen |= {"summary": summary(cells), "departures": departs}
+        return {
+            "id": case.id,
+            "path": self.file.path,
+            "digest": self.file.digest,
+            "title": case.title,
+            "tags": list(case.tags),
+            "cells": len(self.facts.cells),
+            "frameworks": {name: list(versions) for name, versions in self.facts.frameworks.items()},
+            "needs": list(self.facts.needs),
+            "last_run": seen,
+        }
 
 
-def _print(rows: list[tuple[str, ...]]) -> None:
+def _last(store: Store | None, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
+    seen = store.history(case_id) if store is not None else []
+    return (seen[0][0], [cell for record, cell in seen if record.id == seen[0][0].id]) if seen else None
+
+
+def _write(path: Path, rows: list[_Row]) -> None:
+    import json
+
+    from reprokit.errors import UsageError
+    from reprokit.report import result
+
+    text = json.dumps([row.json() for row in rows], indent=2, ensure_ascii=False) + "\n"
+    if path == Path("-"):
+        click.echo(text, nl=False)
+        return
+    try:
+        result.write(path, text)
+    except OSError as error:
+        raise UsageError(f"--json {path}: cannot be written: {error.strerror}; name another file") from None
+
+
+def _print(rows: list[_Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("case", "cells", "needs", "last run", "title"):
-        table.add_column(name, justify="right" if name == "cells" else "left", overflow="fold")
+    table.add_column("case", no_wrap=True)
+    table.add_column("cells", justify="right", no_wrap=True)
+    table.add_column("needs", max_width=14)
+    table.add_column("last run", no_wrap=True)
+    table.add_column("title", min_width=20)
     for row in rows:
-        table.add_row(*row)
+        needs, cells = ", ".join(row.facts.needs), str(len(row.facts.cells))
+        table.add_row(row.file.case.id, cells, needs, row.last, row.file.case.title)
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 200
     console.print(table)
+    console.print(f"{len(rows)} case{'s' * (len(rows) != 1)}, {sum(len(row.facts.cells) for row in rows)} cells")

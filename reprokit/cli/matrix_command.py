@@ -13,17 +13,19 @@ from reprokit.cli import options
 @click.command("matrix", epilog="Example: reprokit matrix cases/cityscapes_rmi.yaml --cuda 11.8")
 @options.cases_argument()
 @options.selection_options
+@options.filter_options
 @click.option("--json", "as_json", is_flag=True, help="One JSON array of objects {case, cell, expected}.")
 def command(cases: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Show the cells of cases, after selection, with what each case expects of them."""
     from reprokit.errors import UsageError
     from reprokit.evidence.verdict import expected
+    from reprokit.library.filters import choose
     from reprokit.matrix import is_own, label
     from reprokit.runner.plan import cells_of, load_all
 
-    selection = options.selection_of(given)
+    selection, wanted = options.selection_of(given), options.filter_of(given)
     rows = []
-    for file, cell in cells_of(load_all(cases), selection):
+    for file, cell in cells_of(choose(load_all(cases), wanted), selection):
         own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
         rows.append((file.case.id, cell, expected(file.case.expect.reproduces, cell, own)))
     if not rows:

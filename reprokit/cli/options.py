@@ -13,6 +13,7 @@ from reprokit.errors import UsageError
 from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
 
 if TYPE_CHECKING:
+    from reprokit.library.filters import Filter
     from reprokit.runner.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,6 +37,36 @@ def selection_options(function: F) -> F:
             function
         )
     return function
+
+
+def filter_options(function: F) -> F:
+    """--tag, --framework, --needs."""
+    function = click.option(
+        "--needs",
+        multiple=True,
+        metavar="X",
+        help="Only cases that need gpu, network, source, data or root; no-gpu: that do not; none: that need nothing.",
+    )(function)
+    function = click.option(
+        "--framework",
+        "frameworks",
+        multiple=True,
+        metavar="NAME",
+        help="Only cases with this framework, such as torch, paddle, numpy (several: any of them).",
+    )(function)
+    return click.option("--tag", "tags", multiple=True, help="Only cases with this tag (several: any of them).")(
+        function
+    )
+
+
+def filter_of(given: dict[str, Any]) -> Filter:
+    """The Filter that --tag, --framework and --needs ask for; takes them out of ``given``."""
+    from reprokit.library.filters import Filter
+
+    def words(name: str) -> tuple[str, ...]:
+        return tuple(word.strip() for text in given.pop(name, ()) for word in text.split(",") if word.strip())
+
+    return Filter(tags=tuple(given.pop("tags", ())), frameworks=words("frameworks"), needs=words("needs"))
 
 
 def stand_in_options(function: F) -> F:
@@ -135,8 +166,8 @@ def request_of(given: dict[str, Any]) -> Request:
     """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
     from reprokit.runner.request import Request
 
-    selection = selection_of(given)
-    return Request(selection=selection, **folders(given), **given)
+    selection, wanted = selection_of(given), filter_of(given)
+    return Request(selection=selection, filter=wanted, **folders(given), **given)
 
 
 def store_path(given: Path | None) -> Path:

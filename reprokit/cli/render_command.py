@@ -13,6 +13,7 @@ from reprokit.cli import options
 @click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")
 @options.cases_argument()
 @options.selection_options
+@options.filter_options
 @click.option("--fix", is_flag=True, help="The fixed variant too.")
 @options.stand_in_options
 @options.base_option

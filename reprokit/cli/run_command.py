@@ -21,6 +21,7 @@ Examples:
   reprokit run cases/ptxas_unknown_arch.yaml
   reprokit run cases/cityscapes_rmi.yaml --cuda 11.8,12.0 --dataset cityscapes=/data/cityscapes
   reprokit run cases/ --only cuda=11.8 --trials 5 --json result.json
+  reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
   reprokit run --resume                              # go on with the run that was interrupted
@@ -34,7 +35,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @click.command("run", epilog=EXAMPLES)
 @options.cases_argument(required=False)
 @options.selection_options
-@click.option("--tag", "tags", multiple=True, help="Only cases with this tag.")
+@options.filter_options
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per cell, instead of what the case says.")
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
@@ -70,7 +71,11 @@ def command(**given: Any) -> int:
         if resume:
             jobs = given["jobs"] if _typed("jobs") else None
             others = [name for name in ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip") if given[name]]
-            others += [name for name in ("tags", "trials", "fix", "datasets", "sources", "base_images") if given[name]]
+            others += [
+                name
+                for name in ("tags", "frameworks", "needs", "trials", "fix", "datasets", "sources", "base_images")
+                if given[name]
+            ]
             if others and not given["cases"]:
                 raise UsageError("--resume goes on with what was asked then: leave out the other options, or name CASE")
             return session.resume(options.request_of(given) if given["cases"] else None, jobs)

@@ -58,6 +58,15 @@ def summary(cells: Sequence[CellRecord]) -> str:
     return f"{words}; all as expected"
 
 
+def standing(cells: Sequence[CellRecord]) -> str:
+    """:func:`summary` in two words, for a column: ``as expected``, ``1 departs``, ``2 inconclusive``."""
+    departures = sum(cell.as_expected is False for cell in cells)
+    open_ones = sum(cell.verdict is None or not cell.verdict.conclusive for cell in cells)
+    if departures:
+        return f"{departures} depart{'s' * (departures == 1)}"
+    return f"{open_ones} inconclusive" if open_ones else "as expected"
+
+
 def first_line(text: str) -> str:
     """The first line of a text that may have several."""
     return text.strip().splitlines()[0] if text.strip() else ""

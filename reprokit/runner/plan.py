@@ -15,6 +15,7 @@ from reprokit.case.render import TemplateProblem, render
 from reprokit.errors import CaseError, Problem, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
+from reprokit.library.filters import choose
 from reprokit.matrix import Cell, Selection, is_own, label, select
 from reprokit.runner.request import Request
 from reprokit.spelling import near
@@ -60,10 +61,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
 
     Raises UsageError (nothing is selected, a wrong name) or CaseError (a template fails for a cell).
     """
-    chosen = [file for file in files if not request.tags or set(request.tags) & set(file.case.tags)]
-    if not chosen:
-        tags = sorted({tag for file in files for tag in file.case.tags})
-        raise UsageError(f"no case has the tag {' or '.join(request.tags)}; the tags are: {', '.join(tags) or 'none'}")
+    chosen = choose(files, request.filter)
     for option, given, known in (
         ("--dataset", request.datasets, {name for file in chosen for name in file.case.datasets}),
         ("--source", request.sources, {name for file in chosen for name in file.case.sources}),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reprokit.library.filters import Filter
 from reprokit.matrix import Selection
 
 
@@ -20,7 +21,7 @@ class Request:
 
     cases: tuple[str, ...]
     selection: Selection = field(default_factory=Selection)
-    tags: tuple[str, ...] = ()
+    filter: Filter = field(default_factory=Filter)
     trials: int | None = None
     fix: bool = False
     datasets: Mapping[str, Path] = field(default_factory=dict)
@@ -36,7 +37,9 @@ class Request:
             "axes": {name: list(values) for name, values in self.selection.axes.items()},
             "only": [{name: list(values) for name, values in group.items()} for group in self.selection.only],
             "skip": [{name: list(values) for name, values in group.items()} for group in self.selection.skip],
-            "tags": list(self.tags),
+            "tags": list(self.filter.tags),
+            "frameworks": list(self.filter.frameworks),
+            "needs": list(self.filter.needs),
             "trials": self.trials,
             "fix": self.fix,
             "datasets": {name: str(path.absolute()) for name, path in self.datasets.items()},
@@ -60,7 +63,8 @@ class Request:
                 only=groups("only"),
                 skip=groups("skip"),
             ),
-            tags=tuple(data["tags"]),
+            # A run of an earlier version knew tags alone.
+            filter=Filter(**{name: tuple(data.get(name, ())) for name in ("tags", "frameworks", "needs")}),
             trials=data["trials"],
             fix=data["fix"],
             datasets={name: Path(path) for name, path in data["datasets"].items()},

@@ -64,6 +64,11 @@ def test_help_imports_none_of_the_heavy_things() -> None:
         (["show"], "nothing was run here yet"),
         (["history", "x"], "nothing was run here yet"),
         (["list"], "no folder cases/"),
+        (["list", ".", "--json", "toy.yaml/x"], "cannot be written"),
+        (["run", ".", "--framework", "torch"], "no case installs it"),
+        (["index"], "cases is no folder"),
+        (["index", ".", "--check", "--results", "r.json"], "leave out --results"),
+        (["index", ".", "--results", "toy.yaml"], "toy.yaml"),
     ],
 )
 def test_wrong_usage_is_2_says_what_to_do_and_leaves_nothing(
@@ -104,7 +109,13 @@ def test_a_run_is_shown_listed_and_remembered(
     assert invoke(["history"]) == 0
     assert "toy: 2 not-reproduced" in capsys.readouterr().out
     assert invoke(["list", "."]) == 0
-    assert "all as expected" in capsys.readouterr().out
+    assert " as expected  A toy" in capsys.readouterr().out
+    assert invoke(["list", ".", "--json", "-"]) == 0
+    [listed] = json.loads(capsys.readouterr().out)
+    assert (listed["cells"], listed["needs"], listed["last_run"]["departures"]) == (4, [], 0)
+    (folder / "toy.yaml").write_text(CASE + "\n")
+    assert invoke(["list", "."]) == 0
+    assert " changed since  A toy" in capsys.readouterr().out
     assert invoke(["show", "last", "9"]) == 2
 
 

@@ -19,6 +19,7 @@ from reprokit.environment import host
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.errors import BuildFailed, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
+from reprokit.library.filters import Filter
 from reprokit.matrix import Selection
 from reprokit.report import junit, result
 from reprokit.runner.request import Request
@@ -266,7 +267,7 @@ def test_nothing_to_resume_and_a_case_that_changed_are_said(project: Project) ->
     [
         ({"datasets": {"x": Path()}, "named": ("--dataset x",)}, "--dataset x"),
         ({"sources": {"x": Path()}, "named": ("--source x",)}, "--source x"),
-        ({"tags": ("slow",)}, "no case has the tag slow"),
+        ({"filter": Filter(tags=("slow",))}, "no case has the tag 'slow'"),
     ],
 )
 def test_wrong_names_are_refused_before_anything_runs(project: Project, values: dict[str, object], text: str) -> None:
