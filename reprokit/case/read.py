@@ -19,7 +19,10 @@ TIMEOUT = 20.0
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _KEYS = re.compile(r"^(schema|id|title|matrix|environment|command|resources|expect)\s*:", re.MULTILINE)
+_SCHEMA = re.compile(r"^schema\s*:", re.MULTILINE)
 MARKDOWN_SUFFIXES = (".md", ".markdown")
+CATALOGUE = "catalogue.yaml"
+"""The file of a folder that says how its cases are presented, and is none itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +93,8 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
             suffix = Path(name).suffix.lower()
             if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith("."):
                 item = _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
+                if name == CATALOGUE and isinstance(item, Text) and not _SCHEMA.search(item.text):
+                    continue
                 if suffix in MARKDOWN_SUFFIXES or isinstance(item, Problem) or looks_like_case(item.text):
                     found = True
                     yield item

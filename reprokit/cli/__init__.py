@@ -19,6 +19,7 @@ COMMANDS = {
     "render": "Write the Dockerfile and build context of cells to a folder.",
     "build": "Build the images of cells without running them.",
     "list": "List cases with what was last seen of them.",
+    "index": "Write the catalogue page of a folder of cases.",
     "history": "List runs, or every verdict of a case over time.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
     "schema": "Print the JSON Schema of case files, for editors.",

@@ -1,0 +1,117 @@
+"""``reprokit index``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from reprokit.library.page import Library
+
+EXAMPLES = """\b
+Examples:
+  reprokit index                                # writes cases/README.md
+  reprokit run cases/ --fix --json result.json; reprokit index --results result.json
+  reprokit index bugs/ --check                  # for CI: is bugs/README.md up to date?
+
+\b
+How the page groups and introduces the cases, and which documents they come from, stands in FOLDER/catalogue.yaml;
+without it there is a group per first tag. The last verdicts are kept in FOLDER/verdicts.json.
+"""
+DIFF_LINES = 30
+
+
+@click.command("index", epilog=EXAMPLES)
+@click.argument("folder", required=False, metavar="[FOLDER]", type=click.Path(path_type=Path))
+@click.option(
+    "--results",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="First take the verdicts of a result file of `reprokit run --json` into FOLDER/verdicts.json.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if the page is not what would be written.")
+def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
+    """Write the catalogue page of a folder of cases (cases/ by default), FOLDER/README.md.
+
+    It lists every case by topic: what one sees, with which versions it fails, what was last seen, and what it needs.
+    """
+    from reprokit.errors import UsageError
+    from reprokit.library import page, verdicts
+    from reprokit.report.result import write
+
+    folder = folder or Path("cases")
+    if check and results:
+        raise UsageError("--check writes nothing: leave out --results")
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder: name the folder of cases")
+    library = _library(folder, results)
+    text = page.page(library)
+    path = folder / page.FILE
+    if check:
+        return _check(path, text)
+    _may_replace(path)
+    if results:
+        write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
+    write(path, text)
+    cells = sum(len(facts.cells) for facts in library.facts.values())
+    click.echo(f"{path}: {len(library.files)} cases, {cells} cells")
+    if library.catalogue and library.catalogue.documents and library.unnamed:
+        click.echo(f"named by no entry of the catalogue: {', '.join(library.unnamed)}")
+    return 0
+
+
+def _library(folder: Path, results: tuple[Path, ...]) -> Library:
+    from reprokit.library import catalogue, page, verdicts
+    from reprokit.library.facts import facts
+    from reprokit.runner.plan import load_all
+
+    files = load_all([str(folder)])
+    known = {file.case.id: facts(file.case) for file in files}
+    seen = verdicts.read(folder / verdicts.FILE)
+    for path in results:
+        merged = verdicts.merge(seen, path, files, known)
+        seen = merged.verdicts
+        click.echo(f"{path}: verdicts of {len(merged.taken)} cases taken")
+        for names, why in (
+            (merged.outdated, "not taken, since the file was changed after the run"),
+            (merged.strange, f"not taken, since {folder} has no such case"),
+        ):
+            if names:
+                click.echo(f"{path}: {why}: {', '.join(names)}")
+    return page.Library(
+        folder=folder,
+        files=files,
+        facts=known,
+        catalogue=catalogue.read(folder / catalogue.FILE, files),
+        verdicts=seen,
+    )
+
+
+def _check(path: Path, text: str) -> int:
+    import difflib
+
+    there = path.read_text(encoding="utf-8") if path.is_file() else ""
+    if there == text:
+        click.echo(f"{path}: up to date")
+        return 0
+    lines = list(
+        difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "as it would be", "", "", 0, "")
+    )
+    for line in lines[:DIFF_LINES]:
+        click.echo(line if len(line) <= 160 else f"{line[:159]}…")
+    if len(lines) > DIFF_LINES:
+        click.echo(f"... and {len(lines) - DIFF_LINES} more lines")
+    what = "is not up to date" if path.is_file() else "does not exist"
+    click.echo(f"{path} {what}: run `reprokit index {path.parent}` and commit what it writes", err=True)
+    return 1
+
+
+def _may_replace(path: Path) -> None:
+    """A page that somebody wrote by hand is not ours to replace."""
+    from reprokit.errors import UsageError
+    from reprokit.library.page import NOTE
+
+    if path.is_file() and NOTE not in path.read_text(encoding="utf-8", errors="replace"):
+        raise UsageError(f"{path} was not written by reprokit index: move it away, or keep its text in catalogue.yaml")

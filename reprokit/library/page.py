@@ -1,0 +1,240 @@
+"""The catalogue page of a folder of cases, ``README.md``, as text. Pure: the same input always gives the same page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprokit.case import CaseFile
+from reprokit.evidence.model import Verdict
+from reprokit.library.catalogue import Catalogue, Document, Entry, Group
+from reprokit.library.facts import Facts
+from reprokit.library.flip import flip
+from reprokit.library.verdicts import Seen, SeenCase, Verdicts
+from reprokit.library.words import Anchors, inline, link, many, size, table
+
+FILE = "README.md"
+NOTE = "<!-- Written by `reprokit index`: edit the cases or catalogue.yaml instead, then run it again. -->"
+SOURCES = "Where they come from"
+NEED_WORDS = {"gpu": "GPU", "network": "network", "source": "git tree", "data": "data", "root": "root"}
+LEGEND = """\
+**Fails with** names what the failure depends on: with the values before "not" it shows, with those after it the same
+program ends well. Where no "not" follows, it shows in every environment that the case tries. **Last seen** counts
+environments: in how many the failure was reproduced, in how many not, and in how many of those where it was reproduced
+the case's fix ended well. **Needs** is what a machine needs beyond a container engine, and the largest image's size.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Library:
+    """A folder of cases with all that is known of it. ``facts`` by id; ``folder``: what the cases' paths begin with."""
+
+    folder: Path
+    files: Sequence[CaseFile]
+    facts: Mapping[str, Facts]
+    catalogue: Catalogue | None
+    verdicts: Verdicts
+
+    @property
+    def unnamed(self) -> list[str]:
+        """The ids of cases that no entry of a document names."""
+        documents = self.catalogue.documents if self.catalogue else ()
+        named = {name for document in documents for _, entry in _entries(document) for name in entry.cases}
+        return [file.case.id for file in self.files if file.case.id not in named]
+
+    def target(self, file: CaseFile) -> str:
+        """The path of a case's file from the page."""
+        return Path(file.path).relative_to(self.folder).as_posix()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Section:
+    group: Group
+    files: Sequence[CaseFile]
+    anchor: str
+
+
+def page(library: Library) -> str:
+    """The whole page."""
+    catalogue = library.catalogue or Catalogue(groups=(Group(title="-", tag="-"),))
+    anchors = Anchors()
+    anchors.of(catalogue.title)
+    anchors.of("Contents")
+    sections = [
+        _Section(group=group, files=files, anchor=anchors.of(group.title)) for group, files in _grouped(library)
+    ]
+    documents = catalogue.documents
+    places: dict[tuple[int, int], str] = {}
+    sources = anchors.of(SOURCES) if documents else ""
+    for number, document in enumerate(documents):
+        anchors.of(document.name)
+        for index, topic in enumerate(document.topics):
+            places[number, index] = anchors.of(topic.title)
+    origins = _origins(documents, places)
+    lines = [f"# {inline(catalogue.title)}", "", NOTE, ""]
+    lines += [*_paragraphs(catalogue.intro or _how_to_run(library)), _counts(library), ""]
+    lines += ["## Contents", ""]
+    lines += [f"- {link(inline(section.group.title), section.anchor)} ({len(section.files)})" for section in sections]
+    lines += [f"- {link(SOURCES, sources)}"] * bool(documents) + ["", *_paragraphs(LEGEND)]
+    for section in sections:
+        lines += [f"## {inline(section.group.title)}", "", *_paragraphs(section.group.intro)]
+        header = ["what one sees", "fails with", "last seen", "needs"] + ["from"] * bool(documents)
+        lines += [*table(header, [_row(library, file, origins) for file in section.files]), ""]
+    if documents:
+        lines += _where_from(library, documents)
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _grouped(library: Library) -> list[tuple[Group, list[CaseFile]]]:
+    """The groups with their cases; without a catalogue a group per first tag."""
+    if library.catalogue:
+        groups = library.catalogue.groups
+        return [(group, [file for file in library.files if group.tag in file.case.tags]) for group in groups]
+    tags = sorted({file.case.tags[:1] for file in library.files}, key=lambda first: (not first, first))
+    return [
+        (
+            Group(title=first[0] if first else "Without a tag", tag=first[0] if first else "-"),
+            [file for file in library.files if file.case.tags[:1] == first],
+        )
+        for first in tags
+    ]
+
+
+def _how_to_run(library: Library) -> str:
+    name = library.folder.resolve().name
+    example = library.target(library.files[0])
+    return (
+        "Each file is a bug that can be run: the environments to try, the command, and how the failure looks.\n\n"
+        f"```console\n$ reprokit run {name}/{example} --fix   # a case, and beside it the case with its fix\n"
+        f"$ reprokit run {name}/ --fix   # all of them\n"
+        f"$ reprokit list {name}/ --needs no-gpu   # look for some\n```"
+    )
+
+
+def _counts(library: Library) -> str:
+    cells = sum(len(facts.cells) for facts in library.facts.values())
+    words = f"{many(len(library.files), 'case')} with {many(cells, 'cell')}"
+    images = {
+        seen.image: seen.size for case in _fresh(library).values() for seen in case.cells if seen.image and seen.size
+    }
+    if images:
+        words += f", run in {many(len(images), 'image')}, of which the largest has {size(max(images.values()))}"
+    return words + "."
+
+
+def _fresh(library: Library) -> dict[str, SeenCase]:
+    """What was seen of the cases as they are now."""
+    digests = {file.case.id: file.digest for file in library.files}
+    return {name: seen for name, seen in library.verdicts.cases.items() if seen.digest == digests.get(name)}
+
+
+def _row(library: Library, file: CaseFile, origins: Mapping[str, Sequence[str]]) -> list[str]:
+    facts = library.facts[file.case.id]
+    seen = library.verdicts.cases.get(file.case.id)
+    fresh = seen if seen and seen.digest == file.digest else None
+    words = [NEED_WORDS[need] for need in facts.needs]
+    if fresh:
+        words += [size(fresh.size)] if fresh.size else []
+    row = [
+        link(inline(file.case.title), library.target(file)),
+        inline(str(flip(file.case, facts.cells))),
+        inline(last_seen(seen, fresh)),
+        ", ".join(words),
+    ]
+    if library.catalogue and library.catalogue.documents:
+        row.append(", ".join(origins.get(file.case.id, ())))
+    return row
+
+
+def last_seen(seen: SeenCase | None, fresh: SeenCase | None) -> str:
+    """The verdicts of a case in words: those of its present state (``fresh``), if there are any."""
+    if seen is None:
+        return "not run yet"
+    if fresh is None:
+        return "not run since it changed"
+    cases = [one for one in fresh.cells if one.variant == "case"]
+    unsupported = [one for one in fresh.cells if one.verdict is Verdict.UNSUPPORTED]
+    if len(unsupported) == len(fresh.cells):
+        return f"never run: {unsupported[0].reason.partition(';')[0]} ({fresh.date})"
+    parts = [_verdicts(cases), _fixes(fresh.cells)]
+    departures = sum(one.as_expected is False for one in fresh.cells)
+    if departures:
+        parts.append(f"{departures} not as expected")
+    return "; ".join(part for part in parts if part) + f" ({fresh.date})"
+
+
+def _verdicts(cells: Sequence[Seen]) -> str:
+    """``2 reproduced, 1 not, 1 build-failed``."""
+    counts = Counter(one.verdict for one in cells)
+    words = [f"{counts.pop(Verdict.REPRODUCED)} reproduced"] if counts[Verdict.REPRODUCED] else []
+    well = counts.pop(Verdict.NOT_REPRODUCED, 0)
+    if well:
+        words.append(f"{well} not" if words else f"{well} not reproduced")
+    counts.pop(Verdict.REPRODUCED, None)
+    return ", ".join(words + [f"{count} {verdict}" for verdict, count in counts.items()])
+
+
+def _fixes(cells: Sequence[Seen]) -> str:
+    """``fix holds in 2``: where the failure was reproduced, and the fixed variant ended well in the same cell."""
+
+    def key(one: Seen) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted(one.cell.items()))
+
+    reproduced = {key(one) for one in cells if one.variant == "case" and one.verdict is Verdict.REPRODUCED}
+    fixed = [one.verdict for one in cells if one.variant == "fix" and key(one) in reproduced]
+    if not fixed:
+        return ""
+    holds = fixed.count(Verdict.NOT_REPRODUCED)
+    return f"fix holds in {holds}" + (f" of {len(fixed)}" if holds < len(fixed) else "")
+
+
+def _entries(document: Document) -> Iterator[tuple[int, Entry]]:
+    for index, topic in enumerate(document.topics):
+        for entry in topic.entries:
+            yield index, entry
+
+
+def _origins(documents: Sequence[Document], places: Mapping[tuple[int, int], str]) -> dict[str, list[str]]:
+    """For each case, links to the topics of the entries that name it."""
+    found: dict[str, list[str]] = {}
+    for number, document in enumerate(documents):
+        repeated = {text for text, count in Counter(e.number for _, e in _entries(document)).items() if count > 1}
+        for index, entry in _entries(document):
+            name = document.short or document.name
+            if entry.number in repeated:
+                name = document.topics[index].title
+            text = link(inline(f"{name} {entry.number}"), places[number, index])
+            for case_id in entry.cases:
+                found.setdefault(case_id, []).append(text)
+    return found
+
+
+def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
+    here = {file.case.id: library.target(file) for file in library.files}
+    lines = [f"## {SOURCES}", ""]
+    for document in documents:
+        entries = [entry for _, entry in _entries(document)]
+        with_cases = sum(bool(entry.cases) for entry in entries)
+        lines += [f"### {inline(document.name)}", "", *_paragraphs(document.about)]
+        lines += [f"{many(len(entries), 'entry').replace('entrys', 'entries')}, {with_cases} of them with cases.", ""]
+        for topic in document.topics:
+            rows = [
+                [
+                    inline(entry.number),
+                    inline(entry.says),
+                    ", ".join(link(inline(name), here[name]) for name in entry.cases) or inline(entry.without),
+                ]
+                for entry in topic.entries
+            ]
+            lines += [f"#### {inline(topic.title)}", "", *table(["entry", "what it says", "cases"], rows), ""]
+    if library.unnamed:
+        names = ", ".join(link(inline(name), here[name]) for name in library.unnamed)
+        lines += ["### Without an entry", "", f"No entry of these documents became {names}.", ""]
+    return lines
+
+
+def _paragraphs(markdown: str) -> list[str]:
+    """Markdown as it was written, with an empty line after it."""
+    return [markdown.strip("\n"), ""] if markdown.strip() else []
