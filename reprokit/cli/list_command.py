@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
     from reprokit.store.records import CellRecord, RunRecord
 
+WIDE = 10_000
+"""Columns where nobody looks at the end of a line: in a pipe or a file."""
 EXAMPLES = """\b
 Examples:
   reprokit list cases/ --tag loss
@@ -123,20 +128,29 @@ def _write(path: Path, rows: list[_Row]) -> None:
 
 
 def _print(rows: list[_Row]) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    """One line per case where all of it fits; in a narrower terminal each title gets the line below."""
+    header = ("case", "cells", "needs", "last run")
+    cells = [(row.file.case.id, str(len(row.facts.cells)), ", ".join(row.facts.needs), row.last) for row in rows]
+    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
+    titles = [" ".join(row.file.case.title.split()) for row in rows]
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    below = sum(widths) + 2 * len(widths) + max(map(len, titles)) > room
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("case", no_wrap=True)
-    table.add_column("cells", justify="right", no_wrap=True)
-    table.add_column("needs", max_width=14)
-    table.add_column("last run", no_wrap=True)
-    table.add_column("title", min_width=20)
-    for row in rows:
-        needs, cells = ", ".join(row.facts.needs), str(len(row.facts.cells))
-        table.add_row(row.file.case.id, cells, needs, row.last, row.file.case.title)
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 200
-    console.print(table)
-    console.print(f"{len(rows)} case{'s' * (len(rows) != 1)}, {sum(len(row.facts.cells) for row in rows)} cells")
+    def line(values: tuple[str, ...]) -> str:
+        texts = [
+            value.rjust(width) if name == "cells" else value.ljust(width)
+            for name, value, width in zip(header, values, widths, strict=True)
+        ]
+        return "  ".join(texts)
+
+    click.secho(line(header) + ("" if below else "  title"), bold=True)
+    for values, title in zip(cells, titles, strict=True):
+        if below:
+            click.echo(line(values).rstrip())
+            click.secho(
+                textwrap.fill(title, room, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
+                dim=True,
+            )
+        else:
+            click.echo(f"{line(values)}  {title}")
+    click.echo(f"{len(rows)} case{'s' * (len(rows) != 1)}, {sum(len(row.facts.cells) for row in rows)} cells")

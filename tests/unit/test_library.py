@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from reprokit.case import load
 from reprokit.cli import invoke
@@ -182,17 +182,23 @@ def test_every_command_that_takes_several_cases_has_the_filters(
         assert "--needs x: no such need" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("width", [80, 100])
-def test_the_list_breaks_nothing_but_titles(
-    folder: Path, width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_list_is_a_line_per_case_or_two_in_a_narrow_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Console, "is_terminal", True)
-    monkeypatch.setenv("COLUMNS", str(width))
-    (folder / "long.yaml").write_text(NUMPY.replace("id: arrays", "id: a-case-with-a-name-of-some-length"))
+    assert invoke(["list"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "case       cells  needs                             last run   title",
+        "arrays         1                                    never run  Plain",
+        "old-torch      4                                    never run  The sum | of `a|b` is <odd>",
+        "on-gpu         2  gpu, network, source, data, root  never run  Needs much",
+        "3 cases, 7 cells",
+    ]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
     assert invoke(["list"]) == 0
     lines = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
-    assert max(map(len, lines)) <= width
-    assert any("a-case-with-a-name-of-some-length" in line and "never run" in line for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert lines[3:5] == ["old-torch      4" + " " * 36 + "never run", "  The sum | of `a|b` is <odd>"]
 
 
 # Where a failure shows
