@@ -18,6 +18,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).parents[2]
 REPROKIT = [sys.executable, "-m", "reprokit"]
 ROUNDS = 7
+LIBRARY = 300
+"""Cases of the folder that ``library`` makes, at least."""
 
 
 def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None) -> float:
@@ -79,6 +81,23 @@ def with_peak(argv: Sequence[str], folder: Path) -> tuple[float, int]:
     return time.perf_counter() - started, usage.ru_maxrss * 1024
 
 
+def library(folder: Path) -> None:
+    """A large folder of cases, the library's own several times over: validated, listed, chosen from, and indexed."""
+    cases = folder / "cases"
+    cases.mkdir()
+    originals = [path for path in sorted((REPOSITORY / "cases").glob("*.yaml")) if path.name != "catalogue.yaml"]
+    for number in range(-(-LIBRARY // len(originals))):
+        for path in originals:
+            text = path.read_text(encoding="utf-8").replace("\nid: ", f"\nid: x{number}-", 1)
+            (cases / f"{path.stem}-{number}.yaml").write_text(text, encoding="utf-8")
+    count = len(list(cases.iterdir()))
+    for words in (("validate", "cases"), ("list", "cases"), ("list", "cases", "--framework", "torch"), ("index",)):
+        argv = [*REPROKIT, *words]
+        times = [seconds(argv, folder=folder) for _ in range(3)]
+        took = statistics.median(times)
+        print(f"{count} cases, reprokit {' '.join(words)}: {took:.2f} s, {100 * took / count:.2f} s per 100 cases")
+
+
 def warm(folder: Path) -> None:
     """A warm run of six cells against ``xargs -P`` over docker run, plain, and with the very limits of the trials."""
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
@@ -121,7 +140,7 @@ def flood(folder: Path) -> None:
     print(f"2 GB of output: {took:.1f} s, {peak / 1e6:.0f} MB of memory at most, {logged / 1e6:.1f} MB of log")
 
 
-BENCHES = {"startup": startup, "matrix": matrix, "warm": warm, "flood": flood}
+BENCHES = {"startup": startup, "matrix": matrix, "library": library, "warm": warm, "flood": flood}
 
 
 def main() -> None:
