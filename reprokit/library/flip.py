@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.case.model import Case
@@ -24,7 +24,7 @@ class Flip:
     """``where``: all | none | unknown | some. ``axes``: those that tell the cells apart, or that vary at all.
 
     ``failing``: boxes over ``axes`` that hold exactly the cells that reproduce; ``well``: values of a single axis with
-    which it does not; ``others``: how many cells those are; ``alike``: further axes, of which several values fail.
+    which it does not; ``alike``: further axes, of which several values fail.
     """
 
     where: str
@@ -32,17 +32,36 @@ class Flip:
     axes: tuple[str, ...]
     failing: tuple[Box, ...] = ()
     well: tuple[str | None, ...] = ()
-    others: int = 0
     alike: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    @property
+    def named(self) -> frozenset[str]:
+        """The axes that the words speak of."""
+        return frozenset({*self.axes, *self.alike})
+
+    def words(self, axis: Callable[[str], str] = str, value: Callable[[str], str] = str) -> str:
+        """``torch 1.4.0; not 1.5.1``: where it fails, in words; ``axis`` and ``value`` mark up the names and values."""
+
+        def listed(values: Sequence[str | None]) -> str:
+            return ", ".join("without" if text is None else value(text or '""') for text in values)
+
+        def one(name: str, values: Sequence[str | None]) -> str:
+            return f"no {axis(name)}" if list(values) == [None] else f"{axis(name)} {listed(values)}"
+
+        def box(accepted: Box) -> str:
+            parts = zip(self.axes, accepted, strict=True)
+            telling = ((name, some) for name, some in parts if len(some) < len(self.values[name]))
+            return " with ".join(
+                one(name, [text for text in self.values[name] if text in some]) for name, some in telling
+            )
+
         if self.where != "some":
-            listed = "; ".join(_axis(axis, self.values[axis]) for axis in self.axes) or "its only cell"
-            return {"unknown": f"not known ({listed})", "none": f"nothing ({listed})"}.get(self.where, listed)
-        fails = ", or ".join(_box(self.axes, box, self.values) for box in self.failing)
-        well = ", ".join(map(_value, self.well)) if len(self.axes) == 1 else f"the other {self.others}"
-        alike = (f"{_axis(axis, values)} alike" for axis, values in self.alike.items())
-        return "; ".join((fails, f"not {well}", *alike))
+            tried = "; ".join(one(name, self.values[name]) for name in self.axes)
+            none = f"nothing ({tried})" if tried else "nothing"
+            return {"unknown": f"not known ({tried})" if tried else "not known", "none": none}.get(self.where, tried)
+        fails = ", or ".join(map(box, self.failing))
+        well = listed(self.well) if self.well else "otherwise"
+        return "; ".join((fails, f"not {well}", *(f"{one(name, some)} alike" for name, some in self.alike.items())))
 
 
 def flip(case: Case, cells: Sequence[Cell]) -> Flip:
@@ -62,7 +81,6 @@ def flip(case: Case, cells: Sequence[Cell]) -> Flip:
         axes=axes,
         failing=_boxes(_seen(bad, axes)),
         well=tuple(value for (value,) in _seen(good, axes)) if len(axes) == 1 else (),
-        others=len(good),
         alike={axis: _values(bad)[axis] for axis in _telling(bad, kept=axes) if axis not in axes},
     )
 
@@ -115,22 +133,3 @@ def _boxes(tuples: Sequence[tuple[str | None, ...]]) -> tuple[Box, ...]:
                 merged = True
                 break
     return tuple(boxes)
-
-
-def _box(axes: Sequence[str], box: Box, values: Mapping[str, Sequence[str | None]]) -> str:
-    parts = [
-        _axis(axis, [value for value in values[axis] if value in accepted])
-        for axis, accepted in zip(axes, box, strict=True)
-        if len(accepted) < len(values[axis])
-    ]
-    return " with ".join(parts)
-
-
-def _axis(axis: str, values: Sequence[str | None]) -> str:
-    if list(values) == [None]:
-        return f"no {axis}"
-    return f"{axis} {', '.join(_value(value) for value in values)}"
-
-
-def _value(value: str | None) -> str:
-    return "without" if value is None else value or '""'

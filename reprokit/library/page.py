@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case import CaseFile
+from reprokit.case.model import Case
 from reprokit.evidence.model import Verdict
 from reprokit.library.catalogue import Catalogue, Document, Entry, Group
 from reprokit.library.facts import Facts
@@ -19,11 +20,14 @@ FILE = "README.md"
 NOTE = "<!-- Written by `reprokit index`: edit the cases or catalogue.yaml instead, then run it again. -->"
 SOURCES = "Where they come from"
 NEED_WORDS = {"gpu": "GPU", "network": "network", "source": "git tree", "data": "data", "root": "root"}
+MAIN = 2
+"""Most frameworks that are named beside what the failure depends on."""
 LEGEND = """\
-**Fails with** names what the failure depends on: with the values before "not" it shows, with those after it the same
-program ends well. Where no "not" follows, it shows in every environment that the case tries. **Last seen** counts
-environments: in how many the failure was reproduced, in how many not, and in how many of those where it was reproduced
-the case's fix ended well. **Needs** is what a machine needs beyond a container engine, and the largest image's size.
+**Fails with** says what the failure depends on: it shows with the values before "not", and with those after it the same
+program ends well. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
+them have. **Last seen** counts environments: in how many it was reproduced, in how many not, and in how many of those
+where it was reproduced the case's fix ended well. **Needs** is what a machine needs beyond a container engine, and the
+size of the largest image.
 """
 
 
@@ -139,13 +143,24 @@ def _row(library: Library, file: CaseFile, origins: Mapping[str, Sequence[str]])
         words += [size(fresh.size)] if fresh.size else []
     row = [
         link(inline(file.case.title), library.target(file)),
-        inline(str(flip(file.case, facts.cells))),
+        _fails_with(file.case, facts),
         inline(last_seen(seen, fresh)),
         ", ".join(words),
     ]
     if library.catalogue and library.catalogue.documents:
         row.append(", ".join(origins.get(file.case.id, ())))
     return row
+
+
+def _fails_with(case: Case, facts: Facts) -> str:
+    """Where the failure shows, and of which frameworks all of that is, unless it names one."""
+    where = flip(case, facts.cells)
+    parts = [where.words(lambda name: f"`{name}`", inline)]
+    if not where.named & set(facts.frameworks):
+        pinned = [(name, versions) for name, versions in facts.frameworks.items() if versions][:MAIN]
+        words = [f"{name} {' to '.join(dict.fromkeys((versions[0], versions[-1])))}" for name, versions in pinned]
+        parts.append(f"({inline(', '.join(words))})" if words else "")
+    return " ".join(part for part in parts if part) or "itself"
 
 
 def last_seen(seen: SeenCase | None, fresh: SeenCase | None) -> str:
