@@ -246,7 +246,7 @@ def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
             lines += [f"#### {inline(topic.title)}", "", *table(["entry", "what it says", "cases"], rows), ""]
     if library.unnamed:
         names = ", ".join(link(inline(name), here[name]) for name in library.unnamed)
-        lines += ["### Without an entry", "", f"No entry of these documents became {names}.", ""]
+        lines += ["### From elsewhere", "", f"No entry of these documents names {names}.", ""]
     return lines
 
 

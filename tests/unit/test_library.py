@@ -338,7 +338,7 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
         "### A list of questions\n\nFound in 2023.\n\n2 entries, 1 of them with cases.\n\n#### 1. CUDA \\& cuDNN\n",
         "| 1.1 | It fails on a_b | [on-gpu](on_gpu.yaml), [old-torch](old_torch.yaml) |",
         "| 1.2 | It is advice | It describes nothing that fails. |",
-        "No entry of these documents became [arrays](arrays.yaml).",
+        "### From elsewhere\n\nNo entry of these documents names [arrays](arrays.yaml).",
     ):
         assert line in text
     assert invoke(["validate", "cases"]) == 0
