@@ -39,6 +39,10 @@ def ensure(engine: Engine, base: Base, cancel: threading.Event, on_progress: Cal
         return found
     if base.source == "image":
         raise Unsupported(f"environment.image {base.reference}: neither this engine nor its registry has such an image")
+    if base.brings:
+        raise Unsupported(
+            f"the registry has no image {base.reference}, and nothing else has {base.brings} for {base.name}"
+        )
     raise Unsupported(
         f"the registry has no image {base.reference} (old tags get deleted); base images made from the "
         f"distribution's packages (base source bootstrap) serve {base.name} without it"

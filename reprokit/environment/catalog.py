@@ -67,6 +67,16 @@ def known_os() -> tuple[str, ...]:
 
 
 @cache
+def _python() -> Any:
+    return _load("python.yaml")
+
+
+def python_images(os: str) -> tuple[str, ...]:
+    """The Pythons that Docker's official images have on that release of Debian, oldest first."""
+    return tuple(_python()["images"].get(os, ()))
+
+
+@cache
 def _cuda() -> Any:
     return _load("cuda.yaml")
 

@@ -16,18 +16,20 @@ class Base:
 
     ``name`` is the release (``debian-12``) or the image named by the case; ``source`` says which served it:
     ``registry``, ``bootstrap`` (made from the distribution's packages) or ``image`` (``environment.image``).
-    ``reference`` is what stands after FROM.
+    ``reference`` is what stands after FROM. ``brings`` is what of the cell comes with this image and no other base.
     """
 
     name: str
     source: Literal["registry", "bootstrap", "image"]
     reference: str
+    brings: str = ""
 
 
-PIPS = {(3, 6): "21.3.1", (3, 7): "24.0"}
+PIPS = {(3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
 """Least Python -> the pip in our virtual environments. 24.0 is the last that takes the metadata of old packages as they
 
-are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike; 21.3.1 is the last for 3.6."""
+are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike. 21.3.1 is the last for 3.6; 25.3
+knows 3.14."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +37,7 @@ class Python:
     """The interpreter that the virtual environment at /opt/venv is made from.
 
     ``version`` is what its source is known to bring. ``source``: ``distribution`` (``packages`` of the release; those
-    in ``headers`` as well where C is compiled) or ``image`` (the base image has it). ``command`` runs it.
+    in ``headers`` as well where C is compiled) or ``image`` (the base image has it, with headers). ``command`` runs it.
     """
 
     version: str

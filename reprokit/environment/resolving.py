@@ -37,11 +37,11 @@ def resolve(spec: CellSpec, base_source: str) -> Environment:
     release = _release(cell.get("os", DEFAULT_OS))
     cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source)
     cudnn = _cudnn(cell.get("cudnn"), cuda)
-    python = _python(cell.get("python"), release)
+    python = _python(cell.get("python"), release, cuda, base_source)
     if python is None:
         _without_python(release, asked.pip, cuda, cudnn)
     return Environment(
-        base=_base(release, cuda, base_source),
+        base=_base(release, python, cuda, base_source),
         os=release.name,
         family=release.family,
         components=release.components,
@@ -74,31 +74,66 @@ def _release(asked: str) -> catalog.Release:
     )
 
 
-def _base(release: catalog.Release, cuda: Cuda | None, base_source: str) -> Base:
+def _base(release: catalog.Release, python: Python | None, cuda: Cuda | None, base_source: str) -> Base:
     if base_source == "bootstrap":
         return Base(name=release.name, source="bootstrap", reference=BASE_PREFIX + release.name)
+    if python and python.source == "image":
+        image = _python_image(python.version, release)
+        return Base(name=release.name, source="registry", reference=image, brings=f"python {python.version}")
     if cuda and cuda.source == "image":
         tag = f"{cuda.version}-devel-{release.name.replace('-', '')}"
         return Base(name=release.name, source="registry", reference=f"nvidia/cuda:{tag}")
     return Base(name=release.name, source="registry", reference=release.image)
 
 
-def _python(asked: str | None, release: catalog.Release) -> Python | None:
+def _python(asked: str | None, release: catalog.Release, cuda: Cuda | None, base_source: str) -> Python | None:
+    """From the first that has it: the release's packages, then an image of Docker's where a registry serves bases."""
     if asked == versions.NONE:
         return None
+    if (packaged := _packaged_python(asked, release)) is not None:
+        return packaged
+    assert asked is not None
+    images = catalog.python_images(release.name) if base_source == "registry" else ()
+    if (version := versions.newest(asked, images)) is not None:
+        return Python(version=version, source="image", command="/usr/local/bin/python3")
+    raise Unsupported(_python_elsewhere(asked, release, cuda, base_source))
+
+
+def _packaged_python(asked: str | None, release: catalog.Release) -> Python | None:
     default, *others = release.pythons
     if asked is None or versions.matches(asked, default):
         return Python(version=default, packages=("python3", "python3-venv"), headers=("python3-dev",))
-    if (version := versions.newest(asked, others)) is not None:
-        name = "python" + ".".join(versions.parts(version)[:2])
-        # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
-        packages = (name, f"{name}-venv", "python3-distutils")
-        return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
-    had = [f"{', '.join(other.pythons)} on {name}" for name, other in catalog.releases().items()]
-    raise Unsupported(
-        f"python {asked} is not packaged for {release.name}; it has {', '.join(release.pythons)}. "
-        f"What can be had: {'; '.join(had)}; or any interpreter in an image of your own (environment.image)"
-    )
+    if (version := versions.newest(asked, others)) is None:
+        return None
+    name = "python" + ".".join(versions.parts(version)[:2])
+    # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
+    packages = (name, f"{name}-venv", "python3-distutils")
+    return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
+
+
+def _python_elsewhere(asked: str, release: catalog.Release, cuda: Cuda | None, base_source: str) -> str:
+    """Why a release has no such Python, and what would have one."""
+    releases = catalog.releases()
+    fitting = {name: versions.newest(asked, other.pythons) for name, other in releases.items()}
+    packaged = [f"{version} on {name}" for name, version in fitting.items() if version]
+    if not packaged:
+        packaged = [f"{', '.join(other.pythons)} on {name}" for name, other in releases.items()]
+    found = {name: versions.newest(asked, catalog.python_images(name)) for name in releases}
+    images = {name: _python_image(version, releases[name]) for name, version in found.items() if version}
+    reason = f"python {asked} is not packaged for {release.name}, which has {', '.join(release.pythons)}"
+    reason += f"; packaged are {', '.join(packaged)}"
+    if release.name in images:
+        reason += f"; the image {images[release.name]} would serve it, but base images come from no registry here"
+        reason += " (base source bootstrap)"
+    elif images and base_source == "registry":
+        reason += f"; images that serve it are {', '.join(f'{image} on {name}' for name, image in images.items())}"
+        if cuda and cuda.source == "image":
+            reason += f" (the base is NVIDIA's image here, {release.name} with its own Python)"
+    return reason + "; environment.image takes any other image"
+
+
+def _python_image(version: str, release: catalog.Release) -> str:
+    return f"python:{version}-slim-{release.codename}"
 
 
 def _without_python(release: catalog.Release, pip: tuple[str, ...], cuda: Cuda | None, cudnn: Cudnn | None) -> None:

@@ -80,6 +80,14 @@ def test_three_debian_releases_measure_as_asked(engine: DockerEngine, axes: dict
     assert set(names.split()) == {axes["gcc"]}
 
 
+def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
+    """Its venv comes with pip 9, which has to replace itself through the site's settings; then the index serves."""
+    image = built(engine, cell({"os": "ubuntu-18.04", "python": "3.6"}, pip=("iniconfig==1.1.1",)))
+    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare({"os": "ubuntu-18.04", "python": "3.6.9", "gcc": "none"}, measured) == []
+    assert (measured.packages["pip"]["pip"], measured.packages["pip"]["iniconfig"]) == ("21.3.1", "1.1.1")
+
+
 def test_a_c_extension_compiles_with_the_gcc_that_was_asked_for(engine: DockerEngine) -> None:
     setup = "python -c 'import sysconfig; print(sysconfig.get_config_var(\"CC\"))'\n"
     files = {"x.c": "#include <Python.h>\n#include <stdio.h>\nint main(void) { puts(__VERSION__); return 0; }\n"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.environment import catalog
 from tests.integration.test_run import User
 
 pytestmark = [
@@ -32,7 +34,7 @@ expect: {reproduces: none}
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[str]:
-    """The address of a registry that holds ``debian:bookworm-slim`` only."""
+    """The address of an empty registry."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -91,4 +93,72 @@ def test_a_release_is_pulled_and_one_that_is_missing_is_said(tmp_path: Path, reg
         assert "no image debian:trixie-slim" in said
     finally:
         subprocess.run(["docker", "rm", "-f", made], capture_output=True, check=False)
+        subprocess.run(["docker", "rmi", "-f", pushed, local], capture_output=True, check=False)
+
+
+OLD = """\
+schema: reprokit/v1
+id: old-python
+title: A Python that Debian 12 does not package
+matrix: {include: [{os: debian-12, python: "3.9"}]}
+environment: {pip: ["iniconfig==1.1.1"]}
+command: python -c "import iniconfig, sys; print(sys.version_info[:2], sys.base_prefix)"
+expect: {reproduces: none}
+"""
+
+LENDER = """\
+schema: reprokit/v1
+id: lender
+title: Has that Python
+matrix: {os: [debian-11]}
+environment: {pip: ["iniconfig==1.1.1"]}
+command: "true"
+expect: {reproduces: none}
+"""
+
+# What Docker's image is to a build, without a network: Debian 12, and a Python below /usr/local with what it links to.
+LENT = """\
+FROM {lender} AS lender
+USER root
+RUN mkdir /lent && ldd /usr/bin/python3.9 /usr/lib/python3.9/lib-dynload/*.so \\
+  | grep -oE '/[^ ]*lib(expat|ssl|crypto|ffi|mpdec)[^ ]*' | sort -u | xargs cp -L -t /lent
+FROM reprokit/base:debian-12
+COPY --from=lender /usr/bin/python3.9 /usr/local/bin/python3
+COPY --from=lender /usr/lib/python3.9 /usr/local/lib/python3.9
+COPY --from=lender /usr/share/python-wheels /usr/share/python-wheels
+COPY --from=lender /lent /usr/local/lib
+RUN ldconfig && ln -s /usr/share/python-wheels /usr/local/share/python-wheels
+"""
+
+
+def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry: str) -> None:
+    local = f"python:{next(v for v in catalog.python_images('debian-12') if v.startswith('3.9.'))}-slim-bookworm"
+    if subprocess.run(["docker", "image", "inspect", local], capture_output=True, check=False).returncode == 0:
+        pytest.skip(f"the engine already has {local}, which is somebody's: nothing would be pulled")
+    user = User(tmp_path)
+    (tmp_path / "config.yaml").write_text(f"registry: {registry}\n")
+    user.environment["REPROKIT_CONFIG"] = str(tmp_path / "config.yaml")
+    user.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    user.write("old.yaml", OLD)
+    user.write("lender.yaml", LENDER)
+    assert f"the image {local} would serve it" in user.types("run", "old.yaml", "--base", "bootstrap", status=3)
+    user.types("run", "lender.yaml", "--base", "bootstrap")
+    lender = user.cells()[0]["image"]["tag"]
+    pushed = f"{registry}/{local}"
+    try:
+        build = {**os.environ, "DOCKER_BUILDKIT": "0"}  # a client without buildx can do it, too
+        words = ["docker", "build", "-q", "-t", pushed, "-"]
+        subprocess.run(words, input=LENT.format(lender=lender).encode(), env=build, capture_output=True, check=True)
+        docker("push", pushed)
+        docker("rmi", pushed)
+        user.types("run", "old.yaml")  # auto: the registry answers
+        (cell,) = user.cells()
+        assert cell["verdict"] == "not-reproduced"
+        assert user.types("show", "last", "1", "--log") == "(3, 9) /usr/local\n"
+        assert cell["details"]["base"]["reference"] == local
+        assert cell["details"]["served_by"]["python"].startswith(f"{local} /usr/local/bin/python3 3.9.")
+        measured = cell["environment"]
+        assert (measured["os"], measured["python"][:4]) == ("debian-12", "3.9.")
+        assert not {"python3", "python3-venv"} & set(measured["packages"]["apt"])
+    finally:
         subprocess.run(["docker", "rmi", "-f", pushed, local], capture_output=True, check=False)

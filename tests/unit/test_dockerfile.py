@@ -75,6 +75,8 @@ EVERYTHING: dict[str, Any] = {
         ("registry", {"os": "debian-11", "gcc": "10"}, "registry", {}),
         ("toolkit", {"os": "debian-11", "cuda": "11.2"}, "bootstrap", {}),
         ("nvidia-image", {"os": "ubuntu-22.04", "cuda": "11.8", "cudnn": "8.6"}, "registry", {}),
+        ("second-python", {"os": "ubuntu-18.04", "python": "3.7", "gcc": "7"}, "bootstrap", {"pip": ("six",)}),
+        ("python-image", {"python": "3.8", "gcc": "11"}, "registry", {"pip": ("six",)}),
         ("without-python", {"python": "none", "gcc": "11"}, "bootstrap", {}),
         (
             "own-image",
@@ -272,7 +274,7 @@ def test_support_files_are_shell_that_parses() -> None:
     st.fixed_dictionaries(
         {},
         optional={
-            "os": st.sampled_from(["debian-11", "debian-12", "debian-13", "ubuntu-24.04"]),
+            "os": st.sampled_from(["debian-11", "debian-12", "debian-13", "ubuntu-18.04", "ubuntu-24.04"]),
             "gcc": st.sampled_from(["none", "10", "12"]),
             "cuda": st.sampled_from(["none", "11.8", "12.0"]),
             "cudnn": st.sampled_from(["none", "8"]),

@@ -100,6 +100,12 @@ def test_a_tag_that_is_gone_is_unsupported_and_says_what_helps() -> None:
         ensure(Shelf(), base)
 
 
+def test_a_python_that_only_a_missing_image_has() -> None:
+    base = Base(name="debian-12", source="registry", reference="python:3.8.20-slim-bookworm", brings="python 3.8.20")
+    with pytest.raises(Unsupported, match=r"slim-bookworm, and nothing else has python 3\.8\.20 for debian-12"):
+        ensure(Shelf(), base)
+
+
 def test_an_image_of_the_case_that_nobody_has() -> None:
     with pytest.raises(Unsupported, match=r"environment\.image own:1: neither this engine nor its registry"):
         ensure(Shelf(), Base(name="own:1", source="image", reference="own:1"))

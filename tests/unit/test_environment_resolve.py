@@ -94,6 +94,62 @@ def test_a_release_may_have_several_pythons(
     assert found.served_by["python"] == f"{release} {command} {version}"
 
 
+def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
+    asked = cell({"os": "debian-12", "python": "3.8", "gcc": "12", "cuda": "11.8"})
+    found = resolve(asked, "registry")
+    assert (found.base.source, found.base.reference) == ("registry", "python:3.8.20-slim-bookworm")
+    assert found.base.brings == "python 3.8.20"
+    assert found.python is not None
+    assert (found.python.source, found.python.packages, found.python.headers) == ("image", (), ())
+    assert found.served_by["python"] == "python:3.8.20-slim-bookworm /usr/local/bin/python3 3.8.20"
+    assert found.cuda is not None
+    assert found.cuda.source == "wheels"
+    packaged = resolve(cell({"os": "debian-12", "python": "3.11"}), "registry")
+    assert packaged.base.reference == "debian:bookworm-slim"
+    newest = resolve(cell({"os": "debian-13", "python": "3.14"}), "registry").python
+    assert newest is not None
+    assert newest.pip == "25.3"
+
+
+@pytest.mark.parametrize(
+    ("axes", "source", "words"),
+    [
+        (
+            {"os": "debian-12", "python": "3.8"},
+            "bootstrap",
+            (
+                "python 3.8 is not packaged for debian-12, which has 3.11.2; packaged are 3.8.0 on ubuntu-18.04, "
+                "3.8.10 on ubuntu-20.04; the image python:3.8.20-slim-bookworm would serve it, but base images come "
+                "from no registry here (base source bootstrap); environment.image takes any other image"
+            ),
+        ),
+        (
+            {"os": "debian-12", "python": "3.6"},
+            "registry",
+            (
+                "python 3.6 is not packaged for debian-12, which has 3.11.2; packaged are 3.6.9 on ubuntu-18.04; "
+                "images that serve it are python:3.6.15-slim-bullseye on debian-11; environment.image takes any other "
+                "image"
+            ),
+        ),
+        (
+            {"os": "ubuntu-22.04", "python": "3.9", "cuda": "11.8"},
+            "registry",
+            "(the base is NVIDIA's image here, ubuntu-22.04 with its own Python)",
+        ),
+        (
+            {"python": "3.5"},
+            "bootstrap",
+            "packaged are 3.9.2 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.6.9",
+        ),
+    ],
+)
+def test_a_python_that_a_release_lacks_is_said_to_be_elsewhere(axes: dict[str, str], source: str, words: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        resolve(cell(axes), source)
+    assert words in str(caught.value)
+
+
 def test_an_absent_axis_is_free() -> None:
     found = resolve(cell({"paddle": "2.6.2"}), "registry")
     assert found.base.reference == "debian:bookworm-slim"
@@ -176,7 +232,7 @@ def test_the_flagship_resolves() -> None:
     [
         ({"gcc": "8"}, "gcc 8 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
         ({"gcc": "12.3"}, "gcc 12.3 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
-        ({"python": "3.9"}, "python 3.9 is not packaged for debian-12; it has 3.11.2."),
+        ({"python": "3.9"}, "python 3.9 is not packaged for debian-12, which has 3.11.2; "),
         ({"python": "3.9"}, "3.9.2 on debian-11"),
         ({"os": "debian-10"}, "os debian-10 is not among the releases that can be had: debian-11, debian-12"),
         ({"os": "debain-12"}, "did you mean debian-12?"),
@@ -211,7 +267,7 @@ def test_an_unknown_base_source_is_wrong_usage() -> None:
         {},
         optional={
             "os": st.sampled_from(catalog.known_os()),
-            "python": st.sampled_from(["none", "3", "3.9", "3.11", "3.13"]),
+            "python": st.sampled_from(["none", "3", "3.6", "3.7", "3.9", "3.11", "3.13"]),
             "gcc": st.sampled_from(["none", "10", "12", "12.2", "14"]),
             "cuda": st.sampled_from(["none", "11", "11.2", "11.8", "12.0", "12", "13"]),
             "cudnn": st.sampled_from(["none", "8", "8.9", "9"]),
@@ -238,6 +294,10 @@ def test_the_catalogue_is_whole() -> None:
         assert name.startswith(release.family)
         assert all(versions.matches(major, version) for major, version in release.gcc.items())
         assert len({version.rpartition(".")[0] for version in release.pythons}) == len(release.pythons)
+        images = catalog.python_images(name)
+        assert list(images) == sorted(images, key=versions.order)
+        # An image of Docker's and one of NVIDIA's cannot both be the base.
+        assert not (images and catalog.cuda_images(name))
     for version, wheels in catalog.cuda_wheels().items():
         assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]

@@ -1,0 +1,54 @@
+FROM reprokit/base:ubuntu-18.04
+ENTRYPOINT []
+# An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
+RUN grep -q '^repro:' /etc/passwd \
+ || { sed -i '/^[^:]*:[^:]*:1000:/d' /etc/passwd /etc/group \
+   && echo 'repro:x:1000:1000::/home/repro:/bin/bash' >> /etc/passwd \
+   && echo 'repro:x:1000:' >> /etc/group \
+   && mkdir -p /home/repro \
+   && chown 1000:1000 /home/repro; }
+ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-18.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-18.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates python3.7 python3.7-venv python3-distutils \
+ && python3.7 -m venv /opt/venv
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install pip==24.0
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-18.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-18.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y gcc-7 g++-7 make python3.7-dev \
+ && triplet=$(gcc-7 -dumpmachine) \
+ && for tool in gcc g++ cpp gcov gcc-ar gcc-nm gcc-ranlib; do \
+      ln -s "/usr/bin/$tool-7" "/usr/local/bin/$tool" \
+   && ln -s "/usr/bin/$tool-7" "/usr/local/bin/$triplet-$tool"; \
+    done \
+ && ln -s gcc /usr/local/bin/cc \
+ && ln -s g++ /usr/local/bin/c++
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install six
+RUN mkdir -p /workspace \
+ && chown 1000:1000 /workspace
+WORKDIR /workspace
+USER repro
