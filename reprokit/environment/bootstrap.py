@@ -31,6 +31,8 @@ EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/s
 """What dpkg leaves out, in the base and in all that is installed on it: as in Debian's slim images."""
 INCLUDED = ("/usr/share/doc/*/copyright", "/usr/share/man/man[1-9]")
 """Some packages link to manual pages while they are installed, and fail without the empty folder."""
+INCLUDED_TOO = {"ubuntu-18.04": ("/usr/share/man/man1/sh.*",)}
+"""Its dash renames that page of bash's, and fails when it is not there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +119,8 @@ def _environment(release: Release, scratch: Path) -> dict[str, str]:
 
 def _mmdebstrap(release: Release, archive: Archive, keyring: Path, scratch: Path, target: Path) -> list[str]:
     patterns = [f"--dpkgopt=path-exclude={pattern}" for pattern in EXCLUDED]
-    patterns += [f"--dpkgopt=path-include={pattern}" for pattern in INCLUDED]
+    included = (*INCLUDED, *INCLUDED_TOO.get(release.name, ()))
+    patterns += [f"--dpkgopt=path-include={pattern}" for pattern in included]
     # Packages are read from "archive"; afterwards the image's own list names the official one.
     return [
         "mmdebstrap",
