@@ -26,6 +26,8 @@ OWN_KEYRINGS = Path(__file__).parent / "data"
 """Ubuntu's keys, which Debian 11 and 12 have no package of: ubuntu-archive-keyring.gpg of Debian 13's package
 
 ubuntu-keyring 2023.11.28.1-0.2 (public domain). The host's own keys come first: they may be newer."""
+SCRIPTS = {"debian": "sid", "ubuntu": "gutsy"}
+"""debootstrap's script for all of these releases. Under their own names it lacks those newer than itself."""
 
 EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/info/*", "/usr/share/locale/*", "/usr/share/lintian/*")
 """What dpkg leaves out, in the base and in all that is installed on it: as in Debian's slim images."""
@@ -150,6 +152,7 @@ def _debootstrap(release: Release, archive: Archive, keyring: Path, scratch: Pat
         release.codename,
         str(root),
         archive.main,
+        SCRIPTS[release.family],
     ]
     (root / "etc/dpkg/dpkg.cfg.d").mkdir(parents=True, exist_ok=True)
     settings = [f"path-exclude={pattern}\n" for pattern in EXCLUDED] + [
