@@ -215,11 +215,10 @@ def _origins(documents: Sequence[Document], places: Mapping[tuple[int, int], str
     """For each case, links to the topics of the entries that name it."""
     found: dict[str, list[str]] = {}
     for number, document in enumerate(documents):
-        repeated = {text for text, count in Counter(e.number for _, e in _entries(document)).items() if count > 1}
+        numbers = [entry.number for _, entry in _entries(document)]
+        by_topic = len(set(numbers)) < len(numbers)
         for index, entry in _entries(document):
-            name = document.short or document.name
-            if entry.number in repeated:
-                name = document.topics[index].title
+            name = document.topics[index].title if by_topic else document.short or document.name
             text = link(inline(f"{name} {entry.number}"), places[number, index])
             for case_id in entry.cases:
                 found.setdefault(case_id, []).append(text)

@@ -345,6 +345,19 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
     assert [file.case.id for file in load("cases")] == ["arrays", "old-torch", "on-gpu"]
 
 
+def test_where_topics_share_numbers_an_entry_is_named_by_its_topic(folder: Path) -> None:
+    more = """\
+      - title: Loss
+        entries:
+          - {number: "1.1", says: it falls, cases: [on-gpu]}
+          - {number: "1.3", says: it grows, cases: [on-gpu]}
+"""
+    (folder / "catalogue.yaml").write_text(CATALOGUE + more)
+    assert invoke(["index"]) == 0
+    links = "[1. CUDA & cuDNN 1.1](#1-cuda--cudnn), [Loss 1.1](#loss), [Loss 1.3](#loss)"
+    assert links.replace("&", "\\&") in (folder / "README.md").read_text()
+
+
 def test_the_page_is_the_same_wherever_and_however_often_it_is_made(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
