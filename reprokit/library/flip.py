@@ -13,6 +13,8 @@ from reprokit.matrix import Cell
 
 MAX_AXES = 4
 """Most axes that are tried for the fewest that decide."""
+MAX_WORDS = 5
+"""Most values of axes in a sentence that people can follow."""
 _PLAIN = ("os", "python", "gcc", "cudnn", "cuda")  # those that tell least come first
 
 Box = tuple[frozenset[str | None], ...]
@@ -59,7 +61,10 @@ class Flip:
             tried = "; ".join(one(name, self.values[name]) for name in self.axes)
             none = f"nothing ({tried})" if tried else "nothing"
             return {"unknown": f"not known ({tried})" if tried else "not known", "none": none}.get(self.where, tried)
-        fails = ", or ".join(map(box, self.failing))
+        boxes = [box(accepted) for accepted in self.failing]
+        fails = ", or ".join(boxes)
+        if sum(text.count(" with ") + 1 for text in boxes) > MAX_WORDS:
+            fails = f"some combinations of {', '.join(map(axis, self.axes[:-1]))} and {axis(self.axes[-1])}"
         well = listed(self.well) if self.well else "otherwise"
         return "; ".join((fails, f"not {well}", *(f"{one(name, some)} alike" for name, some in self.alike.items())))
 

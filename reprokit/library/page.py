@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +27,8 @@ LEGEND = """\
 **Fails with** says what the failure depends on: it shows with the values before "not", and with those after it the same
 program ends well. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
 them have. **Last seen** counts environments: in how many it was reproduced, in how many not, and in how many of those
-where it was reproduced the case's fix ended well. **Needs** is what a machine needs beyond a container engine, and the
-size of the largest image.
+where it was reproduced the case's fix ended well{when}. **Needs** is what a machine needs beyond a container engine,
+and the size of the largest image.
 """
 
 
@@ -81,11 +82,13 @@ def page(library: Library) -> str:
     lines += [*_paragraphs(catalogue.intro or _how_to_run(library)), _counts(library), ""]
     lines += ["## Contents", ""]
     lines += [f"- {link(inline(section.group.title), section.anchor)} ({len(section.files)})" for section in sections]
-    lines += [f"- {link(SOURCES, sources)}"] * bool(documents) + ["", *_paragraphs(LEGEND)]
+    day = _usual_day(library)
+    when = f", on {day} where no other day is given" if day else ""
+    lines += [f"- {link(SOURCES, sources)}"] * bool(documents) + ["", *_paragraphs(LEGEND.format(when=when))]
     for section in sections:
         lines += [f"## {inline(section.group.title)}", "", *_paragraphs(section.group.intro)]
         header = ["what one sees", "fails with", "last seen", "needs"] + ["from"] * bool(documents)
-        lines += [*table(header, [_row(library, file, origins) for file in section.files]), ""]
+        lines += [*table(header, [_row(library, file, day, origins) for file in section.files]), ""]
     if documents:
         lines += _where_from(library, documents)
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -134,7 +137,13 @@ def _fresh(library: Library) -> dict[str, SeenCase]:
     return {name: seen for name, seen in library.verdicts.cases.items() if seen.digest == digests.get(name)}
 
 
-def _row(library: Library, file: CaseFile, origins: Mapping[str, Sequence[str]]) -> list[str]:
+def _usual_day(library: Library) -> str:
+    """The day of most verdicts, the newest of such; '' without any."""
+    days = Counter(seen.date for seen in _fresh(library).values())
+    return max(days, key=lambda day: (days[day], day), default="")
+
+
+def _row(library: Library, file: CaseFile, day: str, origins: Mapping[str, Sequence[str]]) -> list[str]:
     facts = library.facts[file.case.id]
     seen = library.verdicts.cases.get(file.case.id)
     fresh = seen if seen and seen.digest == file.digest else None
@@ -144,7 +153,7 @@ def _row(library: Library, file: CaseFile, origins: Mapping[str, Sequence[str]])
     row = [
         link(inline(file.case.title), library.target(file)),
         _fails_with(file.case, facts),
-        inline(last_seen(seen, fresh)),
+        inline(last_seen(seen, fresh, day)),
         ", ".join(words),
     ]
     if library.catalogue and library.catalogue.documents:
@@ -163,21 +172,22 @@ def _fails_with(case: Case, facts: Facts) -> str:
     return " ".join(part for part in parts if part) or "itself"
 
 
-def last_seen(seen: SeenCase | None, fresh: SeenCase | None) -> str:
-    """The verdicts of a case in words: those of its present state (``fresh``), if there are any."""
+def last_seen(seen: SeenCase | None, fresh: SeenCase | None, usual_day: str = "") -> str:
+    """The verdicts of a case in words, with another day than the usual: those of its present state (``fresh``)."""
     if seen is None:
         return "not run yet"
     if fresh is None:
         return "not run since it changed"
     cases = [one for one in fresh.cells if one.variant == "case"]
     unsupported = [one for one in fresh.cells if one.verdict is Verdict.UNSUPPORTED]
+    day = "" if fresh.date == usual_day else f" ({fresh.date})"
     if len(unsupported) == len(fresh.cells):
-        return f"never run: {unsupported[0].reason.partition(';')[0]} ({fresh.date})"
+        return f"never run: {re.split(r';| [(]', unsupported[0].reason)[0]}{day}"
     parts = [_verdicts(cases), _fixes(fresh.cells)]
     departures = sum(one.as_expected is False for one in fresh.cells)
     if departures:
         parts.append(f"{departures} not as expected")
-    return "; ".join(part for part in parts if part) + f" ({fresh.date})"
+    return "; ".join(part for part in parts if part) + day
 
 
 def _verdicts(cells: Sequence[Seen]) -> str:
@@ -242,7 +252,12 @@ def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
                 ]
                 for entry in topic.entries
             ]
-            lines += [f"#### {inline(topic.title)}", "", *table(["entry", "what it says", "cases"], rows), ""]
+            lines += [
+                f"#### {inline(topic.title)}",
+                "",
+                *table(["entry", "what it says", "cases, or why there is none"], rows),
+                "",
+            ]
     if library.unnamed:
         names = ", ".join(link(inline(name), here[name]) for name in library.unnamed)
         lines += ["### From elsewhere", "", f"No entry of these documents names {names}.", ""]

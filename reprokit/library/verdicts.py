@@ -143,7 +143,7 @@ def _seen(cell: _Result.Case.Cell, date: str) -> Seen:
         expected=cell.expected,
         as_expected=cell.as_expected,
         date=date,
-        image=str(image.get("tag", "")).rpartition(":")[2],
+        image=str(image.get("tag", "")).rpartition(":")[2][:12],
         size=image.get("size"),
         reason=cell.reason.strip().partition("\n")[0] if telling else "",
     )

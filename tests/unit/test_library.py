@@ -224,6 +224,11 @@ def test_the_list_is_a_line_per_case_or_two_in_a_narrow_terminal(
             "os debian-12; not debian-11; torch 2.0, 2.1 alike",
         ),
         ("{include: [{os: debian-11, torch: 1.0}, {os: debian-12, torch: 2.0}]}", "all", "torch 1.0, 2.0"),
+        (
+            "{a: [1, 2], b: [1, 2], c: [1, 2]}",
+            "[{a: 1, b: 1, c: 1}, {a: 1, b: 2, c: 2}, {a: 2, b: 1, c: 2}, {a: 2, b: 2, c: 1}]",
+            "some combinations of a, b and c; not otherwise",
+        ),
         ("{a: [1], include: [{a: 1, b: x}]}", "[{b: x}]", "b x; not without"),
     ],
 )
@@ -295,7 +300,10 @@ def test_a_damaged_file_of_verdicts_is_told(folder: Path, text: str, capsys: pyt
         ([seen("not-reproduced"), seen("not-reproduced", "fix")], "1 not reproduced (D)"),
         ([seen("flaky"), seen("not-reproduced", "fix")], "1 flaky (D)"),
         ([seen("build-failed")], "1 build-failed (D)"),
-        ([seen("unsupported", reason="this host has no GPU; it asks for 1")], "never run: this host has no GPU (D)"),
+        (
+            [seen("unsupported", reason="this host has no GPU (really); it asks for 1")],
+            "never run: this host has no GPU (D)",
+        ),
     ],
 )
 def test_what_was_last_seen_is_said_in_words(folder: Path, cells: list[dict[str, Any]], words: str) -> None:
@@ -334,7 +342,8 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
         "- [My loss is NaN, or does not fall](#my-loss-is-nan-or-does-not-fall) (1)",
         "- [Where they come from](#where-they-come-from)",
         "## My loss is NaN, or does not fall\n\nLook here first.\n",
-        "1 reproduced; fix holds in 1 (2026-01-02) | 1.2 GB | [FAQ 1.1](#1-cuda--cudnn) |",
+        "ended well, on 2026-01-02 where no other day is given. **Needs**",
+        "| 1 reproduced; fix holds in 1 | 1.2 GB | [FAQ 1.1](#1-cuda--cudnn) |",
         "### A list of questions\n\nFound in 2023.\n\n2 entries, 1 of them with cases.\n\n#### 1. CUDA \\& cuDNN\n",
         "| 1.1 | It fails on a_b | [on-gpu](on_gpu.yaml), [old-torch](old_torch.yaml) |",
         "| 1.2 | It is advice | It describes nothing that fails. |",
