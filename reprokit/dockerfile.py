@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 TAG_PREFIX = "reprokit/img:"
 FORMAT = "reprokit-image/v1"
+LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
+"""Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
+
+distribution's packages: cells that differ in smaller things share it."""
 SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-preferences", "cuda-tree.sh", "keeping_pip.py", "site.sh")
 """Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
 
@@ -93,6 +97,7 @@ def render(
         folder = "executables" if text.startswith("#!") else "files"
         context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
     early, late = _pip(environment.pip, environment.pip_options)
+    large = _large(environment)
     generated = _generated(spec, given_datasets, context)
     if environment.setup:
         context["reprokit/setup.sh"] = environment.setup.encode()
@@ -108,7 +113,8 @@ def render(
             executables=any(name.startswith("executables/") for name in context),
             release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=_words(environment.pip_options),
-            pip_early=early,
+            pip_large=large,
+            pip_early=early if early != large else [],
             pip_late=late,
             setup=bool(environment.setup),
             datasets=generated,
@@ -163,6 +169,15 @@ def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], lis
         words = shlex.split(requirement) if requirement.startswith("-") else [requirement.strip()]
         (late if waiting or _local(words) else early).extend(words)
     return early, late
+
+
+def _large(environment: Environment) -> list[str]:
+    """The requirements of the layer of large packages: exact pins, which nothing that follows can move."""
+    options = _words(environment.pip_options)
+    if _local(options):
+        return []
+    pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", requirement) for requirement in environment.pip)
+    return [pin[0] for pin in pinned if pin and re.sub(r"[-_.]+", "-", pin[1]).lower() in LARGE]
 
 
 def _words(options: Sequence[str]) -> list[str]:

@@ -195,6 +195,23 @@ def shared(one: list[str], other: list[str]) -> str:
     return "\n".join(line for line, _ in same)
 
 
+def test_cells_share_the_layer_of_a_framework_whatever_else_they_install() -> None:
+    torch = steps({}, pip=("torch==2.0.1", "numpy==1.24.4"))
+    assert "pip install torch==2.0.1" in shared(torch, steps({"gcc": "12"}, pip=("torch==2.0.1", "ninja")))
+    assert "pip install torch==2.0.1" in shared(torch, steps({}, pip=("nni", "torch==2.0.1"), apt=("git",)))
+    assert [line for line in torch if "pip install torch" in line] == [
+        " && pip install torch==2.0.1",
+        " && pip install torch==2.0.1 numpy==1.24.4",
+    ]
+
+
+@pytest.mark.parametrize(
+    "pip", [("torch==2.0.1",), ("torch",), ("torch>=2", "numpy"), ("torch==2.*",), ("torchx==1", "a")]
+)
+def test_what_is_not_pinned_or_is_alone_is_installed_in_one_go(pip: tuple[str, ...]) -> None:
+    assert sum("pip install" in line and "pip==" not in line for line in steps({}, pip=pip)) == 1
+
+
 def test_cells_share_the_large_layers() -> None:
     twelve = steps({"cuda": "12.0", "cudnn": "8.9", "gcc": "12"})
     assert "nvidia-cudnn-cu12" in shared(twelve, steps({"cuda": "12.0", "cudnn": "8.9", "gcc": "11"}))

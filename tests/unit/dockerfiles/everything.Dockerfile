@@ -44,6 +44,13 @@ RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     . /run/reprokit/site.sh \
  && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu12==8.9.7.29 nvidia-cublas-cu12==12.0.2.224 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cudnn
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install --no-build-isolation --extra-index-url https://index.example/simple paddlepaddle==2.6.2
 RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
