@@ -122,7 +122,7 @@ def _how_to_run(library: Library) -> str:
 
 def _counts(library: Library) -> str:
     cells = sum(len(facts.cells) for facts in library.facts.values())
-    words = f"{many(len(library.files), 'case')} with {many(cells, 'cell')}"
+    words = f"{many(len(library.files), 'case')} with {many(cells, 'cell')} (environments to try)"
     images = {
         seen.image: seen.size for case in _fresh(library).values() for seen in case.cells if seen.image and seen.size
     }

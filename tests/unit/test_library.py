@@ -338,7 +338,7 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
     for line in (
         "# Bugs",
         "Read **me**.",
-        "3 cases with 7 cells, run in 1 image, of which the largest has 1.2 GB.",
+        "3 cases with 7 cells (environments to try), run in 1 image, of which the largest has 1.2 GB.",
         "- [My loss is NaN, or does not fall](#my-loss-is-nan-or-does-not-fall) (1)",
         "- [Where they come from](#where-they-come-from)",
         "## My loss is NaN, or does not fall\n\nLook here first.\n",
