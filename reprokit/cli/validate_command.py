@@ -11,10 +11,12 @@ from reprokit.cli import options
 @options.cases_argument()
 def command(cases: tuple[str, ...]) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
+    from reprokit.matrix import expand
     from reprokit.runner.plan import load_all
 
     files = load_all(cases)
     for file in files:
-        count = len(file.case.matrix.axes)
-        click.echo(f"{file.path}: {file.case.id}: valid ({count} {'axis' if count == 1 else 'axes'})")
+        matrix = file.case.matrix
+        count = len(expand(matrix.axes, matrix.exclude, matrix.include))
+        click.echo(f"{file.path}: {file.case.id}: valid ({count} {'cell' if count == 1 else 'cells'})")
     return 0
