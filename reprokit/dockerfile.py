@@ -172,11 +172,14 @@ def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], lis
 
 
 def _large(environment: Environment) -> list[str]:
-    """The requirements of the layer of large packages: exact pins, which nothing that follows can move."""
-    options = _words(environment.pip_options)
-    if _local(options):
+    """The requirements of the layer of large packages: exact pins, which nothing that follows can move.
+
+    None where an option stands among those that wait for no file: an index, say, may be what the pins need.
+    """
+    early, _ = _pip(environment.pip, environment.pip_options)
+    if any(word.startswith("-") for word in early):
         return []
-    pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", requirement) for requirement in environment.pip)
+    pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", word) for word in early)
     return [pin[0] for pin in pinned if pin and re.sub(r"[-_.]+", "-", pin[1]).lower() in LARGE]
 
 

@@ -206,9 +206,17 @@ def test_cells_share_the_layer_of_a_framework_whatever_else_they_install() -> No
 
 
 @pytest.mark.parametrize(
-    "pip", [("torch==2.0.1",), ("torch",), ("torch>=2", "numpy"), ("torch==2.*",), ("torchx==1", "a")]
+    "pip",
+    [
+        ("torch==2.0.1",),
+        ("torch",),
+        ("torch>=2", "numpy"),
+        ("torch==2.*",),
+        ("torchx==1", "a"),
+        ("--extra-index-url https://example.org/cu118", "torch==2.0.1+cu118", "numpy"),
+    ],
 )
-def test_what_is_not_pinned_or_is_alone_is_installed_in_one_go(pip: tuple[str, ...]) -> None:
+def test_what_is_not_pinned_or_is_alone_or_needs_an_option_is_installed_in_one_go(pip: tuple[str, ...]) -> None:
     assert sum("pip install" in line and "pip==" not in line for line in steps({}, pip=pip)) == 1
 
 
