@@ -80,6 +80,8 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
             if case is not None:
                 task = _task(len(tasks) + 1, file, case, variant, cell, request)
                 tasks.append(replace(task, datasets=_given(task.spec, request.datasets, checked)))
+    if request.fix and all(task.variant == "case" for task in tasks):
+        raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
     return tasks
 
 

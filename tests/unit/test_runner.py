@@ -118,6 +118,15 @@ def test_a_fix_runs_only_where_it_makes_sense(project: Project) -> None:
     assert len(project.cells) == 5
 
 
+@pytest.mark.parametrize("selection", [Selection(only=({"a": ("1",)},)), Selection(axes={"a": ("3",)})])
+def test_a_fix_that_makes_sense_in_no_selected_cell_is_said(project: Project, selection: Selection) -> None:
+    project.case.write_text(CASE.replace("fix: {", 'fix: {only: [{a: "2"}], '))
+    with pytest.raises(UsageError, match="in none of the selected cells does a fix make sense"):
+        project.run(fix=True, selection=selection)
+    assert not project.engine.trials
+    assert project.run(selection=selection) == 0
+
+
 FILES = CASE.replace("command: toy", 'files: {go.py: "print({{ a }})", run.sh: "#!/bin/sh"}\ncommand: toy')
 
 
