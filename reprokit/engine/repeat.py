@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import shlex
 from pathlib import Path, PurePosixPath
 
@@ -28,13 +30,19 @@ def docker_run_line(trial: Trial, files: Path | None = None) -> str:
     if limits.pids is not None:
         words.append(f"--pids-limit={limits.pids}")
     for mount in trial.mounts:
-        mode = ",readonly" if mount.read_only else ""
-        words.append(f"--mount=type=bind,source={mount.source},target={mount.target}{mode}")
+        words.append(_bind(mount.source, mount.target, read_only=mount.read_only))
     if files is not None:
         for path in trial.files:
-            target = PurePosixPath(trial.workdir, path)
-            words.append(f"--mount=type=bind,source={files / path},target={target},readonly")
+            words.append(_bind(files / path, str(PurePosixPath(trial.workdir, path)), read_only=True))
     for name, value in trial.env.items():
         words.append(f"--env={name}={value}")
     words += [f"--workdir={trial.workdir}", trial.image, *trial.command]
     return " ".join(shlex.quote(word) for word in words)
+
+
+def _bind(source: Path, target: str, *, read_only: bool) -> str:
+    """The option that mounts ``source``. The client reads its value as a line of CSV: a path may hold what CSV uses."""
+    line = io.StringIO()
+    fields = ["type=bind", f"source={source}", f"target={target}", *["readonly"] * read_only]
+    csv.writer(line, lineterminator="").writerow(fields)
+    return f"--mount={line.getvalue()}"

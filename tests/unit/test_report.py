@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import io
 import shlex
@@ -125,3 +126,24 @@ def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
     ):
         assert word in line
     assert line[-4:] == ["img:1", "bash", "-c", "echo 'a b'"]
+
+
+def test_the_line_that_repeats_a_trial_keeps_odd_names_whole() -> None:
+    files = dict.fromkeys(("a b.txt", "a,b.txt", 'say "x".txt', "it's.txt", "ü.txt"), "")
+    trial = Trial(
+        image="img:1",
+        command=("true",),
+        env={},
+        workdir="/workspace",
+        limits=Limits(),
+        mounts=(Mount(source=Path("/my,data"), target="/workspace/d", read_only=False),),
+        files=files,
+    )
+    words = shlex.split(docker_run_line(trial, Path("/store")))
+    mounts = [next(csv.reader([word[8:]], strict=True)) for word in words if word.startswith("--mount=")]
+    assert mounts == [
+        ["type=bind", "source=/my,data", "target=/workspace/d"],
+        *(["type=bind", f"source=/store/{name}", f"target=/workspace/{name}", "readonly"] for name in files),
+    ]
+    # Quotes only where there must be any: the client's CSV knows none inside of a plain field.
+    assert "--mount=type=bind,source=/store/it's.txt,target=/workspace/it's.txt,readonly" in words
