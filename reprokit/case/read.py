@@ -48,7 +48,17 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
     elif Path(source).is_dir():
         yield from _folder(Path(source))
     else:
-        yield _file(Path(source))
+        item = _file(Path(source))
+        if _is_catalogue(item):
+            folder = Path(source).parent
+            raise UsageError(
+                f"{source}: presents the cases of its folder and is none itself; name the folder: {folder}"
+            )
+        yield item
+
+
+def _is_catalogue(item: Text | Problem) -> bool:
+    return isinstance(item, Text) and Path(item.path).name == CATALOGUE and not _SCHEMA.search(item.text)
 
 
 def _stdin(stdin: TextIO | None) -> Text | Problem:
@@ -93,7 +103,7 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
             suffix = Path(name).suffix.lower()
             if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith("."):
                 item = _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
-                if name == CATALOGUE and isinstance(item, Text) and not _SCHEMA.search(item.text):
+                if _is_catalogue(item):
                     continue
                 if suffix in MARKDOWN_SUFFIXES or isinstance(item, Problem) or looks_like_case(item.text):
                     found = True
