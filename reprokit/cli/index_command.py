@@ -39,7 +39,6 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     """
     from reprokit.errors import UsageError
     from reprokit.library import page, verdicts
-    from reprokit.report.result import write
 
     folder = folder or Path("cases")
     if check and results:
@@ -53,8 +52,8 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
         return _check(path, text)
     _may_replace(path)
     if results:
-        write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
-    write(path, text)
+        _write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
+    _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
     click.echo(f"{path}: {len(library.files)} cases, {cells} cells")
     if library.catalogue and library.catalogue.documents and library.unnamed:
@@ -106,6 +105,16 @@ def _check(path: Path, text: str) -> int:
     what = "is not up to date" if path.is_file() else "does not exist"
     click.echo(f"{path} {what}: run `reprokit index {path.parent}` and commit what it writes", err=True)
     return 1
+
+
+def _write(path: Path, text: str) -> None:
+    from reprokit.errors import UsageError
+    from reprokit.report.result import write
+
+    try:
+        write(path, text)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
 def _may_replace(path: Path) -> None:

@@ -44,19 +44,19 @@ def filter_options(function: F) -> F:
     function = click.option(
         "--needs",
         multiple=True,
-        metavar="X",
+        metavar="A,B",
         help="Only cases that need gpu, network, source, data or root; no-gpu: that do not; none: that need nothing.",
     )(function)
     function = click.option(
         "--framework",
         "frameworks",
         multiple=True,
-        metavar="NAME",
+        metavar="A,B",
         help="Only cases with this framework, such as torch, paddle, numpy (several: any of them).",
     )(function)
-    return click.option("--tag", "tags", multiple=True, help="Only cases with this tag (several: any of them).")(
-        function
-    )
+    return click.option(
+        "--tag", "tags", multiple=True, metavar="A,B", help="Only cases with this tag (several: any of them)."
+    )(function)
 
 
 def filter_of(given: dict[str, Any]) -> Filter:
@@ -64,9 +64,13 @@ def filter_of(given: dict[str, Any]) -> Filter:
     from reprokit.library.filters import Filter
 
     def words(name: str) -> tuple[str, ...]:
-        return tuple(word.strip() for text in given.pop(name, ()) for word in text.split(",") if word.strip())
+        texts = given.pop(name, ())
+        found = tuple(word.strip() for text in texts for word in text.split(",") if word.strip())
+        if texts and not found:  # such as from a shell variable that is not set: to choose nothing is not all
+            raise UsageError(f"--{name.removesuffix('s') if name != 'needs' else name}: no word is given")
+        return found
 
-    return Filter(tags=tuple(given.pop("tags", ())), frameworks=words("frameworks"), needs=words("needs"))
+    return Filter(tags=words("tags"), frameworks=words("frameworks"), needs=words("needs"))
 
 
 def stand_in_options(function: F) -> F:

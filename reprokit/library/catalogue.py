@@ -86,7 +86,8 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
         raise UsageError(f"{path}: cannot be read: {error}") from None
     tree = parse(str(path), text)
     if not isinstance(tree.data, dict):
-        if text.strip() and tree.data is None:
+        written = any(line.strip() and not line.lstrip().startswith("#") for line in text.splitlines())
+        if written and tree.data is None:
             raise CaseError(tree.problems)
         message, hint = "expected a mapping of keys to values", f"its keys: {listing(Catalogue.model_fields)}"
         raise CaseError([tree.problem(1, 1, message, hint)])
@@ -94,7 +95,13 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
     try:
         catalogue = Catalogue.model_validate(tree.data)
     except ValidationError as error:
-        raise CaseError(problems + [_problem(tree, one) for one in error.errors(include_url=False)]) from None
+        # A list whose items are wrong also counts as one that is too short: only an empty one is told.
+        told = [
+            _problem(tree, one)
+            for one in error.errors(include_url=False)
+            if one["type"] != "too_short" or not _value(tree.data, one["loc"])
+        ]
+        raise CaseError(problems + told) from None
     problems += [*_check_groups(tree, catalogue, files), *_check_documents(tree, catalogue, files)]
     if problems:
         raise CaseError(problems)
@@ -104,8 +111,8 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
 def _problem(tree: Tree, details: ErrorDetails) -> Problem:
     loc: Loc = details["loc"]
     kind, value = details["type"], _value(tree.data, loc)
-    model = _MODELS[tuple(part for part in loc[:-1] if isinstance(part, str))] if loc else Catalogue
-    keys = tuple(model.model_fields)
+    model = _MODELS.get(tuple(part for part in loc[:-1] if isinstance(part, str)))
+    keys = tuple(model.model_fields) if model else ()  # what is wrong with a plain text names no keys
     where = dotted(loc[:-1]) or "the catalogue"
     if kind == "missing":
         line, column = tree.position(loc[:-1])
@@ -113,8 +120,10 @@ def _problem(tree: Tree, details: ErrorDetails) -> Problem:
     if kind == "extra_forbidden":
         hint = near(str(loc[-1]), keys) or f"known keys: {listing(keys)}"
         return tree.problem(*tree.position(loc, key=True), f"unknown key {str(loc[-1])!r} in {where}", hint)
-    what = {"model_type": "a mapping", "tuple_type": "a list", "string_type": "text"}.get(kind, "something")
+    expected = {"model_type": "a mapping", "tuple_type": "a list", "string_type": "text"}
+    expected |= {"string_too_short": "a text", "too_short": "a list that has items"}
     hint = "write a list: each item begins with '- '" if kind == "tuple_type" else ""
+    what = expected.get(kind, "something else")
     message = f"{dotted(loc)}: expected {what}, found {'nothing' if value in ('', []) else found(value)}"
     return tree.problem(*tree.position(loc), message, hint)
 

@@ -67,6 +67,10 @@ class Verdicts(_Model):
 class _Result(_Model):
     """What is read of a result file."""
 
+    class Image(_Model):
+        tag: str = ""
+        size: int | None = None
+
     class Case(_Model):
         class Cell(_Model):
             cell: dict[str, str]
@@ -75,14 +79,14 @@ class _Result(_Model):
             expected: Verdict | None
             as_expected: bool | None
             reason: str = ""
-            image: dict[str, Any] | None = None
+            image: _Result.Image | None = None
 
         id: str
         digest: str
         cells: tuple[Cell, ...]
 
     format: Literal["reprokit-result/v1"]
-    started_at: str
+    started_at: str = Field(pattern=r"^\d{4}-\d\d-\d\dT")
     cases: tuple[Case, ...]
 
 
@@ -134,7 +138,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
 
 
 def _seen(cell: _Result.Case.Cell, date: str) -> Seen:
-    image = cell.image or {}
+    image = cell.image or _Result.Image()
     telling = not cell.verdict.conclusive or cell.as_expected is False
     return Seen(
         cell=cell.cell,
@@ -143,8 +147,8 @@ def _seen(cell: _Result.Case.Cell, date: str) -> Seen:
         expected=cell.expected,
         as_expected=cell.as_expected,
         date=date,
-        image=str(image.get("tag", "")).rpartition(":")[2][:12],
-        size=image.get("size"),
+        image=image.tag.rpartition(":")[2][:12],
+        size=image.size,
         reason=cell.reason.strip().partition("\n")[0] if telling else "",
     )
 

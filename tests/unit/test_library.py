@@ -175,6 +175,8 @@ def test_every_command_that_takes_several_cases_has_the_filters(
     assert invoke(["list", "--needs", "no-gpu,no-root", "--json", "l.json"]) == 0
     assert [case["id"] for case in json.loads(Path("l.json").read_text())] == ["arrays", "old-torch"]
     assert capsys.readouterr().out.endswith("2 cases, 5 cells\n")
+    assert invoke(["list", "--tag", "arrays, loss", "--json", "l.json"]) == 0
+    assert len(json.loads(Path("l.json").read_text())) == len(choose(load("cases"), Filter(tags=("arrays", "loss"))))
     assert invoke(["matrix", "cases", "--framework", "numpy"]) == 0
     assert capsys.readouterr().out.endswith("1 cell\n")
     for name in ("run", "build", "render"):
@@ -291,6 +293,23 @@ def test_a_damaged_file_of_verdicts_is_told(folder: Path, text: str, capsys: pyt
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "told"), [("started_at", "", "started_at: "), ("size", "1 GB", "cases.0.cells.0.image.size: ")]
+)
+def test_a_strange_result_file_is_told(
+    folder: Path, key: str, value: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = result_of(folder, {"old-torch": [seen("reproduced")]})
+    data = json.loads(path.read_text())
+    (data if key in data else data["cases"][0]["cells"][0]["image"])[key] = value
+    path.write_text(json.dumps(data))
+    assert invoke(["index", "--results", str(path)]) == 2
+    said = capsys.readouterr().err
+    assert told in said
+    assert "expected a file that `reprokit run --json` writes" in said
+    assert not (folder / "README.md").exists()
+
+
+@pytest.mark.parametrize(
     ("cells", "words"),
     [
         ([seen("reproduced")], "1 reproduced (D)"),
@@ -404,6 +423,12 @@ def test_a_page_that_somebody_wrote_is_not_replaced(folder: Path, capsys: pytest
     assert (folder / "README.md").read_text() == "# Ours\n"
 
 
+def test_a_page_that_cannot_be_written_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "README.md").mkdir()
+    assert invoke(["index"]) == 2
+    assert "README.md: cannot be written: Is a directory" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -411,6 +436,9 @@ def test_a_page_that_somebody_wrote_is_not_replaced(folder: Path, capsys: pytest
         ("tag: arrays", "tag: array", "6:26: no case has the tag 'array' (did you mean 'arrays'?)"),
         ("tag: arrays", "tga: arrays", "6:5: the key 'tag' is missing in groups[2] (its keys: title, tag, intro)"),
         ("tag: arrays", "tag: [arrays]", "6:26: groups[2].tag: expected text, found a list"),
+        ("tag: arrays", "tag: ''", "6:26: groups[2].tag: expected a text, found nothing"),
+        ("[on-gpu,", "[{on-gpu: x},", "entries[0].cases[0]: expected text, found a mapping"),
+        ("[on-gpu,", "[[on-gpu],", "entries[0].cases[0]: expected text, found a list"),
         ("tag: arrays", "tag: loss", "6:26: the tag 'loss' is that of groups[0] already (drop one)"),
         ("[on-gpu,", "[on-gpus,", "14:60: there is no case 'on-gpus' (did you mean 'on-gpu'?)"),
         ("cases: [on-gpu, old-torch]", "cases: []", "14:22: the entry '1.1' has neither cases nor without (name"),
@@ -428,6 +456,7 @@ def test_what_is_wrong_with_a_catalogue_is_told_with_its_place(folder: Path, old
     with pytest.raises(CaseError) as error:
         catalogue.read(path, load(str(folder)))
     assert problem in str(error.value)
+    assert "items" not in str(error.value), "a list with a wrong item is not an empty one"
 
 
 def test_a_case_in_no_group_is_told_at_its_tags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -440,11 +469,24 @@ def test_a_case_in_no_group_is_told_at_its_tags(folder: Path, capsys: pytest.Cap
     assert "give it one of these tags: loss, training, arrays" in said
 
 
-@pytest.mark.parametrize("text", ["", "just words\n", "a: [\n"])
-def test_a_file_that_is_no_catalogue_is_told(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "(its keys: title, intro, groups, documents)"),
+        ("# later\n", "(its keys: title, intro, groups, documents)"),
+        ("just words\n", "(its keys: title, intro, groups, documents)"),
+        ("groups: []\n", "1:9: groups: expected a list that has items, found nothing"),
+        ("a: [\n", "not valid YAML"),
+    ],
+)
+def test_a_file_that_is_no_catalogue_is_told(
+    folder: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "catalogue.yaml").write_text(text)
     assert invoke(["index"]) == 2
-    assert "catalogue.yaml:" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "catalogue.yaml:" in said
+    assert problem in said
 
 
 def test_markdown_in_texts_is_no_markup() -> None:
