@@ -17,7 +17,6 @@ from reprokit.cli import options
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
     from reprokit.library.facts import Facts
-    from reprokit.store.database import Store
     from reprokit.store.records import CellRecord, RunRecord
 
 WIDE = 10_000
@@ -52,7 +51,9 @@ def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path |
     files = choose(load_all(cases), options.filter_of(given))
     folder = options.store_path(store_folder)
     store = Store(folder) if folder.is_dir() else None
-    rows = [_Row(file=file, facts=facts(file.case), seen=_last(store, file.case.id)) for file in files]
+    rows = [
+        _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.case.id) if store else None) for file in files
+    ]
     if json_file is not None:
         _write(json_file, rows)
     if json_file != Path("-"):
@@ -104,11 +105,6 @@ class _Row:
             "needs": list(self.facts.needs),
             "last_run": seen,
         }
-
-
-def _last(store: Store | None, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
-    seen = store.history(case_id) if store is not None else []
-    return (seen[0][0], [cell for record, cell in seen if record.id == seen[0][0].id]) if seen else None
 
 
 def _write(path: Path, rows: list[_Row]) -> None:

@@ -140,6 +140,19 @@ class Store:
             runs = {row.id: _bare_run(row) for row in connection.execute(wanted)}
             return [(runs[row.run_id], _cell(row, ())) for row in rows]
 
+    def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
+        """The newest run of a case with the case's cells in it, without trials; None when it was never run."""
+        with self._engine.connect() as connection:
+            of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_id == case_id)
+            newest = select(tables.runs).where(tables.runs.c.id.in_(of_case))
+            order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc()
+            run = connection.execute(newest.order_by(*order).limit(1)).one_or_none()
+            if run is None:
+                return None
+            cells = select(tables.cells).where(tables.cells.c.run_id == run.id, tables.cells.c.case_id == case_id)
+            rows = connection.execute(cells.order_by(tables.cells.c.number))
+            return _bare_run(run), [_cell(row, ()) for row in rows]
+
     def case_ids(self) -> list[str]:
         """The ids of all cases that were ever run here."""
         with self._engine.connect() as connection:

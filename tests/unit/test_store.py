@@ -61,6 +61,16 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
     assert [(r.id, c.verdict) for r, c in store.history("c")] == [("run-1", Verdict.REPRODUCED), ("run-1", None)]
 
 
+def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.last_seen("c") is None
+    store.begin(run("run-1", cell(1), cell(2)), {})
+    store.begin(run("run-2", cell(1), cell(2, case_id="other")), {})
+    seen = store.last_seen("c")
+    assert seen is not None
+    assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])
+
+
 def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     for name in ("run-1", "run-2"):
