@@ -27,6 +27,9 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     """Write the Dockerfile and build context of every image that the cells need, one folder each.
 
     Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder.
+
+    The images hold the files of the case. `reprokit run` hands those that no build step may read to each container
+    instead, so that more cells share an image there.
     """
     from reprokit.runner import rendering
     from reprokit.runner.plan import load_all, plan
