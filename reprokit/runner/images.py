@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit import dockerfile, sources
@@ -91,9 +92,34 @@ def wanted(task: Task, base_source: str, trees: SourceTrees, *, whole: bool = Fa
     """
     environment = resolve(task.spec, base_source)
     fetched = trees.of(task.spec)
-    spec = task.spec if whole or not handed_files(task) else replace(task.spec, files={})
+    spec = task.spec
+    if not whole and (files := handed_files(task)):
+        _check_places(files, fetched.values())
+        spec = replace(spec, files={})
     rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets))
     return Wanted(environment=environment, rendered=rendered, sources=fetched)
+
+
+def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:
+    """Raise SourceError for a file that would take the place of something else than a file of a source's tree.
+
+    The engine unpacks without a word: a link to a folder becomes an empty folder, and a folder a file.
+    """
+    for path, tree in itertools.product(files, trees):
+        if not PurePosixPath(path).is_relative_to(tree.path):
+            continue
+        *folders, place = itertools.accumulate(
+            PurePosixPath(path).relative_to(tree.path).parts, Path, initial=tree.archive
+        )
+        wrong = next((part for part in folders[1:] if part.is_symlink() or (part.exists() and not part.is_dir())), None)
+        if wrong is None and place.is_dir() and not place.is_symlink():
+            wrong = place
+        if wrong is not None:
+            kind = "a symbolic link" if wrong.is_symlink() else "a folder" if wrong.is_dir() else "a file"
+            where = wrong.relative_to(tree.archive)
+            raise sources.SourceError(
+                f"files.{path} cannot be put into the source {tree.name}: its {where} is {kind}; choose another path"
+            )
 
 
 def make_ready(

@@ -158,6 +158,25 @@ def test_files_that_the_build_may_read_are_in_the_image(project: Project, reader
     assert not any(trial.files for trial in project.engine.trials)
 
 
+@pytest.mark.parametrize(
+    ("path", "wrong"),
+    [("link/x", "link is a symbolic link"), ("a.py/x", "a.py is a file"), ("real", "real is a folder"), ("a.py", "")],
+)
+def test_files_take_the_place_of_files_of_a_source_only(project: Project, path: str, wrong: str) -> None:
+    tree = project.folder / "tree"
+    (tree / "real").mkdir(parents=True)
+    (tree / "link").symlink_to("real")
+    (tree / "a.py").write_text("")
+    source = "sources: {S: {git: https://example.org/s, ref: v1, path: src/s}}\n"
+    project.case.write_text(CASE + f"files: {{src/s/{path}: new}}\n" + source)
+    project.run(sources={"S": tree})
+    if wrong:
+        assert set(project.verdicts) == {"build-failed"}
+        assert f"files.src/s/{path} cannot be put into the source S: its {wrong}" in project.cells[0].reason
+    else:
+        assert {str(trial.files) for trial in project.engine.trials} == {"{'src/s/a.py': 'new'}"}
+
+
 def test_a_fix_that_does_not_help_is_a_departure(project: Project) -> None:
     project.case.write_text(CASE.replace("FIXED", "USELESS"))
     assert project.run(fix=True) == 1
