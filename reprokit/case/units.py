@@ -115,6 +115,8 @@ def below_workdir(text: str) -> str:
         raise ValueError("a path that stays below workdir, without ..")
     if normal == ".":
         raise ValueError("a path below workdir, not workdir itself")
+    if any(len(name.encode("utf-8", "surrogatepass")) > 255 for name in normal.split("/")):
+        raise ValueError("a path whose names have at most 255 bytes each")
     return normal
 
 

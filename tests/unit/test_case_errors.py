@@ -59,6 +59,7 @@ STRUCTURE = [
     ("sources: {S: {git: ./r, ref: a, path: ../S}}\n", 1, 39, "stays below workdir", ""),
     ("files: {/etc/passwd: x}\n", 1, 9, "relative to workdir", ""),
     ("files: {a/../b: x}\n", 1, 9, "below workdir, without ..", ""),
+    (f"files: {{a/{'b' * 256}: x}}\n", 1, 9, "names have at most 255 bytes each", ""),
     ("datasets: {d: {path: .}}\n", 1, 22, "not workdir itself", ""),
     ("datasets: {d: {path: d, layout: [{glob: /x}]}}\n", 1, 41, "a glob below the dataset", "images/*.png"),
     ("datasets: {d: {path: d, layout: [{glob: x, min: -1}]}}\n", 1, 49, "layout[0].min: expected a whole number", ""),
