@@ -39,6 +39,7 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     """
     from reprokit.errors import UsageError
     from reprokit.library import page, verdicts
+    from reprokit.library.words import many
 
     folder = folder or Path("cases")
     if check and results:
@@ -55,7 +56,7 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
         _write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
     _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
-    click.echo(f"{path}: {len(library.files)} cases, {cells} cells")
+    click.echo(f"{path}: {many(len(library.files), 'case')}, {many(cells, 'cell')}")
     if library.catalogue and library.catalogue.documents and library.unnamed:
         click.echo(f"named by no entry of the catalogue: {', '.join(library.unnamed)}")
     return 0
