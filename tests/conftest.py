@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shutil
+import signal
 import subprocess
 import tarfile
 import threading
@@ -17,6 +18,9 @@ from reprokit.case.cellspec import Limits
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, Trial
 from reprokit.errors import EngineError
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 APPLETS = tuple(
     "sh sleep cat echo ls id dd yes head grep env kill printf mkdir touch true false df nc wget tr seq tail".split()  # noqa: SIM905
