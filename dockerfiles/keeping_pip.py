@@ -5,7 +5,8 @@
   changes under its address.
 - It gives up on a host for good once all attempts to connect to it have failed. pip on its own tries again, with all
   pauses, for every requirement, which makes an extra index that this site cannot reach cost minutes.
-- Its default index is pypi.org. pip 9, which Ubuntu 18.04 brings, has an older name that many sites do not let through.
+- It knows PyPI by its present name. pip 9, which Ubuntu 18.04 brings, has an older one that many sites do not let
+  through: the same without "python" in the middle.
 
 Runs with any pip from 20 on, and with pip 9 as far as to replace itself; Python 3.6 and later. Where pip looks
 different inside, it is pip as it is.
@@ -71,7 +72,8 @@ def give_up_on_hosts():
 def know_pypi():
     from pip import cmdoptions
 
-    cmdoptions.index_url.keywords["default"] = "https://pypi.org/simple"
+    options = cmdoptions.index_url.keywords
+    options["default"] = options["default"].replace(".python.", ".")
 
 
 for habit in (keep_archives, give_up_on_hosts, know_pypi):
