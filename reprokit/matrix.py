@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,11 @@ def expand(
             seen.add(key)
             cells.append({name: extra[name] for name in (*names, *extra) if name in extra})
     return cells
+
+
+def count(axes: Mapping[str, Sequence[str]], exclude: Sequence[Partial] = (), include: Sequence[Partial] = ()) -> int:
+    """How many cells :func:`expand` makes; without making them where the axes alone say it."""
+    return len(expand(axes, exclude, include)) if exclude or include else math.prod(map(len, axes.values()))
 
 
 def _by_keys(

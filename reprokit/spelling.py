@@ -1,4 +1,4 @@
-"""What a misspelt word may have meant, for messages."""
+"""What a misspelt word may have meant, and how things are counted, for messages."""
 
 from __future__ import annotations
 
@@ -21,3 +21,8 @@ def near(word: str, among: Iterable[str], *, prefix: str = "", cutoff: float = 0
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
+
+
+def many(count: int, word: str, plural: str = "") -> str:
+    """``1 case``, ``2 cases``; ``plural`` where an s is not enough."""
+    return f"{count} {word if count == 1 else plural or word + 's'}"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from reprokit.case import model
-from reprokit.case.tree import Loc
+from reprokit.case.tree import Loc, value_at
 from reprokit.case.words import dotted, found, listing
 from reprokit.spelling import near, nearest
 
@@ -86,7 +86,7 @@ def _finding(details: ErrorDetails, data: dict[str, Any]) -> Finding:
     if kind == "extra_forbidden":
         return _unknown_key(loc)
     on_key = details["loc"][-1:] == ("[key]",)
-    value = loc[-1] if on_key else _value(loc, data)
+    value = loc[-1] if on_key else value_at(data, loc)
     what, hint = _expectation(kind, context, loc, value)
     return Finding(
         loc=loc,
@@ -192,15 +192,6 @@ def _own_loc(loc: tuple[str | int, ...], data: Any) -> Loc:
         elif index == len(loc) - 1 and isinstance(data, dict):
             own.append(part)  # a key that is missing
     return tuple(own)
-
-
-def _value(loc: Loc, data: Any) -> Any:
-    for part in loc:
-        try:
-            data = data[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return data
 
 
 def _slug(text: str) -> str:

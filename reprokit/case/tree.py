@@ -83,6 +83,16 @@ class Tree:
         return place.line, place.column
 
 
+def value_at(data: Any, loc: Loc) -> Any:
+    """What lies at ``loc`` in plain data; None where there is nothing."""
+    for part in loc:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return data
+
+
 def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] = ()) -> Tree:
     """Parse one YAML document; never raises for content: what is no YAML is told in the tree's ``problems``."""
     tree = Tree(path=path, text=text, first_line=first_line, shifts=shifts)

@@ -39,7 +39,7 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     """
     from reprokit.errors import UsageError
     from reprokit.library import page, verdicts
-    from reprokit.library.words import many
+    from reprokit.spelling import many
 
     folder = folder or Path("cases")
     if check and results:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.spelling import many
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -149,4 +150,4 @@ def _print(rows: list[_Row]) -> None:
             )
         else:
             click.echo(f"{line(values)}  {title}")
-    click.echo(f"{len(rows)} case{'s' * (len(rows) != 1)}, {sum(len(row.facts.cells) for row in rows)} cells")
+    click.echo(f"{many(len(rows), 'case')}, {many(sum(len(row.facts.cells) for row in rows), 'cell')}")

@@ -11,12 +11,13 @@ from reprokit.cli import options
 @options.cases_argument()
 def command(cases: tuple[str, ...]) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
-    from reprokit.matrix import expand
+    from reprokit.matrix import count
     from reprokit.runner.plan import load_all
+    from reprokit.spelling import many
 
     files = load_all(cases)
     for file in files:
         matrix = file.case.matrix
-        count = len(expand(matrix.axes, matrix.exclude, matrix.include))
-        click.echo(f"{file.path}: {file.case.id}: valid ({count} {'cell' if count == 1 else 'cells'})")
+        cells = count(matrix.axes, matrix.exclude, matrix.include)
+        click.echo(f"{file.path}: {file.case.id}: valid ({many(cells, 'cell')})")
     return 0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
 from reprokit.case import CaseFile
 from reprokit.case.read import CATALOGUE as FILE
-from reprokit.case.tree import Loc, Tree, parse
+from reprokit.case.tree import Loc, Tree, parse, value_at
 from reprokit.case.words import dotted, found, listing
 from reprokit.errors import CaseError, Problem, UsageError
 from reprokit.spelling import near
@@ -99,7 +99,7 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
         told = [
             _problem(tree, one)
             for one in error.errors(include_url=False)
-            if one["type"] != "too_short" or not _value(tree.data, one["loc"])
+            if one["type"] != "too_short" or not value_at(tree.data, one["loc"])
         ]
         raise CaseError(problems + told) from None
     problems += [*_check_groups(tree, catalogue, files), *_check_documents(tree, catalogue, files)]
@@ -110,7 +110,7 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
 
 def _problem(tree: Tree, details: ErrorDetails) -> Problem:
     loc: Loc = details["loc"]
-    kind, value = details["type"], _value(tree.data, loc)
+    kind, value = details["type"], value_at(tree.data, loc)
     model = _MODELS.get(tuple(part for part in loc[:-1] if isinstance(part, str)))
     keys = tuple(model.model_fields) if model else ()  # what is wrong with a plain text names no keys
     where = dotted(loc[:-1]) or "the catalogue"
@@ -126,15 +126,6 @@ def _problem(tree: Tree, details: ErrorDetails) -> Problem:
     what = expected.get(kind, "something else")
     message = f"{dotted(loc)}: expected {what}, found {'nothing' if value in ('', []) else found(value)}"
     return tree.problem(*tree.position(loc), message, hint)
-
-
-def _value(data: Any, loc: Loc) -> Any:
-    for part in loc:
-        try:
-            data = data[part]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return data
 
 
 def _check_groups(tree: Tree, catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[Problem]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reprokit.errors import UsageError
-from reprokit.spelling import near
+from reprokit.spelling import many, near
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -43,7 +43,7 @@ def choose(files: Sequence[CaseFile], wanted: Filter) -> list[CaseFile]:
         fits = _fits(known.values(), wanted)
         chosen = [file for file in chosen if fits(known[id(file)])]
     if not chosen:
-        raise UsageError(f"none of the {len(files)} case{'s' * (len(files) != 1)} fits {wanted}")
+        raise UsageError(f"none of the {many(len(files), 'case')} fits {wanted}")
     return chosen
 
 

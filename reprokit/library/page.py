@@ -15,7 +15,8 @@ from reprokit.library.catalogue import Catalogue, Document, Entry, Group
 from reprokit.library.facts import Facts
 from reprokit.library.flip import flip
 from reprokit.library.verdicts import Seen, SeenCase, Verdicts
-from reprokit.library.words import Anchors, inline, link, many, size, table
+from reprokit.library.words import Anchors, inline, link, size, table
+from reprokit.spelling import many
 
 FILE = "README.md"
 NOTE = "<!-- Written by `reprokit index`: edit the cases or catalogue.yaml instead, then run it again. -->"
@@ -242,7 +243,7 @@ def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
         entries = [entry for _, entry in _entries(document)]
         with_cases = sum(bool(entry.cases) for entry in entries)
         lines += [f"### {inline(document.name)}", "", *_paragraphs(document.about)]
-        lines += [f"{many(len(entries), 'entry').replace('entrys', 'entries')}, {with_cases} of them with cases.", ""]
+        lines += [f"{many(len(entries), 'entry', 'entries')}, {with_cases} of them with cases.", ""]
         for topic in document.topics:
             rows = [
                 [

@@ -36,11 +36,6 @@ def size(value: int | None) -> str:
     return f"{value / 1e9:.1f} GB" if value >= 0.95e9 else f"{max(1, round(value / 1e6))} MB"
 
 
-def many(count: int, word: str) -> str:
-    """``1 case``, ``2 cases``."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
-
-
 class Anchors:
     """The anchors that GitHub, GitLab and others make from headings, in the order of the page."""
 

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.errors import UsageError
-from reprokit.matrix import Selection, expand, is_own, matches, parse_group, parse_values, select
+from reprokit.matrix import Selection, count, expand, is_own, matches, parse_group, parse_values, select
 
 AXES = {"cuda": ("11.8", "12.0"), "gcc": ("11", "12")}
+
+
+@pytest.mark.parametrize("axes", [{}, AXES])
+@pytest.mark.parametrize("exclude", [(), ({"cuda": "12.0", "gcc": "11"},)])
+@pytest.mark.parametrize("include", [(), ({"cuda": "12.0", "gcc": "13"},)])
+def test_cells_are_counted_as_they_are_made(axes: Any, exclude: Any, include: Any) -> None:
+    assert count(axes, exclude, include) == len(expand(axes, exclude, include))
+
+
+def test_a_product_is_counted_without_being_made() -> None:
+    assert count({f"a{number}": tuple("0123456789") for number in range(30)}) == 10**30
 
 
 def test_the_last_axis_varies_fastest() -> None:
