@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit import cache
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import CellSpec, mode
 from reprokit.environment.model import Environment
 from reprokit.errors import UsageError
 
@@ -94,10 +94,10 @@ def render(
         context[place] = tree.archive
         copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
     for path, text in spec.files.items():
-        folder = "executables" if text.startswith("#!") else "files"
+        folder = "executables" if mode(text) & 0o111 else "files"
         context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
     early, late = _pip(environment.pip, environment.pip_options)
-    large = _large(environment)
+    large = _large(early)
     generated = _generated(spec, given_datasets, context)
     if environment.setup:
         context["reprokit/setup.sh"] = environment.setup.encode()
@@ -171,12 +171,12 @@ def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], lis
     return early, late
 
 
-def _large(environment: Environment) -> list[str]:
+def _large(early: Sequence[str]) -> list[str]:
     """The requirements of the layer of large packages: exact pins, which nothing that follows can move.
 
-    None where an option stands among those that wait for no file: an index, say, may be what the pins need.
+    ``early``: the arguments that wait for no file. None where an option stands among them: an index, say, may be what
+    the pins need.
     """
-    early, _ = _pip(environment.pip, environment.pip_options)
     if any(word.startswith("-") for word in early):
         return []
     pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", word) for word in early)

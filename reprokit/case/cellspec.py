@@ -7,6 +7,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 
+def mode(text: str) -> int:
+    """The permissions of a file of a case: what begins with ``#!`` is a program."""
+    return 0o755 if text.startswith("#!") else 0o644
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Resources of one trial. Sizes in bytes, ``timeout`` in seconds, ``cpus`` in cores; None = engine's default."""

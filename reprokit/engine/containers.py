@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.cellspec import mode
 from reprokit.engine import labels
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, LineMerger, Turns
@@ -95,15 +96,15 @@ def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
 
 def packed(files: Mapping[str, str]) -> bytes:
     """A tar archive of text files and their folders, owned by the user ``repro``; the same files, the same bytes."""
-    paths = {posixpath.normpath(path): text.encode() for path, text in files.items()}
+    paths = {posixpath.normpath(path): text for path, text in files.items()}
     folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"."}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted({*paths, *folders}):
-            data = paths.get(path, b"")
+            data = paths.get(path, "").encode()
             entry = tarfile.TarInfo(path)
             entry.type = tarfile.REGTYPE if path in paths else tarfile.DIRTYPE
-            entry.mode = 0o644 if path in paths and not data.startswith(b"#!") else 0o755
+            entry.mode = mode(paths[path]) if path in paths else 0o755
             entry.uid = entry.gid = USER_ID
             entry.mtime = MODIFIED
             entry.size = len(data)

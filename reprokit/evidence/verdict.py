@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.matrix import matches
 
 CONFIDENCE = 0.95
 
@@ -58,5 +59,5 @@ def expected(reproduces: str | Sequence[Mapping[str, str]], cell: Mapping[str, s
         return {"all": Verdict.REPRODUCED, "none": Verdict.NOT_REPRODUCED}.get(reproduces)
     if not known:
         return None
-    fits = any(all(cell.get(axis) == value for axis, value in partial.items()) for partial in reproduces)
+    fits = any(matches(cell, partial) for partial in reproduces)
     return Verdict.REPRODUCED if fits else Verdict.NOT_REPRODUCED

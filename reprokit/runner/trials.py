@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit import environment
+from reprokit.case.cellspec import mode
 from reprokit.engine.labels import ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
 from reprokit.engine.repeat import docker_run_line
@@ -145,7 +146,7 @@ def _kept_files(bench: Bench, task: Task, trial: Trial) -> Path:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        target.chmod(0o755 if text.startswith("#!") else 0o644)
+        target.chmod(mode(text))
     return folder
 
 

@@ -62,14 +62,20 @@ def docker(*words: str, text: str | None = None) -> None:
     subprocess.run(["docker", *words], input=text, capture_output=True, text=True, check=True)
 
 
-def test_a_release_is_pulled_and_one_that_is_missing_is_said(tmp_path: Path, registry: str) -> None:
-    local = "debian:bookworm-slim"
+def user_of(registry: str, folder: Path, local: str) -> User:
+    """Someone whose base images come from ``registry``; skips where the engine has ``local`` already."""
     if subprocess.run(["docker", "image", "inspect", local], capture_output=True, check=False).returncode == 0:
         pytest.skip(f"the engine already has {local}, which is somebody's: nothing would be pulled")
-    user = User(tmp_path)
-    (tmp_path / "config.yaml").write_text(f"registry: {registry}\n")
-    user.environment["REPROKIT_CONFIG"] = str(tmp_path / "config.yaml")
-    user.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    user = User(folder)
+    user.write("config.yaml", f"registry: {registry}\n")
+    user.environment["REPROKIT_CONFIG"] = str(folder / "config.yaml")
+    user.environment["XDG_CACHE_HOME"] = str(folder / "cache")
+    return user
+
+
+def test_a_release_is_pulled_and_one_that_is_missing_is_said(tmp_path: Path, registry: str) -> None:
+    local = "debian:bookworm-slim"
+    user = user_of(registry, tmp_path, local)
     user.write("case.yaml", CASE)
     pushed = f"{registry}/debian:bookworm-slim"
     user.types("build", "case.yaml", "--os", "debian-12", "--base", "bootstrap")  # makes sure of a base to push
@@ -133,12 +139,7 @@ RUN ldconfig && ln -s /usr/share/python-wheels /usr/local/share/python-wheels
 
 def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry: str) -> None:
     local = f"python:{next(v for v in catalog.python_images('debian-12') if v.startswith('3.9.'))}-slim-bookworm"
-    if subprocess.run(["docker", "image", "inspect", local], capture_output=True, check=False).returncode == 0:
-        pytest.skip(f"the engine already has {local}, which is somebody's: nothing would be pulled")
-    user = User(tmp_path)
-    (tmp_path / "config.yaml").write_text(f"registry: {registry}\n")
-    user.environment["REPROKIT_CONFIG"] = str(tmp_path / "config.yaml")
-    user.environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    user = user_of(registry, tmp_path, local)
     user.write("old.yaml", OLD)
     user.write("lender.yaml", LENDER)
     assert f"the image {local} would serve it" in user.types("run", "old.yaml", "--base", "bootstrap", status=3)
