@@ -6,5 +6,6 @@ from reprokit.environment.comparing import compare
 from reprokit.environment.model import Base, Environment
 from reprokit.environment.preflighting import preflight
 from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
 
-__all__ = ["Base", "Environment", "compare", "preflight", "resolve"]
+__all__ = ["Base", "Environment", "Supply", "compare", "preflight", "resolve"]

@@ -7,21 +7,20 @@ from collections.abc import Iterable, Mapping
 from reprokit.case.cellspec import CellSpec
 from reprokit.environment import catalog, versions
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Gcc, Python
-from reprokit.errors import Unsupported, UsageError
+from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported
 from reprokit.spelling import nearest
 
 DEFAULT_OS = "debian-12"
 TOOLKIT = "nvidia-cuda-toolkit"
 
 
-def resolve(spec: CellSpec, base_source: str) -> Environment:
-    """The environment of a cell. ``base_source``: ``registry`` or ``bootstrap`` (where base images come from).
+def resolve(spec: CellSpec, supply: Supply) -> Environment:
+    """The environment of a cell, made of what the host's ``supply`` has.
 
     An axis that the cell does not have is free: debian-12, the distribution's Python, no GCC, no CUDA.
     Raises Unsupported, with the versions that can be had, when an axis asks for what nothing serves.
     """
-    if base_source not in {"registry", "bootstrap"}:
-        raise UsageError(f"base source {base_source!r}: expected registry or bootstrap")
     asked = spec.environment
     if asked.image:
         # The axes are then only what the probe compares the image with.
@@ -34,6 +33,7 @@ def resolve(spec: CellSpec, base_source: str) -> Environment:
             setup=asked.setup,
         )
     cell = spec.cell
+    base_source = supply.base_source
     release = _release(cell.get("os", DEFAULT_OS))
     cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source)
     cudnn = _cudnn(cell.get("cudnn"), cuda)

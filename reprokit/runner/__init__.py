@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.dockerfile import gist
 from reprokit.environment import preflight
 from reprokit.environment.host import HostFacts
+from reprokit.environment.supply import Supply
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
 from reprokit.evidence.model import Verdict
 from reprokit.runner.gpus import GpuPool
@@ -52,7 +53,7 @@ class Runner:
         recorder: Recorder | None,
         facts: HostFacts,
         listener: Listener,
-        base_source: Callable[[], str],
+        supply: Callable[[], Supply],
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -63,7 +64,7 @@ class Runner:
         self._measurements = Measurements(folder)
         self._facts = facts
         self._listener = listener
-        self._base_source = base_source
+        self._supply = supply
         self._cancel = threading.Event()
         self._gpus = GpuPool([gpu.uuid for gpu in facts.gpus])
         self._records: dict[int, CellRecord] = {}
@@ -156,12 +157,12 @@ class Runner:
 
     def _group(self, tasks: Sequence[Task]) -> list[tuple[Wanted, list[Task]]]:
         """Tasks by the image that they share, in the order of their first task."""
-        base_source = self._base_source()
+        supply = self._supply()
         trees = SourceTrees(self.request.sources, self._listener.note)
         images: dict[str, tuple[Wanted, list[Task]]] = {}
         for task in tasks:
             found: list[Wanted] = []
-            if self._serve(task, lambda task, found=found: found.append(wanted(task, base_source, trees))):  # type: ignore[misc]
+            if self._serve(task, lambda task, found=found: found.append(wanted(task, supply, trees))):  # type: ignore[misc]
                 image = found[0]
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():

@@ -17,6 +17,7 @@ from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import probe as probing
 from reprokit.environment import resolve
 from reprokit.environment.model import Environment
+from reprokit.environment.supply import Supply
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
@@ -85,12 +86,12 @@ def handed_files(task: Task) -> Mapping[str, str]:
     return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
 
 
-def wanted(task: Task, base_source: str, trees: SourceTrees, *, whole: bool = False) -> Wanted:
+def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> Wanted:
     """The image that a task needs. Raises Unsupported, or sources.SourceError.
 
     ``whole``: with all files of the case in it, so that it can be run by hand.
     """
-    environment = resolve(task.spec, base_source)
+    environment = resolve(task.spec, supply)
     fetched = trees.of(task.spec)
     spec = task.spec
     if not whole and (files := handed_files(task)):

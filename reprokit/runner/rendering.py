@@ -20,17 +20,18 @@ from reprokit.matrix import label
 from reprokit.runner.images import SourceTrees, Wanted, wanted
 from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
+from reprokit.runner.supplying import supply_of
 
 
 def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
     """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
-    base_source = bases.detect_source(request.base_images)
+    supply = supply_of(request)
     trees = _Lenient(request.sources)
     images: dict[str, tuple[Wanted, list[Task]]] = {}
     refused = 0
     for task in tasks:
         try:
-            image = wanted(task, base_source, trees, whole=True)
+            image = wanted(task, supply, trees, whole=True)
         except Unsupported as error:
             refused += 1
             click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)

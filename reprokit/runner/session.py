@@ -27,6 +27,7 @@ from reprokit.runner import Runner
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
+from reprokit.runner.supplying import supply_of
 from reprokit.runner.trials import blank
 from reprokit.store.folder import make_folder
 from reprokit.store.recorder import Recorder
@@ -147,7 +148,7 @@ class Session:
             recorder=recorder,
             facts=self._facts,
             listener=listener,
-            base_source=lambda: _base_source(request.base_images),
+            supply=lambda: supply_of(request),
         )
 
     def _go(
@@ -259,12 +260,6 @@ def _docker() -> Engine:
     from reprokit.engine.docker import DockerEngine
 
     return DockerEngine()
-
-
-def _base_source(setting: str) -> str:
-    from reprokit.engine.bases import detect_source
-
-    return detect_source(setting)
 
 
 def _owner() -> dict[str, Any]:

@@ -20,7 +20,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.engine import bases
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Progress
-from reprokit.environment import resolve
+from reprokit.environment import Supply, resolve
 from reprokit.site.config import Settings
 from tests.conftest import build_of, docker, never, remove_image, trial
 
@@ -64,7 +64,9 @@ def python(engine: DockerEngine) -> Iterator[str]:
         command=("true",),
         limits=Limits(),
     )
-    base = bases.ensure(engine, resolve(spec, bases.detect_source("auto")).base, never(), lambda _: None)
+    base = bases.ensure(
+        engine, resolve(spec, Supply(base_source=bases.detect_source("auto"))).base, never(), lambda _: None
+    )
     tag = f"reprokit-test/python:{uuid.uuid4().hex[:8]}"
     dockerfile = (
         f"FROM {base.tag}\nRUN --mount=type=secret,id=apt_conf --mount=type=secret,id=ca_bundle "

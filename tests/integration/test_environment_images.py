@@ -16,7 +16,7 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.engine import bases
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import bootstrap, catalog, compare, probe, resolve
+from reprokit.environment import Supply, bootstrap, catalog, compare, probe, resolve
 from tests.conftest import remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -41,7 +41,7 @@ def cell(axes: dict[str, str], **parts: Any) -> CellSpec:
 
 
 def built(engine: DockerEngine, spec: CellSpec, progress: list[Progress] | None = None) -> ImageInfo:
-    environment = resolve(spec, "bootstrap")
+    environment = resolve(spec, Supply(base_source="bootstrap"))
     rendered = dockerfile.render(environment, spec, sources={}, given_datasets=())
     cancel = threading.Event()
     try:
@@ -169,7 +169,7 @@ def test_a_failing_line_of_setup_fails_the_build(engine: DockerEngine) -> None:
 def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     own = built(engine, cell({"os": "debian-11", "python": "3.9", "gcc": "10"}))
     spec = cell({"python": "3.11", "gcc": "10"}, image=own.tag, files={"f": "x"})
-    environment = resolve(spec, "registry")
+    environment = resolve(spec, Supply(base_source="registry"))
     base = bases.ensure(engine, environment.base, threading.Event(), lambda _: None)
     assert base.id == own.id
     image = built(engine, spec)
@@ -181,7 +181,7 @@ def test_plain_docker_builds_the_rendered_folder(engine: DockerEngine, tmp_path:
     client = "/usr/bin/docker" if Path("/usr/bin/docker").exists() else "docker"
     spec = cell({"os": "debian-12", "gcc": "12"}, files={"hello.sh": "#!/bin/sh\necho hello\n"})
     built(engine, spec)
-    environment = resolve(spec, "bootstrap")
+    environment = resolve(spec, Supply(base_source="bootstrap"))
     dockerfile.render(environment, spec, sources={}, given_datasets=()).write(tmp_path / "out")
     tag = "reprokit-test/plain:1"
     try:

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from reprokit import dockerfile
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
-from reprokit.environment import resolve
+from reprokit.environment import Supply, resolve
 from reprokit.errors import Unsupported, UsageError
 from reprokit.sources import SourceTree
 
@@ -51,7 +51,7 @@ def rendered(
         name: SourceTree(name=name, commit="", digest="", archive=tree, path=spec.sources[name].path)
         for name, tree in trees.items()
     }
-    return dockerfile.render(resolve(spec, source), spec, sources=sources, given_datasets=given)
+    return dockerfile.render(resolve(spec, Supply(base_source=source)), spec, sources=sources, given_datasets=given)
 
 
 EVERYTHING: dict[str, Any] = {

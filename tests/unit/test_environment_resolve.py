@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
-from reprokit.environment import catalog, resolve, versions
+from reprokit.environment import Supply, catalog, resolve, versions
 from reprokit.errors import Unsupported, UsageError
+
+BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
 
 
 def cell(axes: dict[str, str], **environment: Any) -> CellSpec:
@@ -65,7 +67,7 @@ def test_newest_counts_numbers_not_letters() -> None:
 )
 def test_the_three_debian_releases(release: str, python: str, gcc: str) -> None:
     asked = {"os": release, "python": python.rsplit(".", 1)[0], "gcc": gcc.split(".")[0]}
-    found = resolve(cell(asked), "bootstrap")
+    found = resolve(cell(asked), BOOTSTRAP)
     assert found.python is not None
     assert (found.base.reference, found.python.version) == (f"reprokit/base:{release}", python)
     assert found.gcc is not None
@@ -87,7 +89,7 @@ def test_the_three_debian_releases(release: str, python: str, gcc: str) -> None:
 def test_a_release_may_have_several_pythons(
     release: str, asked: str, version: str, command: str, packages: tuple[str, ...], pip: str
 ) -> None:
-    found = resolve(cell({"os": release, "python": asked}), "bootstrap")
+    found = resolve(cell({"os": release, "python": asked}), BOOTSTRAP)
     assert found.python is not None
     assert (found.python.version, found.python.command, found.python.packages) == (version, command, packages)
     assert found.python.pip == pip
@@ -96,7 +98,7 @@ def test_a_release_may_have_several_pythons(
 
 def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     asked = cell({"os": "debian-12", "python": "3.8", "gcc": "12", "cuda": "11.8"})
-    found = resolve(asked, "registry")
+    found = resolve(asked, REGISTRY)
     assert (found.base.source, found.base.reference) == ("registry", "python:3.8.20-slim-bookworm")
     assert found.base.brings == "python 3.8.20"
     assert found.python is not None
@@ -104,9 +106,9 @@ def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     assert found.served_by["python"] == "python:3.8.20-slim-bookworm /usr/local/bin/python3 3.8.20"
     assert found.cuda is not None
     assert found.cuda.source == "wheels"
-    packaged = resolve(cell({"os": "debian-12", "python": "3.11"}), "registry")
+    packaged = resolve(cell({"os": "debian-12", "python": "3.11"}), REGISTRY)
     assert packaged.base.reference == "debian:bookworm-slim"
-    newest = resolve(cell({"os": "debian-13", "python": "3.14"}), "registry").python
+    newest = resolve(cell({"os": "debian-13", "python": "3.14"}), REGISTRY).python
     assert newest is not None
     assert newest.pip == "25.3"
 
@@ -146,12 +148,12 @@ def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
 )
 def test_a_python_that_a_release_lacks_is_said_to_be_elsewhere(axes: dict[str, str], source: str, words: str) -> None:
     with pytest.raises(Unsupported) as caught:
-        resolve(cell(axes), source)
+        resolve(cell(axes), Supply(base_source=source))
     assert words in str(caught.value)
 
 
 def test_an_absent_axis_is_free() -> None:
-    found = resolve(cell({"paddle": "2.6.2"}), "registry")
+    found = resolve(cell({"paddle": "2.6.2"}), REGISTRY)
     assert found.base.reference == "debian:bookworm-slim"
     assert (found.os, found.gcc, found.cuda, found.cudnn) == ("debian-12", None, None, None)
     assert found.python is not None
@@ -159,7 +161,7 @@ def test_an_absent_axis_is_free() -> None:
 
 
 def test_none_means_none_in_the_image() -> None:
-    found = resolve(cell({"python": "none", "gcc": "none", "cuda": "none", "cudnn": "none"}), "bootstrap")
+    found = resolve(cell({"python": "none", "gcc": "none", "cuda": "none", "cudnn": "none"}), BOOTSTRAP)
     assert (found.python, found.gcc, found.cuda, found.cudnn) == (None, None, None, None)
 
 
@@ -173,13 +175,13 @@ def test_none_means_none_in_the_image() -> None:
     ],
 )
 def test_cuda_comes_from_nvidias_wheels(cuda: str, requirements: tuple[str, ...]) -> None:
-    found = resolve(cell({"cuda": cuda}), "bootstrap").cuda
+    found = resolve(cell({"cuda": cuda}), BOOTSTRAP).cuda
     assert found is not None
     assert (found.source, found.requirements) == ("wheels", requirements)
 
 
 def test_cuda_13_needs_the_parts_of_its_compiler() -> None:
-    found = resolve(cell({"cuda": "13.0.2"}), "bootstrap").cuda
+    found = resolve(cell({"cuda": "13.0.2"}), BOOTSTRAP).cuda
     assert found is not None
     assert [name.partition("==")[0] for name in found.requirements] == [
         "nvidia-cuda-nvcc",
@@ -191,28 +193,28 @@ def test_cuda_13_needs_the_parts_of_its_compiler() -> None:
 
 
 def test_cuda_that_only_the_distribution_has() -> None:
-    found = resolve(cell({"os": "debian-11", "cuda": "11.2"}), "bootstrap")
+    found = resolve(cell({"os": "debian-11", "cuda": "11.2"}), BOOTSTRAP)
     assert found.cuda is not None
     assert (found.cuda.version, found.cuda.source) == ("11.2.2", "distribution")
 
 
 def test_the_toolkit_package_is_taken_as_cuda() -> None:
-    found = resolve(cell({}, apt=("libgl1", "nvidia-cuda-toolkit")), "bootstrap")
+    found = resolve(cell({}, apt=("libgl1", "nvidia-cuda-toolkit")), BOOTSTRAP)
     assert found.cuda is not None
     assert (found.cuda.version, found.cuda.source, found.apt) == ("11.8.0", "distribution", ("libgl1",))
     with pytest.raises(Unsupported, match=r"cuda 12\.0 contradicts environment\.apt.*CUDA 11\.8\.0 on debian-12"):
-        resolve(cell({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)), "bootstrap")
+        resolve(cell({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)), BOOTSTRAP)
 
 
 def test_nvidias_image_serves_ubuntu_where_a_registry_answers() -> None:
     asked = cell({"os": "ubuntu-22.04", "cuda": "11.8", "cudnn": "8.6"})
-    found = resolve(asked, "registry")
+    found = resolve(asked, REGISTRY)
     assert found.base.reference == "nvidia/cuda:11.8.0-devel-ubuntu22.04"
     assert found.cuda is not None
     assert found.cuda.source == "image"
     assert found.cudnn is not None
     assert found.cudnn.requirements == ("nvidia-cudnn-cu11==8.6.0.163",)
-    offline = resolve(asked, "bootstrap")
+    offline = resolve(asked, BOOTSTRAP)
     assert offline.base.reference == "reprokit/base:ubuntu-22.04"
     assert offline.cuda is not None
     assert offline.cuda.source == "wheels"
@@ -221,7 +223,7 @@ def test_nvidias_image_serves_ubuntu_where_a_registry_answers() -> None:
 def test_the_flagship_resolves() -> None:
     for cuda, cudnn in (("11.8", "8.6.0.163"), ("12.0", "8.9.7.29")):
         axes = {"os": "debian-12", "cuda": cuda, "cudnn": cudnn[:3], "python": "3.11", "gcc": "12.2"}
-        found = resolve(cell(axes), "bootstrap")
+        found = resolve(cell(axes), BOOTSTRAP)
         assert found.cudnn is not None
         assert found.cudnn.version == cudnn
         assert set(found.served_by) == {"base", "python", "gcc", "cuda", "cudnn"}
@@ -246,20 +248,20 @@ def test_the_flagship_resolves() -> None:
 )
 def test_what_cannot_be_had_is_unsupported_with_what_can(axes: dict[str, str], words: str) -> None:
     with pytest.raises(Unsupported) as caught:
-        resolve(cell(axes), "bootstrap")
+        resolve(cell(axes), BOOTSTRAP)
     assert words in str(caught.value)
 
 
 def test_an_image_of_the_case_overrides_everything() -> None:
     axes = {"os": "rocky-9", "python": "3.6", "gcc": "4.8"}
-    found = resolve(cell(axes, image="registry.example/own:1", pip=("six",)), "bootstrap")
+    found = resolve(cell(axes, image="registry.example/own:1", pip=("six",)), BOOTSTRAP)
     assert (found.base.source, found.base.reference) == ("image", "registry.example/own:1")
     assert (found.os, found.python, found.gcc, found.pip) == ("", None, None, ("six",))
 
 
 def test_an_unknown_base_source_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="auto"):
-        resolve(cell({}), "auto")
+        Supply(base_source="auto")
 
 
 @given(
@@ -277,7 +279,7 @@ def test_an_unknown_base_source_is_wrong_usage() -> None:
 )
 def test_what_is_chosen_is_what_was_asked(axes: dict[str, str], source: str) -> None:
     try:
-        found = resolve(cell(axes), source)
+        found = resolve(cell(axes), Supply(base_source=source))
     except Unsupported as error:
         said = str(error)
         found = None

@@ -1,0 +1,38 @@
+"""What a host has to make environments of: where base images come from, and who is asked for Python and GCC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reprokit.errors import UsageError
+from reprokit.spelling import near
+
+BASE_SOURCES = ("registry", "bootstrap")
+PYTHON_PROVIDERS = ("distribution", "image", "uv")
+GCC_PROVIDERS = ("distribution", "image", "conda")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supply:
+    """``base_source``: ``registry``, or ``bootstrap`` (base images are made from the distribution's packages).
+
+    ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
+    is left out is never asked. Raises UsageError for a name that stands for nothing.
+    """
+
+    base_source: str
+    python: tuple[str, ...] = PYTHON_PROVIDERS
+    gcc: tuple[str, ...] = GCC_PROVIDERS
+
+    def __post_init__(self) -> None:
+        _known("base source", (self.base_source,), BASE_SOURCES)
+        _known("python provider", self.python, PYTHON_PROVIDERS)
+        _known("gcc provider", self.gcc, GCC_PROVIDERS)
+
+
+def _known(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            hint = near(name, known)
+            expected = f"expected {', '.join(known[:-1])} or {known[-1]}"
+            raise UsageError(f"{what} {name!r}: {expected}" + (f" ({hint})" if hint else ""))

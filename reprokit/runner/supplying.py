@@ -1,0 +1,13 @@
+"""What this host makes environments of: its settings, and whether a registry answers."""
+
+from __future__ import annotations
+
+from reprokit.environment.supply import Supply
+from reprokit.runner.request import Request
+
+
+def supply_of(request: Request) -> Supply:
+    """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
+    from reprokit.engine.bases import detect_source
+
+    return Supply(base_source=detect_source(request.base_images))
