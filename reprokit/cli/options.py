@@ -95,6 +95,17 @@ def base_option(function: F) -> F:
     )(function)
 
 
+def engine_option(function: F) -> F:
+    """--engine."""
+    return click.option(
+        "--engine",
+        type=click.Choice(["auto", "docker", "podman", "venv"]),
+        default=None,
+        help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
+        "socket leads to, else a Podman service that answers.",
+    )(function)
+
+
 def store_option(function: F) -> F:
     """--store."""
     return click.option(
@@ -163,6 +174,7 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
         "sources": {**settings.sources, **sources},
         "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
         "base_images": given.pop("base_images") or settings.base_images,
+        "engine": given.pop("engine") or getattr(settings, "engine", "auto"),
     }
 
 

@@ -40,6 +40,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
 @options.base_option
+@options.engine_option
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
@@ -73,7 +74,17 @@ def command(**given: Any) -> int:
             others = [name for name in ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip") if given[name]]
             others += [
                 name
-                for name in ("tags", "frameworks", "needs", "trials", "fix", "datasets", "sources", "base_images")
+                for name in (
+                    "tags",
+                    "frameworks",
+                    "needs",
+                    "trials",
+                    "fix",
+                    "datasets",
+                    "sources",
+                    "base_images",
+                    "engine",
+                )
                 if given[name]
             ]
             if others and not given["cases"]:

@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class DockerEngine:
-    """A Docker Engine (or what answers its API), found as the docker client finds it.
+    """A Docker Engine at the end of ``wire``, by default where the docker client finds it.
 
     ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
     is asked of the engine before the first method call. Safe to share between threads.
     """
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        self._wire = Wire(environ)
+    name = "Docker Engine"
+    is_podman = False
+
+    def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
+        self._wire = wire or Wire(environ)
 
     def info(self) -> EngineInfo:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
-        client = self._wire.client()
-        with self._wire.errors():
-            version = client.version()  # not info(): it makes the engine count all that it holds, which takes its time
-        names = [part.get("Name", "") for part in version.get("Components") or []]
+        version = self._wire.about()
         return EngineInfo(
-            name="Podman Engine" if any("podman" in name.lower() for name in names) else "Docker Engine",
+            name=self.name,
             version=str(version.get("Version", "")),
             kernel=str(version.get("KernelVersion", "")),
             architecture=str(version.get("Arch", "")),

@@ -19,6 +19,10 @@ ANSWER_WITHIN = 120
 """Seconds that one answer of the engine may take to begin; a host under heavy disk load needs tens of them."""
 
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+_ROOTLESS, _PLAIN = "rootless engine", "default socket"
+
+DEFAULTS = (_ROOTLESS, _PLAIN)
+"""Sources of an endpoint that nobody named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +55,8 @@ def endpoint(environ: Mapping[str, str] | None = None) -> Endpoint:
         return Endpoint(url=context.Host, tls=context.TLSConfig, source=f"docker context {name!r}")
     rootless = Path(environ.get("XDG_RUNTIME_DIR", "/nonexistent"), "docker.sock")
     if not Path(_DEFAULT_SOCKET.removeprefix("unix://")).exists() and rootless.exists():
-        return Endpoint(url=f"unix://{rootless}", source="rootless engine")
-    return Endpoint(url=_DEFAULT_SOCKET, source="default socket")
+        return Endpoint(url=f"unix://{rootless}", source=_ROOTLESS)
+    return Endpoint(url=_DEFAULT_SOCKET, source=_PLAIN)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,14 +78,18 @@ class Hijacked:
 
 
 class Wire:
-    """Clients of one engine, one per thread so that each keeps its connections; safe to share between threads."""
+    """Clients of one engine, one per thread so that each keeps its connections; safe to share between threads.
 
-    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+    The engine listens at ``where``, by default as the docker client finds it in ``environ``.
+    """
+
+    def __init__(self, environ: Mapping[str, str] | None = None, where: Endpoint | None = None) -> None:
         self._environ = environ
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._endpoint: Endpoint | None = None
+        self._endpoint = where
         self._version: str | None = None
+        self._about: Mapping[str, Any] | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -103,6 +111,19 @@ class Wire:
                 self._version = client.api_version
             self._local.client = client
         return client
+
+    def about(self) -> Mapping[str, Any]:
+        """What the engine answers to ``GET /version``, asked once. Not its info, for which it counts all it holds."""
+        if self._about is None:
+            client = self.client()
+            with self.errors():
+                self._about = client.version()
+        assert self._about is not None
+        return self._about
+
+    def is_podman(self) -> bool:
+        """Whether it is Podman that speaks Docker's language there."""
+        return any("podman" in str(part.get("Name")).lower() for part in self.about().get("Components") or [])
 
     def shares_loopback(self) -> bool:
         """Whether a build on the engine's host network reaches servers on this process's loopback.

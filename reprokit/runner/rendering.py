@@ -50,23 +50,23 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
         write_folder(folder, image)
         click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
     if output is not None:
-        _make_bases({image.environment.base.name: image.environment.base for image, _ in images.values()})
+        _make_bases({image.environment.base.name: image.environment.base for image, _ in images.values()}, request)
     for text in trees.missing.values():
         click.echo(f"the build context is incomplete: {text}", err=True)
     return 3 if refused else 0
 
 
-def _make_bases(wanted: Mapping[str, Base]) -> None:
+def _make_bases(wanted: Mapping[str, Base], request: Request) -> None:
     """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
     made = [base for base in wanted.values() if base.source == "bootstrap"]
     if not made:
         return
-    from reprokit.engine.docker import DockerEngine
+    from reprokit.engine.select import make
 
-    engine, cancel = DockerEngine(), threading.Event()
+    cancel = threading.Event()
     for base in made:
         try:
-            bases.ensure(engine, base, cancel, lambda progress: None)
+            bases.ensure(make(request.engine), base, cancel, lambda progress: None)
         except (EngineError, Unsupported) as error:
             click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
 

@@ -15,6 +15,8 @@ from reprokit.matrix import Selection
 class Request:
     """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
 
+    ``engine``: auto | docker | podman | venv, see :func:`reprokit.engine.select.make`.
+
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     config file too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     """
@@ -28,6 +30,7 @@ class Request:
     sources: Mapping[str, Path] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     base_images: str = "auto"
+    engine: str = "auto"
     jobs: int = 2
 
     def to_json(self) -> dict[str, Any]:
@@ -46,6 +49,7 @@ class Request:
             "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
             "named": list(self.named),
             "base_images": self.base_images,
+            "engine": self.engine,
             "jobs": self.jobs,
         }
 
@@ -63,7 +67,7 @@ class Request:
                 only=groups("only"),
                 skip=groups("skip"),
             ),
-            # A run of an earlier version knew tags alone.
+            # A run of an earlier version knew tags alone, and one engine.
             filter=Filter(**{name: tuple(data.get(name, ())) for name in ("tags", "frameworks", "needs")}),
             trials=data["trials"],
             fix=data["fix"],
@@ -71,5 +75,6 @@ class Request:
             sources={name: Path(path) for name, path in data["sources"].items()},
             named=tuple(data["named"]),
             base_images=data["base_images"],
+            engine=data.get("engine", "auto"),
             jobs=data["jobs"],
         )

@@ -62,7 +62,7 @@ class Session:
         # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
         self._stream: TextIO = stream or sys.stdout or io.StringIO()
         self._verbose = verbose
-        self._engine = engine or _docker
+        self._engine = engine
         self._started_recorder = recorder
         self._facts = host.facts()
         self.record: RunRecord | None = None
@@ -143,7 +143,7 @@ class Session:
         return Runner(
             run_id,
             request,
-            engine=self._engine,
+            engine=self._engine or (lambda: _engine(request.engine)),
             folder=self._folder,
             recorder=recorder,
             facts=self._facts,
@@ -256,10 +256,10 @@ class Session:
         say(self._stream, text)
 
 
-def _docker() -> Engine:
-    from reprokit.engine.docker import DockerEngine
+def _engine(name: str) -> Engine:
+    from reprokit.engine.select import make
 
-    return DockerEngine()
+    return make(name)
 
 
 def _owner() -> dict[str, Any]:

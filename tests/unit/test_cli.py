@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine(toy)
-    monkeypatch.setattr("reprokit.runner.session._docker", lambda: fake)
+    monkeypatch.setattr("reprokit.runner.session._engine", lambda name: fake)
     return fake
 
 

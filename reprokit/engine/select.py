@@ -1,0 +1,102 @@
+"""Which engine serves a run: the one that was asked for, or the one that answers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
+from reprokit.errors import EngineError, UsageError
+
+if TYPE_CHECKING:
+    from reprokit.engine.docker import DockerEngine
+    from reprokit.engine.protocol import Engine
+
+NAMES = ("auto", "docker", "podman", "venv")
+_SYSTEM_SOCKET = Path("/run/podman/podman.sock")
+_START_PODMAN = (
+    "start Podman's service ('systemctl --user start podman.socket', as root 'systemctl start podman.socket', without "
+    "systemd 'podman system service --time=0 unix:///run/podman/podman.sock'), or name its address in CONTAINER_HOST"
+)
+_VENV = "'--engine venv' runs without any container engine what a virtual environment can serve"
+
+
+def make(name: str, environ: Mapping[str, str] | None = None) -> Engine:
+    """The engine of that name. ``auto``: what DOCKER_HOST, the docker context or the default socket leads to; if
+    nothing was named and nothing answers there, a Podman service that answers.
+
+    Raises EngineError, with what to do, when none answers; UsageError for a name that is none of ``NAMES``.
+    """
+    if name not in NAMES:
+        raise UsageError(f"engine {name!r}: expected {', '.join(NAMES)}")
+    environ = os.environ if environ is None else environ
+    if name == "venv":
+        raise EngineError("--engine venv is not there yet: name docker or podman")
+    return container_engine(name, environ)
+
+
+def container_engine(name: str, environ: Mapping[str, str]) -> DockerEngine:
+    """Like :func:`make`, for ``auto``, ``docker`` and ``podman``."""
+    if name == "podman":
+        return _podman(environ)
+    where = endpoint(environ)
+    try:
+        found = connect(where)
+    except EngineError as error:
+        other = _answering(environ) if name == "auto" and where.source in DEFAULTS else None
+        if other is None:
+            raise EngineError(f"{error}; {_VENV}") from error
+        return other
+    if name == "docker" and found.is_podman:
+        raise EngineError(f"what answers at {where.url} ({where.source}) is Podman: --engine podman takes it")
+    return found
+
+
+def connect(where: Endpoint) -> DockerEngine:
+    """The engine that listens there, spoken to as what it is. Raises EngineError when none does."""
+    from reprokit.engine.docker import DockerEngine
+    from reprokit.engine.podman import PodmanEngine
+
+    wire = Wire(where=where)
+    return PodmanEngine(wire=wire) if wire.is_podman() else DockerEngine(wire=wire)
+
+
+def podman_endpoints(environ: Mapping[str, str]) -> Iterator[Endpoint]:
+    """Where Podman's service may listen: CONTAINER_HOST alone if set, else DOCKER_HOST, this user's and the system's
+    sockets, as far as they exist.
+    """
+    if named := environ.get("CONTAINER_HOST"):
+        yield Endpoint(url=named, source="CONTAINER_HOST")
+        return
+    if environ.get("DOCKER_HOST"):
+        yield endpoint(environ)
+    runtime = environ.get("XDG_RUNTIME_DIR")
+    own = [Path(runtime, "podman", "podman.sock")] if runtime else []
+    for socket in (*own, _SYSTEM_SOCKET):
+        if socket.exists():
+            yield Endpoint(url=f"unix://{socket}", source="Podman's socket")
+
+
+def _answering(environ: Mapping[str, str]) -> DockerEngine | None:
+    """The first Podman service that answers."""
+    for where in podman_endpoints(environ):
+        try:
+            found = connect(where)
+        except EngineError:
+            continue
+        if found.is_podman:
+            return found
+    return None
+
+
+def _podman(environ: Mapping[str, str]) -> DockerEngine:
+    found = _answering(environ)
+    if found is not None:
+        return found
+    tried = ", ".join(where.url for where in podman_endpoints(environ))
+    if not tried:
+        tried = "CONTAINER_HOST, $XDG_RUNTIME_DIR/podman/podman.sock and /run/podman/podman.sock"
+        raise EngineError(f"Podman's service listens nowhere (looked for {tried}): {_START_PODMAN}")
+    raise EngineError(f"no Podman answers at {tried}: {_START_PODMAN}")
