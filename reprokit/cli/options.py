@@ -163,7 +163,7 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 
 
 def folders(given: dict[str, Any]) -> dict[str, Any]:
-    """What --dataset and --source give, over the config file's; takes them out of ``given``. Keywords of a Request."""
+    """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
     from reprokit import site
 
     settings = site.settings()

@@ -146,7 +146,7 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
     if _DAEMON_NETWORK.search(message):
         return EngineError(
             f"the engine could not fetch what {where} needs: check its network, proxy and registry mirror, or set "
-            f"'base_images: bootstrap' in reprokit's config file. The engine says: {message}"
+            f'base_images = "bootstrap" in reprokit.toml. The engine says: {message}'
         )
     if _NO_SUCH_BASE.search(message):
         return BuildFailed(f"{where}: there is no such base image: {message}", step=step, tail=tuple(tail))
@@ -158,7 +158,7 @@ def of_pull(text: str, reference: str) -> ReprokitError:
     if _DAEMON_NETWORK.search(text) and not _NO_SPACE.search(text):
         return EngineError(
             f"the registry of {reference} does not answer the engine: check its network, proxy and registry mirror, or "
-            f"set 'base_images: bootstrap' in reprokit's config file. The engine says: {text.strip()}"
+            f'set base_images = "bootstrap" in reprokit.toml. The engine says: {text.strip()}'
         )
     return of_engine(text)
 

@@ -18,7 +18,7 @@ class Request:
     ``engine``: auto | docker | podman | venv, see :func:`reprokit.engine.select.make`.
 
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
-    config file too; ``named``: which of them the command line gave, so that the chosen cases must know them.
+    configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     """
 
     cases: tuple[str, ...]

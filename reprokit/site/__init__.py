@@ -1,6 +1,6 @@
 """What of this host's own settings a build receives, without any of it staying in the image.
 
-``current()`` reads the host's pip configuration, CA bundle, credentials, proxies, apt proxy and reprokit's config file;
+``current()`` reads the host's pip configuration, CA bundle, credentials, proxies, apt proxy and reprokit.toml;
 :meth:`Site.serving` holds ready what builds need. What the host's pip can install, a build can install, with these
 limits: a keyring's passwords stay on the host, and local folders are out of reach for an engine on another machine.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import netrc
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 HIDDEN = "****"
+_LOGIN = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<login>[^\s/?#'\"]*)@")
 _SHORTEST = 4  # shorter words would blot out ordinary output
 
 
@@ -48,6 +50,16 @@ def secrets_of(url: str) -> set[str]:
     parts = urlsplit(url)
     word = parts.password if parts.password is not None else parts.username
     return {word, unquote(word)} if word else set()
+
+
+def blotted(text: str) -> str:
+    """The text with the passwords, or the tokens, of the URLs in it blotted out."""
+
+    def hide(match: re.Match[str]) -> str:
+        user, colon, _ = match["login"].partition(":")
+        return f"{match['scheme']}{user + colon if colon else ''}{HIDDEN}@"
+
+    return _LOGIN.sub(hide, text)
 
 
 def redactor(words: Iterable[str]) -> Callable[[str], str]:

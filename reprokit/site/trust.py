@@ -66,6 +66,6 @@ def read_bundle(path: Path, client_cert: Path | None = None) -> bytes:
     if len(bundle) > MAX_BYTES:
         raise UsageError(
             f"the CA bundle {path} holds {len(bundle)} bytes of certificates; a build secret may have {MAX_BYTES}. "
-            "Name a smaller one as 'ca_bundle' in reprokit's config file: this site's own authorities are enough"
+            "Name a smaller one as ca_bundle in reprokit.toml: this site's own authorities are enough"
         )
     return bundle

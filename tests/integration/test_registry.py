@@ -67,8 +67,8 @@ def user_of(registry: str, folder: Path, local: str) -> User:
     if subprocess.run(["docker", "image", "inspect", local], capture_output=True, check=False).returncode == 0:
         pytest.skip(f"the engine already has {local}, which is somebody's: nothing would be pulled")
     user = User(folder)
-    user.write("config.yaml", f"registry: {registry}\n")
-    user.environment["REPROKIT_CONFIG"] = str(folder / "config.yaml")
+    user.write("own.toml", f'registry = "{registry}"\n')
+    user.environment["REPROKIT_CONFIG"] = str(folder / "own.toml")
     user.environment["XDG_CACHE_HOME"] = str(folder / "cache")
     return user
 
