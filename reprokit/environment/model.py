@@ -15,12 +15,13 @@ class Base:
     """The image a Dockerfile starts from.
 
     ``name`` is the release (``debian-12``) or the image named by the case; ``source`` says which served it:
-    ``registry``, ``bootstrap`` (made from the distribution's packages) or ``image`` (``environment.image``).
+    ``registry``, ``bootstrap`` (made from the distribution's packages), ``image`` (``environment.image``) or ``host``
+    (this host itself, for virtual environments).
     ``reference`` is what stands after FROM. ``brings`` is what of the cell comes with this image and no other base.
     """
 
     name: str
-    source: Literal["registry", "bootstrap", "image"]
+    source: Literal["registry", "bootstrap", "image", "host"]
     reference: str
     brings: str = ""
 

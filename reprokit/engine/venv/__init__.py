@@ -1,0 +1,24 @@
+"""``--engine venv``: the embedded engine, for machines without any container engine.
+
+An image is a folder with a virtual environment and the work folder; a container is a process of this host, shut off
+from the rest by namespaces and held by cgroups as far as the host permits both. What it cannot set (operating system,
+C library, compilers, driver, packages) is the host's, measured and recorded; :mod:`reprokit.environment.on_host`
+refuses the cells that ask otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reprokit.engine.venv.engine import VenvEngine
+
+__all__ = ["VenvEngine"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "VenvEngine":
+        from reprokit.engine.venv import engine
+
+        return engine.VenvEngine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
