@@ -11,6 +11,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.environment import host, preflight
 from reprokit.environment.host import HostFacts
 from reprokit.errors import Unsupported
+from reprokit.gpus import nvml
 
 V100 = "0, GPU-5a0e, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"
 V100 += "1, GPU-77c1, Tesla V100-SXM2-16GB, 16384, 7.0, 470.82.01\n"
@@ -66,8 +67,10 @@ def _program(folder: Path, body: str) -> None:
 
 def test_facts_without_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(nvml, "LIBRARY", "libno-such.so.1")
     found = host.facts()
-    assert (found.gpus, found.driver, found.note) == ((), None, "nvidia-smi was not found")
+    assert (found.gpus, found.driver, found.asked) == ((), None, "")
+    assert found.note == "neither libno-such.so.1 nor nvidia-smi was found"
     assert found.kernel
 
 

@@ -1,0 +1,136 @@
+/* A stand-in for NVIDIA's libnvidia-ml.so.1: as many GPUs as the file named by FAKE_NVML has lines "gpu", read anew at
+ * each call, so that a test can change the host under a running program. Lines:
+ *
+ *   driver 550.54.15
+ *   cuda 12040
+ *   init 9                                              the error of nvmlInit (0 = works, -1 = hangs)
+ *   gpu GPU-uuid|name|MiB|major.minor|state|pid,pid     state: ok, mig, lost, gone, hang
+ *
+ * "lost" has a handle and fails at every question with NVML_ERROR_GPU_IS_LOST; "gone" fails already for its handle.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
+
+typedef struct { char uuid[96], name[96], state[16], pids[128]; unsigned long long memory; int major, minor; } Gpu;
+typedef struct { char driver[80]; int cuda, init; unsigned count; Gpu gpus[16]; } Host;
+typedef struct { unsigned long long total, free, used; } Memory;
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } Process;
+
+static Host host(void) {
+    Host found = {.driver = "550.54.15", .cuda = 12040};
+    const char *path = getenv("FAKE_NVML");
+    FILE *file = path ? fopen(path, "r") : NULL;
+    char line[1024];
+    while (file && fgets(line, sizeof line, file)) {
+        Gpu gpu = {.state = "ok"};
+        sscanf(line, "driver %79s", found.driver);
+        sscanf(line, "cuda %d", &found.cuda);
+        sscanf(line, "init %d", &found.init);
+        if (found.count < 16 && sscanf(line, "gpu %95[^|]|%95[^|]|%llu|%d.%d|%15[^|\n]|%127[^\n]", gpu.uuid, gpu.name,
+                                       &gpu.memory, &gpu.major, &gpu.minor, gpu.state, gpu.pids) >= 5)
+            found.gpus[found.count++] = gpu;
+    }
+    if (file) fclose(file);
+    return found;
+}
+
+/* A handle is the number of the GPU, from 1. */
+static int of(void *handle, Gpu *gpu) {
+    Host found = host();
+    size_t number = (size_t)handle;
+    if (!number || number > found.count) return INVALID_ARGUMENT;
+    *gpu = found.gpus[number - 1];
+    if (!strcmp(gpu->state, "hang")) for (;;) pause();
+    return strcmp(gpu->state, "lost") && strcmp(gpu->state, "gone") ? SUCCESS : GPU_IS_LOST;
+}
+
+int nvmlInitWithFlags(unsigned flags) {
+    int error = host().init;
+    (void)flags;
+    if (error < 0) for (;;) pause();
+    return error;
+}
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { return SUCCESS; }
+
+const char *nvmlErrorString(int error) {
+    switch (error) {
+        case SUCCESS: return "Success";
+        case NOT_SUPPORTED: return "Not Supported";
+        case NOT_FOUND: return "Not Found";
+        case 9: return "Driver Not Loaded";
+        case GPU_IS_LOST: return "GPU is lost";
+        case 18: return "Driver/library version mismatch";
+        default: return "Unknown Error";
+    }
+}
+
+int nvmlSystemGetDriverVersion(char *text, unsigned length) {
+    snprintf(text, length, "%s", host().driver);
+    return SUCCESS;
+}
+int nvmlSystemGetCudaDriverVersion(int *version) { *version = host().cuda; return SUCCESS; }
+int nvmlDeviceGetCount_v2(unsigned *count) { *count = host().count; return SUCCESS; }
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **handle) {
+    Host found = host();
+    if (index >= found.count) return INVALID_ARGUMENT;
+    *handle = (void *)(size_t)(index + 1);
+    return strcmp(found.gpus[index].state, "gone") ? SUCCESS : GPU_IS_LOST;
+}
+
+int nvmlDeviceGetUUID(void *handle, char *text, unsigned length) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (!error) snprintf(text, length, "%s", gpu.uuid);
+    return error;
+}
+
+int nvmlDeviceGetName(void *handle, char *text, unsigned length) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (!error) snprintf(text, length, "%s", gpu.name);
+    return error;
+}
+
+int nvmlDeviceGetMemoryInfo(void *handle, Memory *memory) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (error) return error;
+    if (!gpu.memory) return NOT_SUPPORTED;
+    memory->total = memory->free = gpu.memory << 20;
+    memory->used = 0;
+    return SUCCESS;
+}
+
+int nvmlDeviceGetCudaComputeCapability(void *handle, int *major, int *minor) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (!error) *major = gpu.major, *minor = gpu.minor;
+    return error;
+}
+
+int nvmlDeviceGetMigMode(void *handle, unsigned *now, unsigned *pending) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (error) return error;
+    if (gpu.major < 8) return NOT_SUPPORTED;
+    *now = *pending = !strcmp(gpu.state, "mig");
+    return SUCCESS;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, Process *processes) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    unsigned room = *count, number = 0;
+    char *rest = gpu.pids;
+    if (error) return error;
+    for (char *word; (word = strsep(&rest, ",")) && *word; number++)
+        if (processes && number < room) processes[number] = (Process){.pid = (unsigned)atoi(word)};
+    *count = number;
+    return number > room ? INSUFFICIENT_SIZE : SUCCESS;
+}
