@@ -24,6 +24,9 @@ MARKDOWN_SUFFIXES = (".md", ".markdown")
 CATALOGUE = "catalogue.yaml"
 """The file of a folder that says how its cases are presented, and is none itself."""
 
+LOCK_SUFFIX = ".lock.yaml"
+"""How the names of lock files end, which lie beside cases and are none."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
@@ -48,6 +51,9 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
     elif Path(source).is_dir():
         yield from _folder(Path(source))
     else:
+        if is_lock(source):
+            case = source[: -len(LOCK_SUFFIX)] + ".yaml"
+            raise UsageError(f"{source}: is the lock of a case and none itself; name the case: {case}")
         item = _file(Path(source))
         if _is_catalogue(item):
             folder = Path(source).parent
@@ -101,7 +107,7 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             suffix = Path(name).suffix.lower()
-            if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith("."):
+            if suffix in (*YAML_SUFFIXES, *MARKDOWN_SUFFIXES) and not name.startswith(".") and not is_lock(name):
                 item = _file(Path(parent, name), optional=suffix in MARKDOWN_SUFFIXES)
                 if _is_catalogue(item):
                     continue
@@ -110,6 +116,11 @@ def _folder(folder: Path) -> Iterator[Text | Problem]:
                     yield item
     if not found:
         raise UsageError(f"{folder}: no case in this folder (looked for *.yaml, *.yml and *.md with a case)")
+
+
+def is_lock(name: str) -> bool:
+    """Whether a file of that name is a lock."""
+    return name.lower().endswith(LOCK_SUFFIX)
 
 
 def looks_like_case(text: str) -> bool:

@@ -1,0 +1,227 @@
+"""The lock file beside a case: read with the line of every value, written so that a change shows as changed lines."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.case.read import LOCK_SUFFIX as SUFFIX
+from reprokit.case.read import MARKDOWN_SUFFIXES
+from reprokit.case.tree import Tree, parse, value_at
+from reprokit.errors import UsageError
+from reprokit.locking.model import FORMAT, Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins
+
+HEAD = """\
+# Written by `reprokit lock`, to be committed with the case and not to be edited: what does not give the image that is
+# named here is refused. `reprokit run --locked {name}` builds from this and from nothing else;
+# `reprokit lock --upgrade {name}` makes it anew.
+"""
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_+~./@:-]*")
+_GUESSED = re.compile(r"(?i)(true|false|yes|no|on|off|null|y|n|~)|.*:")
+"""Words that other readers of YAML take for something else than text."""
+_ARTEFACTS = ("pip_itself", "cuda", "cudnn", "pip")
+
+
+def path_of(case_path: str, case_id: str) -> Path:
+    """``cases/foo.yaml`` -> ``cases/foo.lock.yaml``. Raises UsageError for a case that is no file."""
+    if case_path == "<stdin>" or "://" in case_path:
+        raise UsageError(f"{case_path}: a lock lies beside a case's file, and this is none; save it to a file first")
+    path = Path(case_path)
+    if path.suffix.lower() in MARKDOWN_SUFFIXES:  # it may hold several cases
+        return path.with_name(f"{path.stem}.{case_id}{SUFFIX}")
+    return path.with_name(path.stem + SUFFIX)
+
+
+def load(path: Path) -> Lock | None:
+    """The lock at ``path``; None where there is no such file. Raises UsageError, with the line, for what is no lock."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    tree = parse(str(path), text)
+    if tree.problems:
+        raise UsageError(f"{tree.problems[0]}; make it anew: reprokit lock --upgrade")
+    return _Reader(tree).lock()
+
+
+def dumps(lock: Lock, case_name: str) -> str:
+    """The file's text."""
+    bases = {entry.pins.base.reference: entry.pins.base for entry in lock.entries}
+    document = {
+        "lock": FORMAT,
+        "case": lock.case,
+        "reprokit": lock.version,
+        "bases": {reference: _base(bases[reference]) for reference in sorted(bases)},
+        "environments": [_entry(entry) for entry in lock.entries],
+    }
+    return HEAD.format(name=case_name) + "".join(line + "\n" for line in _lines(document, 0))
+
+
+def _base(base: LockedBase) -> dict[str, Any]:
+    return _given(name=base.name, source=base.source, recipe=base.recipe, packages=_sorted(base.packages))
+
+
+def _entry(entry: Entry) -> dict[str, Any]:
+    pins = entry.pins
+    return _given(
+        image=entry.image,
+        platform=entry.platform,
+        cells=[_Flow(cell=_Flow(one.cell), variant=one.variant, asked=one.asked) for one in entry.cells],
+        date=pins.date,
+        base=pins.base.reference,
+        providers=_Flow(entry.providers),
+        served_by=_sorted(entry.served_by),
+        sources={name: _Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
+        **{group: {one.name: _artefact(one) for one in getattr(pins, group)} for group in _ARTEFACTS},
+        apt=_sorted(pins.apt),
+    )
+
+
+def _artefact(one: Artefact) -> dict[str, str]:
+    url = {"url": one.url} if one.url else {}
+    return _Flow(version=one.version, sha256=one.sha256, size=str(one.size), file=one.file, **url)
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value not in ("", {}, [])}
+
+
+def _sorted(values: Mapping[str, str]) -> dict[str, str]:
+    return dict(sorted(values.items()))
+
+
+class _Flow(dict[str, Any]):
+    """A mapping that is written on one line."""
+
+
+def _lines(value: Any, depth: int) -> Iterator[str]:
+    pad = "  " * depth
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, _Flow):
+                yield f"{pad}- {_inline(item)}"
+            else:
+                first, *rest = _lines(item, depth + 1)
+                yield f"{pad}- {first.lstrip()}"
+                yield from rest
+        return
+    for key, item in value.items():
+        if isinstance(item, (dict, list)) and not isinstance(item, _Flow):
+            yield f"{pad}{_inline(key)}:"
+            yield from _lines(item, depth + 1)
+        else:
+            yield f"{pad}{_inline(key)}: {_inline(item)}"
+
+
+def _inline(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_inline(key)}: {_inline(item)}" for key, item in value.items()) + "}"
+    text = str(value)
+    plain = _PLAIN.fullmatch(text) and not _GUESSED.fullmatch(text)
+    return text if plain else json.dumps(text, ensure_ascii=False)
+
+
+class _Reader:
+    """Plain data -> a Lock; what is missing or of another kind is told with its line."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def lock(self) -> Lock:
+        found = self.text(("lock",))
+        if found != FORMAT:
+            raise self.refuse(("lock",), f"expected {FORMAT}, found {found}")
+        count = len(self.tree.data.get("environments") or [])
+        return Lock(
+            path=self.tree.path,
+            case=self.text(("case",)),
+            version=self.text(("reprokit",)),
+            entries=tuple(self.entry(("environments", number)) for number in range(count)),
+            lines={loc: place.key_line or place.line for loc, place in self.tree.places.items()},
+        )
+
+    def entry(self, at: tuple[str | int, ...]) -> Entry:
+        reference = self.text((*at, "base"))
+        base = ("bases", reference)
+        groups = {group: self.artefacts((*at, group)) for group in _ARTEFACTS}
+        sources = self.mapping((*at, "sources"))
+        return Entry(
+            image=self.text((*at, "image")),
+            platform=self.text((*at, "platform")),
+            cells=tuple(
+                LockedCell(
+                    cell=self.texts((*at, "cells", number, "cell")),
+                    variant=self.text((*at, "cells", number, "variant")),
+                    asked=self.text((*at, "cells", number, "asked")),
+                )
+                for number in range(len(value_at(self.tree.data, (*at, "cells")) or []))
+            ),
+            pins=Pins(
+                base=LockedBase(
+                    name=self.text((*base, "name")),
+                    source=self.text((*base, "source")),
+                    reference=reference,
+                    recipe=self.text((*base, "recipe"), ""),
+                    packages=self.texts((*base, "packages")),
+                ),
+                date=self.text((*at, "date")),
+                apt=self.texts((*at, "apt")),
+                **groups,
+            ),
+            providers=self.texts((*at, "providers")),
+            served_by=self.texts((*at, "served_by")),
+            sources={
+                name: LockedSource(
+                    commit=self.text((*at, "sources", name, "commit"), ""),
+                    digest=self.text((*at, "sources", name, "digest")),
+                )
+                for name in sources
+            },
+        )
+
+    def artefacts(self, at: tuple[str | int, ...]) -> tuple[Artefact, ...]:
+        found = []
+        for name in self.mapping(at):
+            size, sha256 = self.text((*at, name, "size")), self.text((*at, name, "sha256"))
+            if not size.isdecimal():
+                raise self.refuse((*at, name, "size"), f"expected a number of bytes, found {size!r}")
+            if not re.fullmatch("[0-9a-f]{64}", sha256):
+                raise self.refuse((*at, name, "sha256"), f"expected 64 hexadecimal digits, found {sha256!r}")
+            found.append(
+                Artefact(
+                    name=name,
+                    version=self.text((*at, name, "version")),
+                    file=self.text((*at, name, "file")),
+                    sha256=sha256,
+                    size=int(size),
+                    url=self.text((*at, name, "url"), ""),
+                )
+            )
+        return tuple(found)
+
+    def text(self, loc: tuple[str | int, ...], default: str | None = None) -> str:
+        value = value_at(self.tree.data, loc)
+        if isinstance(value, str):
+            return value
+        if value is None and default is not None:
+            return default
+        raise self.refuse(loc, "this is missing" if value is None else "expected text")
+
+    def mapping(self, loc: tuple[str | int, ...]) -> Mapping[str, Any]:
+        value = value_at(self.tree.data, loc)
+        if value is None or isinstance(value, dict):
+            return value or {}
+        raise self.refuse(loc, "expected a mapping")
+
+    def texts(self, loc: tuple[str | int, ...]) -> dict[str, str]:
+        return {name: self.text((*loc, name)) for name in self.mapping(loc)}
+
+    def refuse(self, loc: tuple[str | int, ...], message: str) -> UsageError:
+        line, _ = self.tree.position(loc)
+        name = ".".join(str(part) for part in loc if part != "environments")
+        return UsageError(f"{self.tree.path}:{line}: {name}: {message}; make it anew: reprokit lock --upgrade")

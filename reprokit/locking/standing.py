@@ -1,0 +1,119 @@
+"""Whether a lock still holds for its case: every selected cell is in it, and asks for what it asked then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprokit import dockerfile
+from reprokit.case.read import LOCK_SUFFIX
+from reprokit.errors import ReprokitError, UsageError
+from reprokit.locking import file
+from reprokit.locking.model import Entry, Lock, asked_digest
+from reprokit.matrix import label
+from reprokit.runner.plan import Task, load_all, plan
+from reprokit.runner.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stale:
+    """Why a lock does not hold. ``path`` is the lock's file, ``reasons`` are in words, one for each cell."""
+
+    path: Path
+    case: Path
+    reasons: tuple[str, ...]
+
+
+def asked_of(task: Task) -> str:
+    """What a task asks for, as a lock remembers it."""
+    return asked_digest(task.spec, reads_files=dockerfile.build_reads_files(task.spec, set()))
+
+
+def fault(lock: Lock, task: Task) -> str:
+    """Why ``lock`` does not hold for ``task``, in words; '' where it does."""
+    name = label(task.cell) + (" [fix]" if task.variant == "fix" else "")
+    found = lock.find(task.cell, task.variant)
+    if found is None:
+        return f"the cell {name} is not in it"
+    if found[1].asked != asked_of(task):
+        return f"the environment, sources or files of the cell {name} changed since it was locked"
+    return ""
+
+
+def entries(tasks: Iterable[Task]) -> dict[int, tuple[Lock, Entry]]:
+    """Task number -> lock and entry. Raises UsageError naming every lock that is missing or stale, and the cells."""
+    locks: dict[Path, Lock | None] = {}
+    found: dict[int, tuple[Lock, Entry]] = {}
+    faults: dict[str, str] = {}
+    for task in tasks:
+        path = file.path_of(task.file.path, task.case.id)
+        if path not in locks:
+            locks[path] = file.load(path)
+        lock = locks[path]
+        mend = f"reprokit lock {task.file.path}{' --fix' if task.variant == 'fix' else ''}"
+        if lock is None:
+            faults[f"{path}: there is no such lock"] = mend
+        elif why := fault(lock, task):
+            faults[f"{path}: {why}"] = mend
+        else:
+            hit = lock.find(task.cell, task.variant)
+            assert hit is not None
+            found[task.number] = (lock, hit[0])
+    if faults:
+        mends = dict.fromkeys(faults.values())
+        raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"mend: {one}" for one in mends)]))
+    return found
+
+
+def stale(folder: Path) -> list[Stale]:
+    """The locks below ``folder`` that no longer hold for their cases, for doctors; locks without a case are among them.
+
+    A cell that a lock holds and the case does not have is no fault: its axes may have come from the command line.
+    """
+    found = []
+    for path in sorted(folder.rglob("*" + LOCK_SUFFIX)):
+        case = _case_of(path)
+        try:
+            reasons = _reasons(path, case)
+        except ReprokitError as error:
+            reasons = [str(error)]
+        if reasons:
+            found.append(Stale(path=path, case=case, reasons=tuple(reasons)))
+    return found
+
+
+def _case_of(path: Path) -> Path:
+    stem = path.name[: -len(LOCK_SUFFIX)]
+    names = [stem + ".yaml", stem + ".yml", *(stem.rpartition(".")[0] + suffix for suffix in (".md", ".markdown"))]
+    return next((path.with_name(name) for name in names if path.with_name(name).is_file()), path.with_name(names[0]))
+
+
+def _reasons(path: Path, case: Path) -> list[str]:
+    lock = file.load(path)
+    if lock is None or not case.is_file():
+        return [f"{case} is gone: remove the lock, or bring the case back"]
+    files = [one for one in load_all([str(case)]) if one.case.id == lock.case]
+    if not files:
+        return [f"{case} holds no case {lock.case!r} any more"]
+    tasks = plan(files, Request(cases=(str(case),), fix=files[0].fixed is not None))
+    known = {(task.variant, label(task.cell)): task for task in tasks}
+    reasons = []
+    for locked in (cell for entry in lock.entries for cell in entry.cells):
+        task = known.get((locked.variant, label(locked.cell)))
+        if task is not None and (why := fault(lock, task)):
+            reasons.append(why)
+    return reasons
+
+
+def unused(tasks: Sequence[Task]) -> list[Path]:
+    """The locks that lie beside the cases of ``tasks``."""
+    paths = []
+    for path, case_id in dict.fromkeys((task.file.path, task.case.id) for task in tasks):
+        try:
+            beside = file.path_of(path, case_id)
+        except UsageError:
+            continue
+        if beside.is_file():
+            paths.append(beside)
+    return paths

@@ -1,0 +1,156 @@
+"""Lock files: what is written is read again, with the line of everything, and what is no lock is told with its line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reprokit.errors import UsageError
+from reprokit.locking import file, stale
+from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
+from reprokit.locking.standing import asked_of, entries
+from reprokit.runner.plan import Task, load_all, plan
+from reprokit.runner.request import Request
+
+CASE = """\
+schema: reprokit/v1
+id: numbers
+title: {title}
+matrix:
+  numpy: ["1.25.2", "1.26.4"]
+environment:
+  pip: ["numpy=={{{{ numpy }}}}"{more}]
+command: python -c pass
+"""
+
+
+def entry(name: str = "numpy", version: str = "1.26.4", cells: tuple[LockedCell, ...] = ()) -> Entry:
+    packages = {"libc6": "2.36-9+deb12u10", "apt": "2.6.1"}
+    return Entry(
+        image="reprokit/img:0123",
+        platform="x86_64",
+        cells=cells or (LockedCell(cell={"numpy": version}, variant="case", asked="sha256:00"),),
+        pins=Pins(
+            base=LockedBase(
+                name="debian-12",
+                source="bootstrap",
+                reference=base_reference("debian-12", "1", packages),
+                recipe="1",
+                packages=packages,
+            ),
+            date="2026-11-21T12:00:00Z",
+            apt={"python3": "3.11.2-1+b1", "ca-certificates": "20230311"},
+            pip_itself=(Artefact(name="pip", version="24.0", file="pip.whl", sha256="a" * 64, size=2),),
+            pip=(Artefact(name=name, version=version, file=f"{name}.whl", sha256="b" * 64, size=10**8),),
+        ),
+        providers={"base": "bootstrap", "python": "distribution"},
+        served_by={"python": "debian-12 python3 3.11.2", "base": "bootstrap reprokit/base:debian-12"},
+        sources={"tree": LockedSource(commit="c" * 40, digest="sha256:dd")},
+    )
+
+
+def lock(path: Path, *given: Entry) -> Lock:
+    return Lock(path=str(path), case="numbers", version="0.1", entries=given or (entry(),))
+
+
+def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Path) -> None:
+    path = tmp_path / "x.lock.yaml"
+    written = lock(path, entry(), entry("odd.name: #1", "1.10"))
+    path.write_text(file.dumps(written, "x.yaml"))
+    read = file.load(path)
+    assert read == replace(written, entries=tuple(with_sorted(one) for one in written.entries))
+    assert read is not None
+    where = read.where(read.entries[1], "pip", "odd.name: #1", "sha256")
+    assert '"odd.name: #1": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
+
+
+def with_sorted(one: Entry) -> Entry:
+    apt = dict(sorted(one.pins.apt.items()))
+    return replace(one, pins=replace(one.pins, apt=apt), served_by=dict(sorted(one.served_by.items())))
+
+
+def test_the_same_lock_is_the_same_text_and_one_version_is_one_line(tmp_path: Path) -> None:
+    before = file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
+    assert before == file.dumps(lock(tmp_path, entry()), "x.yaml").splitlines()
+    one = entry()
+    newer = replace(one, pins=replace(one.pins, apt={**one.pins.apt, "python3": "3.11.2-2"}))
+    after = file.dumps(lock(tmp_path, newer), "x.yaml").splitlines()
+    assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
+
+
+def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> None:
+    import yaml
+
+    data = yaml.safe_load(file.dumps(lock(tmp_path, entry(version="1.10")), "x.yaml"))
+    assert data["environments"][0]["pip"]["numpy"]["version"] == "1.10"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("reprokit-lock/v1", "reprokit-lock/v9", r"x.lock.yaml:4: lock: expected reprokit-lock/v1, found"),
+        ("b" * 64, "b" * 63, r"x.lock.yaml:\d+: 0.pip.numpy.sha256: expected 64 hexadecimal digits"),
+        ("- image: reprokit/img:0123\n    ", "- ", r"x.lock.yaml:\d+: 0.image: this is missing"),
+        ("bases:", "bases: [", r"x.lock.yaml:\d+:\d+: "),
+    ],
+)
+def test_what_is_no_lock_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+    path = tmp_path / "x.lock.yaml"
+    text = file.dumps(lock(path), "x.yaml")
+    assert old in text
+    path.write_text(text.replace(old, new))
+    with pytest.raises(UsageError, match=message):
+        file.load(path)
+
+
+def test_a_lock_lies_beside_its_case_and_is_no_case() -> None:
+    assert file.path_of("a/foo.yaml", "foo") == Path("a/foo.lock.yaml")
+    assert file.path_of("a/bug.md", "foo") == Path("a/bug.foo.lock.yaml")
+    with pytest.raises(UsageError, match="save it to a file"):
+        file.path_of("<stdin>", "foo")
+
+
+def planned(folder: Path) -> list[Task]:
+    files = load_all([str(folder)])
+    return plan(files, Request(cases=(str(folder),)))
+
+
+def locked_folder(folder: Path, title: str = "Numbers") -> Path:
+    case = folder / "numbers.yaml"
+    case.write_text(CASE.format(title=title, more=""))
+    cells = tuple(LockedCell(cell=task.cell, variant="case", asked=asked_of(task)) for task in planned(folder))
+    beside = folder / "numbers.lock.yaml"
+    beside.write_text(file.dumps(lock(beside, entry(cells=cells)), "numbers.yaml"))
+    return case
+
+
+def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requirement(tmp_path: Path) -> None:
+    case = locked_folder(tmp_path)
+    assert len(entries(planned(tmp_path))) == 2
+    case.write_text(CASE.format(title="Another title", more=""))
+    assert stale(tmp_path) == []
+    case.write_text(CASE.format(title="Numbers", more=', "six"'))
+    with pytest.raises(UsageError, match=r"numbers.lock.yaml: the environment.*numpy=1.25.2 changed") as caught:
+        entries(planned(tmp_path))
+    assert f"mend: reprokit lock {case}" in str(caught.value)
+    [found] = stale(tmp_path)
+    assert found.path.name == "numbers.lock.yaml"
+    assert len(found.reasons) == 2
+
+
+def test_a_cell_that_is_not_in_the_lock_is_named(tmp_path: Path) -> None:
+    case = locked_folder(tmp_path)
+    case.write_text(case.read_text().replace('"1.26.4"]', '"1.26.4", "2.0.0"]'))
+    with pytest.raises(UsageError, match=r"the cell numpy=2.0.0 is not in it"):
+        entries(planned(tmp_path))
+    (tmp_path / "numbers.lock.yaml").unlink()
+    with pytest.raises(UsageError, match=r"there is no such lock"):
+        entries(planned(tmp_path))
+
+
+def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
+    locked_folder(tmp_path).unlink()
+    [found] = stale(tmp_path)
+    assert "is gone" in found.reasons[0]
