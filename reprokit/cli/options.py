@@ -117,13 +117,19 @@ def store_option(function: F) -> F:
     )(function)
 
 
+def _jobs() -> int:
+    from reprokit import site
+
+    return site.settings().jobs or max(2, os.cpu_count() or 2)
+
+
 def jobs_option(function: F) -> F:
     """--jobs."""
     return click.option(
         "-j",
         "--jobs",
         type=click.IntRange(min=1),
-        default=lambda: max(2, os.cpu_count() or 2),
+        default=_jobs,
         show_default="the number of CPUs",
         help="Builds, and trials, at a time.",
     )(function)
@@ -187,7 +193,8 @@ def request_of(given: dict[str, Any]) -> Request:
 
 
 def store_path(given: Path | None) -> Path:
-    """The store's folder: as given, or the project's."""
+    """The store's folder: as given, as configured, or the project's."""
+    from reprokit import site
     from reprokit.store.folder import find_folder
 
-    return given.expanduser().resolve() if given else find_folder()
+    return given.expanduser().resolve() if given else site.settings().store or find_folder()

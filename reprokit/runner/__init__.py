@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.dockerfile import gist
 from reprokit.environment import preflight
+from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
@@ -54,6 +55,7 @@ class Runner:
         facts: HostFacts,
         listener: Listener,
         supply: Callable[[], Supply],
+        caps: Caps | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -63,6 +65,7 @@ class Runner:
         self._recorder = recorder
         self._measurements = Measurements(folder)
         self._facts = facts
+        self._caps = caps or Caps()
         self._listener = listener
         self._supply = supply
         self._cancel = threading.Event()
@@ -80,7 +83,7 @@ class Runner:
         """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
         interrupted = False
         try:
-            servable = [task for task in tasks if self._serve(task, lambda task: preflight(task.spec, self._facts))]
+            servable = [self._granted(task) for task in tasks if self._serve(task, self._preflight)]
             if servable:
                 self._run_servable(servable)
         except KeyboardInterrupt:
@@ -91,6 +94,13 @@ class Runner:
         if interrupted:
             raise KeyboardInterrupt
         return self.records
+
+    def _preflight(self, task: Task) -> None:
+        preflight(task.spec, self._facts)
+        self._granted(task)
+
+    def _granted(self, task: Task) -> Task:
+        return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
     def build(self, tasks: Sequence[Task]) -> list[tuple[Ready, list[Task]]]:
         """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none."""

@@ -15,9 +15,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from reprokit import __version__
+from reprokit import __version__, site
 from reprokit.case import CaseFile
 from reprokit.environment import host
+from reprokit.environment.granting import Caps
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.matrix import label
@@ -140,6 +141,7 @@ class Session:
         return 3 if runner.records else 0
 
     def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
+        own = site.settings()
         return Runner(
             run_id,
             request,
@@ -149,6 +151,7 @@ class Session:
             facts=self._facts,
             listener=listener,
             supply=lambda: supply_of(request),
+            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
         )
 
     def _go(

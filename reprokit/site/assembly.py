@@ -113,7 +113,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     """
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
-    found = pipconfig.read(environ)
+    found = _with_own_indexes(pipconfig.read(environ), settings)
     bundle = trust.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
     client_cert = Path(found.pop("client-cert")).expanduser() if "client-cert" in found else None
     if client_cert is not None and bundle is None:
@@ -145,6 +145,20 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         hidden=frozenset(word for url in everywhere for word in credentials.secrets_of(url)),
         warnings=warnings,
     )
+
+
+def _with_own_indexes(options: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """pip's options with the indexes of reprokit's configuration in place of the host's."""
+    own = {"index-url": settings.pip_index_url, "extra-index-url": " ".join(settings.pip_extra_index_urls)}
+    changed = {**options, **{name: value for name, value in own.items() if value}}
+    if settings.pip_index_url:
+        changed.pop("no-index", None)
+    # pip ignores an index over plain http of another host unless that host is named: who configures it here wants it.
+    plain = [urlsplit(url) for url in (settings.pip_index_url, *settings.pip_extra_index_urls)]
+    hosts = [f"{url.hostname}:{url.port}" if url.port else url.hostname or "" for url in plain if url.scheme == "http"]
+    if hosts:
+        changed["trusted-host"] = " ".join([*changed.get("trusted-host", "").split(), *hosts])
+    return changed
 
 
 def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:

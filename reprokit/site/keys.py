@@ -53,6 +53,12 @@ def _place(value: Any, base: Path) -> str:
     return text if "://" in text or not text else str(_path(text, base))
 
 
+def _index(value: Any, base: Path) -> str:
+    """A URL of an index; a folder becomes one, since pip takes white space for the end of a location."""
+    text = _place(value, base)
+    return Path(text).as_uri() if text.startswith("/") else text
+
+
 def _snapshot(value: Any, base: Path) -> str:
     text = _url(value, base)
     if text and "{date}" not in text:
@@ -144,8 +150,8 @@ PARSERS: Mapping[str, Parser] = {
     "registry": _text,
     "apt_mirror": _url,
     "apt_snapshot": _snapshot,
-    "pip_index_url": _place,
-    "pip_extra_index_urls": _list_of(_place),
+    "pip_index_url": _index,
+    "pip_extra_index_urls": _list_of(_index),
     "proxy": _url,
     "ca_bundle": _file,
     "python_providers": _providers(*PYTHON_PROVIDERS),

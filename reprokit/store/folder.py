@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,7 @@ FOLDER = ".reprokit"
 
 
 def find_folder(start: Path | None = None) -> Path:
-    """The project's store: ``$REPROKIT_STORE``, the nearest ``.reprokit`` upwards, or one beside ``.git`` or here."""
-    given = os.environ.get("REPROKIT_STORE")
-    if given:
-        return Path(given).expanduser().resolve()
+    """The project's store: the nearest ``.reprokit`` upwards, or one beside ``.git`` or here."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
         if (folder / FOLDER).is_dir():

@@ -12,6 +12,7 @@ import uuid
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -182,6 +183,52 @@ def test_credentials_reach_the_build_and_stay_out_of_the_image(
     assert traces_in(tag, words, tmp_path) == []
     assert traces_in(tag, [b"print('guarded 1.0')"], tmp_path)  # the search does find what is there
     assert not any("p4ss" in step.log + step.name for step in log)
+
+
+class _Proxy(_Index):
+    """A proxy that asks for a password, and has the index of another host behind it."""
+
+    def do_GET(self) -> None:
+        """Answer as that host would, or with 407."""
+        if self.headers.get("Proxy-Authorization") != f"Basic {base64.b64encode(b'proxyuser:pr0xy').decode()}":
+            self.send_error(407)
+            return
+        self.path = urlsplit(self.path).path
+        super().do_GET()
+
+
+def test_own_index_and_proxy_reach_the_build_and_stay_out_of_the_image(
+    engine: DockerEngine, python: str, tag: str, tmp_path: Path
+) -> None:
+    wheel(tmp_path / "served" / "simple" / "guarded", "guarded")
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Handler", (_Proxy,), {"root": tmp_path / "served"})
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    own = tmp_path / "reprokit.toml"
+    own.write_text(
+        f'pip_index_url = "http://deploy:{PASSWORD}@packages.example/simple"\n'
+        f'proxy = "http://proxyuser:pr0xy@127.0.0.1:{server.server_port}"\n'
+    )
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "REPROKIT_CONFIG": str(own)}
+    environ["PIP_INDEX_URL"] = "https://nowhere.invalid/simple"  # the configuration wins over it
+    log: list[Progress] = []
+    once = uuid.uuid4().hex  # the engine still has the layer of an earlier run
+    dockerfile = f"FROM {python}\nRUN {MOUNTS} : {once} && {PIP} guarded\n"
+    try:
+        engine.build(build_of(tag, dockerfile), site.current(environ), log.append, never())
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert "guarded 1.0" in output_of(engine, tag, "python3 -c 'import guarded'")
+    words = [b"p4ss", b"deploy:", b"packages.example", b"pr0xy", b"proxyuser:", f":{server.server_port}".encode()]
+    assert traces_in(tag, words, tmp_path) == []
+    assert any("packages.example" in step.log for step in log)  # pip did go there
+    assert not any("p4ss" in step.log or "pr0xy" in step.log for step in log)
+    # Neither is part of the image's identity: the same layer serves a site without them.
+    steps: list[Progress] = []
+    engine.build(build_of(tag, dockerfile), host(tmp_path, ""), steps.append, never())
+    assert any(step.cached and "guarded" in step.name for step in steps)
 
 
 def test_local_folders_are_served(engine: DockerEngine, python: str, tag: str, tmp_path: Path) -> None:

@@ -99,6 +99,21 @@ def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
     assert project.cells[0].image["built"] is False
 
 
+def test_what_asks_for_more_than_the_host_grants_is_not_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REPROKIT_MAX_MEMORY", "1g")
+    monkeypatch.setenv("REPROKIT_MAX_CPUS", "0.5")
+    project.case.write_text(CASE + "resources: {memory: 2g}\n")
+    project.run()
+    assert set(project.verdicts) == {"unsupported"}
+    assert "resources.memory 2 GiB; this host grants at most 1 GiB" in str(project.cells[0].reason)
+    assert project.engine.built == []
+    project.case.write_text(CASE + "resources: {memory: 512m}\n")
+    project.session = project.new_session()
+    assert project.run() == 0
+    granted = project.engine.trials[-1].limits
+    assert (granted.memory, granted.cpus) == (512 * 1024**2, 0.5)
+
+
 def test_the_fixed_variant_runs_beside_the_case_and_must_not_fail(project: Project) -> None:
     assert project.run(fix=True) == 0
     variants = [(cell.cell["a"], cell.variant, str(cell.verdict)) for cell in project.cells if cell.cell["b"] == "x"]

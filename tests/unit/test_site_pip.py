@@ -41,6 +41,22 @@ def pip_conf(served_secrets: object) -> dict[str, str]:
     return dict(parser["global"])
 
 
+def test_own_indexes_stand_in_for_the_hosts(tmp_path: Path) -> None:
+    conf = "[global]\nindex-url = https://user\nextra-index-url = https://extra\nno-index = true\ntrusted-host = a b\n"
+    own = Settings(pip_index_url="http://me:s3cr3t@plain.example:81/simple")
+    with site(home(tmp_path, conf, PIP_INDEX_URL="https://variable"), own).serving() as served:
+        found = pip_conf(served.secrets)
+    assert found["index-url"] == "http://me:s3cr3t@plain.example:81/simple"
+    assert found["trusted-host"].split() == ["a", "b", "plain.example:81"]
+    assert found["extra-index-url"] == "https://extra"
+    assert "no-index" not in found
+    assert served.redact("Looking at http://me:s3cr3t@plain") == "Looking at http://me:****@plain"
+    with site(home(tmp_path, conf), Settings(pip_extra_index_urls=("https://x", "https://y"))).serving() as served:
+        found = pip_conf(served.secrets)
+    assert found["extra-index-url"].split() == ["https://x", "https://y"]
+    assert (found["index-url"], found["no-index"]) == ("https://user", "true")
+
+
 def test_order_of_files_sections_and_variables(tmp_path: Path) -> None:
     environ = home(tmp_path, "[global]\nindex-url = https://user\ntimeout = 1\nretries = 9\n[install]\nretries = 2\n")
     (tmp_path / ".pip").mkdir()

@@ -111,7 +111,7 @@ def test_paths_start_at_their_file(tmp_path: Path) -> None:
     text = 'store = "runs"\npip_index_url = "wheels"\nuv_python_downloads = "list.json"\n'
     found = read(tmp_path, text, REPROKIT_GPU_LEASES="~/leases")
     assert found.store == tmp_path / "runs"
-    assert found.pip_index_url == str(tmp_path / "wheels")
+    assert found.pip_index_url == (tmp_path / "wheels").as_uri()
     assert found.uv_python_downloads == str(tmp_path / "list.json")
     assert found.gpu_leases == Path("~/leases").expanduser()
 

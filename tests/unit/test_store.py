@@ -102,13 +102,10 @@ def test_exit_status(verdicts: list[tuple[Verdict | None, Verdict | None]], stat
     assert exit_status([cell(i, verdict=v, expected=e) for i, (v, e) in enumerate(verdicts)]) == status
 
 
-def test_the_folder_is_found_upwards_and_can_be_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("REPROKIT_STORE", raising=False)
+def test_the_folder_is_found_upwards(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / ".reprokit").mkdir()
     assert find_folder(tmp_path / "a" / "b") == tmp_path / "a" / ".reprokit"
-    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "other"))
-    assert find_folder() == tmp_path / "other"
 
 
 def test_the_recorder_writes_in_its_own_process_and_says_what_went_wrong(tmp_path: Path) -> None:
