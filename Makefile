@@ -8,7 +8,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test venv lint unit integration bench lock clean
+.PHONY: demo test venv lint unit integration bench lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -49,6 +49,10 @@ bench: venv ## Figures, as ratios measured in one run
 lock: ## Renew the locked development dependencies (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
+
+data: venv ## Renew the compatibility data that package indexes can answer (needs an index; minutes)
+	$(PIP) install --quiet "remotezip>=0.12"
+	$(VENV)/bin/python -m reprokit.environment.regenerate
 
 clean:
 	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

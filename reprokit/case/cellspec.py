@@ -29,13 +29,17 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class EnvironmentSpec:
-    """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after apt and pip."""
+    """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after apt and pip.
+
+    ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
+    """
 
     image: str = ""
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
+    conflicts: Literal["refuse", "allow"] = "refuse"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +64,10 @@ class DatasetSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class CellSpec:
-    """Everything that one cell needs. ``command`` is the final argv (shell text became ``bash -eo pipefail -c``)."""
+    """Everything that one cell needs. ``command`` is the final argv (shell text became ``bash -eo pipefail -c``).
+
+    ``reproduces``: the case says that its failure shows in this cell, so that somebody has seen it run.
+    """
 
     cell: Mapping[str, str]
     environment: EnvironmentSpec
@@ -71,3 +78,4 @@ class CellSpec:
     workdir: str
     command: tuple[str, ...]
     limits: Limits
+    reproduces: bool = False

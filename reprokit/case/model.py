@@ -167,6 +167,11 @@ Network = Annotated[
     _checked(units.network, templated=True),
     WithJsonSchema({"anyOf": [{"enum": ["none", "bridge"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
 ]
+Conflicts = Annotated[
+    str,
+    _checked(units.conflicts, templated=True),
+    WithJsonSchema({"anyOf": [{"enum": ["refuse", "allow"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
 GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
@@ -253,6 +258,11 @@ class Environment(Model):
         (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
     )
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")
+    conflicts: Conflicts = Field(
+        "refuse",
+        description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA) are what "
+        "the case is about. refuse (default): such a cell is unsupported.",
+    )
 
 
 class Source(Model):

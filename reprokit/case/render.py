@@ -55,6 +55,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             pip=fill.items(("environment", "pip"), case.environment.pip),
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options),
             setup=fill.text(("environment", "setup"), case.environment.setup),
+            conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
         ),
         sources={name: fill.source(("sources", name), source) for name, source in case.sources.items()},
         files={units.below_workdir(path): fill.text(("files", path), content) for path, content in case.files.items()},

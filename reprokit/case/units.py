@@ -95,6 +95,15 @@ def network(text: str) -> Literal["none", "bridge"]:
     raise ValueError("none or bridge" + near(text, ("none", "bridge"), prefix="; "))
 
 
+def conflicts(text: str) -> Literal["refuse", "allow"]:
+    """``refuse`` or ``allow``."""
+    if text == "refuse":
+        return "refuse"
+    if text == "allow":
+        return "allow"
+    raise ValueError("refuse or allow" + near(text, ("refuse", "allow"), prefix="; "))
+
+
 def user(text: str) -> str:
     """A user name or number, with an optional group: ``repro``, ``root``, ``1000:1000``."""
     if not _USER.fullmatch(text):

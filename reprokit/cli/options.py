@@ -171,8 +171,10 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 def folders(given: dict[str, Any]) -> dict[str, Any]:
     """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
     from reprokit import site
+    from reprokit.environment import tables
 
     settings = site.settings()
+    tables.override(settings.compatibility)
     datasets = folders_of("--dataset", given.pop("datasets"))
     sources = folders_of("--source", given.pop("sources"))
     return {

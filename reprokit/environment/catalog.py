@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reprokit.environment import versions
+from reprokit.environment import tables, versions
+from reprokit.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class Release:
     components: tuple[str, ...]
     pythons: tuple[str, ...]
     gcc: Mapping[str, str]
+    glibc: str
     toolkit: str
     epoch: int
 
@@ -34,31 +36,47 @@ class Capability:
     until: str
 
 
-def _load(name: str) -> Any:
-    import yaml
+@dataclass(frozen=True, kw_only=True)
+class Compilers:
+    """The GCC major versions that an nvcc takes; '' = no limit is known."""
 
-    # BaseLoader keeps every scalar as it is written: 3.10 is a version, not a number.
-    text = (Path(__file__).parent / "data" / name).read_text(encoding="utf-8")
-    return yaml.load(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    least: str
+    most: str
+
+    def takes(self, gcc: str) -> bool:
+        """Whether a GCC of that version (only its first number counts) is among them."""
+        major = versions.order(gcc)[:1]
+        return not (self.least and major < versions.order(self.least)) and not (
+            self.most and major > versions.order(self.most)
+        )
+
+
+def releases() -> Mapping[str, Release]:
+    """Release name -> release, oldest first within each family."""
+    return _releases(tables.overriding())
 
 
 @cache
-def releases() -> Mapping[str, Release]:
-    """Release name -> release, oldest first within each family."""
-    return {
-        name: Release(
-            name=name,
-            family=row["family"],
-            codename=row["codename"],
-            image=row["image"],
-            components=tuple(row["components"]),
-            pythons=tuple(row["python"]),
-            gcc=row["gcc"],
-            toolkit=row["toolkit"],
-            epoch=int(row["epoch"]),
-        )
-        for name, row in _load("releases.yaml").items()
-    }
+def _releases(own: Path | None) -> Mapping[str, Release]:
+    found = {}
+    for name, row in tables.table("releases").items():
+        try:
+            found[name] = Release(
+                name=name,
+                family=row["family"],
+                codename=row["codename"],
+                image=row["image"],
+                components=tuple(row["components"]),
+                pythons=tuple(row["python"]),
+                gcc=row["gcc"],
+                glibc=row["glibc"],
+                toolkit=row["toolkit"],
+                epoch=int(row["epoch"]),
+            )
+        except (KeyError, ValueError) as error:  # only a site's own row can lack something
+            what = f"has no {error}" if isinstance(error, KeyError) else f"epoch: {error}"
+            raise UsageError(f"{own}: releases.{name} {what}") from error
+    return found
 
 
 def known_os() -> tuple[str, ...]:
@@ -66,19 +84,13 @@ def known_os() -> tuple[str, ...]:
     return tuple(releases())
 
 
-@cache
-def _python() -> Any:
-    return _load("python.yaml")
-
-
 def python_images(os: str) -> tuple[str, ...]:
     """The Pythons that Docker's official images have on that release of Debian, oldest first."""
-    return tuple(_python()["images"].get(os, ()))
+    return tuple(tables.table("python")["images"].get(os, ()))
 
 
-@cache
 def _cuda() -> Any:
-    return _load("cuda.yaml")
+    return tables.table("cuda")
 
 
 def cuda_wheels() -> Mapping[str, Mapping[str, str]]:
@@ -100,8 +112,30 @@ def cuda_release_of(nvcc: str) -> tuple[str, ...]:
 def driver_needed(cuda: str) -> str | None:
     """Least Linux driver version for a CUDA version, or None when unknown."""
     drivers: Mapping[str, str] = _cuda()["drivers"]
-    known = [key for key in drivers if versions.matches(key, cuda)]
-    return drivers[max(known, key=len)] if known else None
+    return drivers.get(row_for(cuda, drivers) or "")
+
+
+def row_for(version: str, table: Iterable[str]) -> str | None:
+    """The key of a table that says most about a version: ``11.4.0`` before ``11.4`` before ``11``; None = no key."""
+    return max((key for key in table if versions.matches(key, version)), key=lambda key: key.count("."), default=None)
+
+
+def host_gcc(cuda: str) -> Compilers | None:
+    """The GCC major versions that nvcc of a CUDA version takes, or None when unknown."""
+    rows: Mapping[str, Mapping[str, str]] = _cuda()["gcc"]
+    key = row_for(cuda, rows)
+    return Compilers(least=rows[key].get("least", ""), most=rows[key].get("most", "")) if key else None
+
+
+def cuda_for_gcc(major: str, *, newest: bool) -> str | None:
+    """The first, or the newest, CUDA version whose nvcc takes that major version of GCC; None when none is known."""
+    fitting = [cuda for cuda in _cuda()["gcc"] if (range_ := host_gcc(cuda)) and range_.takes(major)]
+    return (max if newest else min)(fitting, key=versions.order, default=None)
+
+
+def has_any_gcc_flag(cuda: str) -> bool:
+    """Whether nvcc of a CUDA version knows ``-allow-unsupported-compiler``."""
+    return versions.order(cuda) >= versions.order(_cuda()["any_gcc_flag"]["since"])
 
 
 def capability(compute: str) -> Capability | None:
@@ -110,11 +144,6 @@ def capability(compute: str) -> Capability | None:
     return Capability(since=row["since"], until=row["until"]) if row else None
 
 
-@cache
-def _cudnn() -> Any:
-    return _load("cudnn.yaml")
-
-
 def cudnn_wheels(cuda_major: str) -> tuple[str, ...]:
     """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
-    return tuple(_cudnn().get(cuda_major, ()))
+    return tuple(tables.table("cudnn").get(cuda_major, ()))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["VERSION", "Measured", "ProbeError", "command", "measure"]
 
-VERSION = "1"
+VERSION = "2"
 """Version of what is measured and how; recorded with each measurement."""
 
 SECONDS = 120.0

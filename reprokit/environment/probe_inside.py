@@ -14,7 +14,13 @@ import os
 import platform
 import sys
 
-FILES = {"paddle": ("paddle", "version", "__init__.py"), "torch": ("torch", "version.py"), "cv2": ("cv2", "version.py")}
+FILES = {
+    "paddle": ("paddle", "version", "__init__.py"),
+    "torch": ("torch", "version.py"),
+    "tensorflow": ("tensorflow", "python", "platform", "build_info.py"),
+    "jaxlib": ("jaxlib", "version.py"),
+    "cv2": ("cv2", "version.py"),
+}
 
 
 def packages():
@@ -36,6 +42,13 @@ def packages():
     return first
 
 
+def literal(value):
+    # TensorFlow: build_info = collections.OrderedDict([...])
+    if isinstance(value, ast.Call) and len(value.args) == 1:
+        return dict(ast.literal_eval(value.args[0]))
+    return ast.literal_eval(value)
+
+
 def constants(path):
     with open(path) as stream:
         tree = ast.parse(stream.read())
@@ -50,8 +63,8 @@ def constants(path):
         for name in names:
             if isinstance(name, ast.Name):
                 try:
-                    values[name.id] = ast.literal_eval(value)
-                except ValueError:
+                    values[name.id] = literal(value)
+                except (ValueError, TypeError):
                     pass
     return values
 

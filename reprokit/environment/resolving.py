@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.environment import catalog, versions
+from reprokit.environment import catalog, compatibility, versions
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Gcc, Python
 from reprokit.environment.supply import Supply
 from reprokit.errors import Unsupported
@@ -19,7 +19,8 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     """The environment of a cell, made of what the host's ``supply`` has.
 
     An axis that the cell does not have is free: debian-12, the distribution's Python, no GCC, no CUDA.
-    Raises Unsupported, with the versions that can be had, when an axis asks for what nothing serves.
+    Raises Unsupported, with the versions that can be had, when an axis asks for what nothing serves, or
+    when versions do not go together (see :mod:`reprokit.environment.compatibility`).
     """
     asked = spec.environment
     if asked.image:
@@ -40,7 +41,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     python = _python(cell.get("python"), release, cuda, base_source)
     if python is None:
         _without_python(release, asked.pip, cuda, cudnn)
-    return Environment(
+    found = Environment(
         base=_base(release, python, cuda, base_source),
         os=release.name,
         family=release.family,
@@ -54,6 +55,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
         pip_options=asked.pip_options,
         setup=asked.setup,
     )
+    return compatibility.check(spec, found)
 
 
 def _release(asked: str) -> catalog.Release:

@@ -106,15 +106,17 @@ def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[
 
 def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, request: Request) -> Task:
     own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
+    promised = expected(case.expect.reproduces, cell, own)
+    spec = replace(_rendered(file, case, variant, cell), reproduces=promised is Verdict.REPRODUCED)
     # Under its fix the failure must be gone, wherever it reproduces without.
-    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else expected(case.expect.reproduces, cell, own)
+    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else promised
     return Task(
         number=number,
         file=file,
         case=case,
         variant=variant,
         cell=cell,
-        spec=_rendered(file, case, variant, cell),
+        spec=spec,
         expected=wanted,
         trials=request.trials or case.trials,
         datasets={},

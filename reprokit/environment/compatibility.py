@@ -1,0 +1,93 @@
+"""What cannot go together in an image, known before it is built: GCC and nvcc, a framework and CUDA or Python. Pure.
+
+The tables lie in data/ and a site can override them. Only what they know counts: an unknown version stops nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from reprokit.case.cellspec import CellSpec
+from reprokit.environment import catalog, frameworks, versions
+from reprokit.environment.model import Environment
+from reprokit.errors import Unsupported
+
+FLAG = "allow-unsupported-compiler"
+"""nvcc's flag that switches its check of the host compiler off; ``-`` and ``--`` before it are both right."""
+
+WHEELS_WITH_NVCC = 13
+"""First major version of CUDA whose wheels hold the whole compiler; those of 11 and 12 bring ptxas alone."""
+
+
+def check(spec: CellSpec, environment: Environment) -> Environment:
+    """The environment, with what is known not to go together in its notes where the case wants it so.
+
+    Raises Unsupported, with the nearest that can be had, where it does not.
+    """
+    found = conflicts(spec, environment)
+    if not found:
+        return environment
+    why = tolerated(spec)
+    if not why:
+        raise Unsupported(f"{'; '.join(found)}. To run it all the same: environment.conflicts: allow")
+    notes = tuple(f"conflict tolerated, {why}: {text}" for text in found)
+    return dataclasses.replace(environment, notes=(*environment.notes, *notes))
+
+
+def tolerated(spec: CellSpec) -> str:
+    """Why a conflict is no reason to refuse the cell, or ''."""
+    if spec.environment.conflicts == "allow":
+        return "the case allows it"
+    if spec.reproduces:
+        return "the case expects its failure here"
+    return ""
+
+
+def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
+    """What does not go together in the environment of a cell, each in words with the nearest that would."""
+    return [*_host_compiler(spec, environment), *frameworks.conflicts(spec, environment)]
+
+
+def _host_compiler(spec: CellSpec, environment: Environment) -> Iterator[str]:
+    """nvcc refuses a GCC that is newer than it knows, unless it is told not to look."""
+    cuda, gcc = environment.cuda, environment.gcc
+    if cuda is None or gcc is None or not has_nvcc(environment) or _flag_stands_in(spec):
+        return
+    range_ = catalog.host_gcc(cuda.version)
+    if range_ is None or range_.takes(gcc.version):
+        return
+    nvcc = ".".join(versions.parts(cuda.version)[:2])
+    text = f"gcc {spec.cell.get('gcc', gcc.version)} is not supported by nvcc {nvcc}: "
+    if versions.order(gcc.version) < versions.order(range_.least):
+        text += f"at least GCC {range_.least}"
+    else:
+        text += f"at most GCC {range_.most}"
+        if catalog.has_any_gcc_flag(cuda.version):
+            text += f"; --{FLAG} in the case tries it all the same"
+    yield f"{text}; nearest: {', or '.join(_nearest(environment.os, range_, gcc.version))}"
+
+
+def has_nvcc(environment: Environment) -> bool:
+    """Whether the image will hold an nvcc that compiles programs, rather than ptxas alone."""
+    cuda = environment.cuda
+    return cuda is not None and (cuda.source != "wheels" or versions.order(cuda.version)[0] >= WHEELS_WITH_NVCC)
+
+
+def _flag_stands_in(spec: CellSpec) -> bool:
+    texts = (*spec.command, *spec.env.values(), spec.environment.setup, *spec.files.values())
+    return any(FLAG in text for text in texts)
+
+
+def _nearest(os: str, range_: catalog.Compilers, gcc: str) -> Iterator[str]:
+    releases = catalog.releases()
+    own = {os: releases[os]} if os in releases else {}
+    for among in (own, releases):
+        fitting = {name: [major for major in release.gcc if range_.takes(major)] for name, release in among.items()}
+        words = [f"gcc {max(majors, key=versions.order)} on {name}" for name, majors in fitting.items() if majors]
+        if words:
+            yield ", ".join(words)
+            break
+    major = versions.parts(gcc)[0]
+    if cuda := catalog.cuda_for_gcc(major, newest=versions.order(gcc) < versions.order(range_.least)):
+        yield f"cuda {cuda} with gcc {major}"
