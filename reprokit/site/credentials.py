@@ -19,10 +19,7 @@ def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
     Only of hosts that the host's pip configuration names: a build runs code of strangers (setup.py), and a netrc holds
     tokens for other places as well.
     """
-    named = environ.get("NETRC")
-    home = Path(environ.get("HOME") or Path.home())
-    candidates = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
-    path = next((path for path in candidates if path.is_file()), None)
+    path = netrc_file(environ)
     if path is None:
         return b""
     try:
@@ -35,6 +32,14 @@ def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
         if host in known
     ]
     return "".join(lines).encode()
+
+
+def netrc_file(environ: Mapping[str, str]) -> Path | None:
+    """The netrc in force: ``$NETRC``, else the home folder's; None without one."""
+    named = environ.get("NETRC")
+    home = Path(environ.get("HOME") or Path.home())
+    candidates = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _quoted(word: str) -> str:

@@ -43,8 +43,15 @@ def read(environ: Mapping[str, str] | None = None, *, prefix: str | None = None)
 
     Raises UsageError when a configuration file cannot be parsed: pip would stop there, too.
     """
+    return {name: value for name, (value, _) in read_with_origins(environ, prefix=prefix).items()}
+
+
+def read_with_origins(
+    environ: Mapping[str, str] | None = None, *, prefix: str | None = None
+) -> dict[str, tuple[str, str]]:
+    """As :func:`read`, with where each value comes from: a file, or the name of a variable."""
     environ = os.environ if environ is None else environ
-    sections: dict[str, dict[str, str]] = {name: {} for name in _SECTIONS}
+    sections: dict[str, dict[str, tuple[str, str]]] = {name: {} for name in _SECTIONS}
     for path in files(environ, prefix=prefix):
         parser = configparser.RawConfigParser()
         try:
@@ -53,10 +60,10 @@ def read(environ: Mapping[str, str] | None = None, *, prefix: str | None = None)
             raise UsageError(f"pip's configuration {path} cannot be read: {error}") from error
         for name in _SECTIONS:
             if parser.has_section(name):
-                sections[name].update({_option(key): value for key, value in parser.items(name)})
-    variables = {_option(key[4:]): value for key, value in environ.items() if key.startswith("PIP_")}
+                sections[name].update({_option(key): (value, str(path)) for key, value in parser.items(name)})
+    variables = {_option(key[4:]): (value, key) for key, value in environ.items() if key.startswith("PIP_")}
     merged = {**sections["global"], **sections["install"], **variables}
-    return {key: value.strip() for key, value in merged.items() if key in KEPT and value.strip()}
+    return {key: (value.strip(), origin) for key, (value, origin) in merged.items() if key in KEPT and value.strip()}
 
 
 def files(environ: Mapping[str, str], *, prefix: str | None = None) -> list[Path]:

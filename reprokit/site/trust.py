@@ -34,14 +34,22 @@ def bundle_path(
     The system's counts only if the administrator added authorities to it: newer pips use it without being told, and a
     fresh image has the public ones.
     """
+    return bundle_and_origin(pip_cert, environ, configured, anchors)[0]
+
+
+def bundle_and_origin(
+    pip_cert: str, environ: Mapping[str, str], configured: Path | None = None, anchors: tuple[Path, ...] | None = None
+) -> tuple[Path | None, str]:
+    """As :func:`bundle_path`, with who named it: ``ca_bundle``, ``cert`` (pip's), a variable, or a system's folder."""
     if configured is not None:
-        return configured
-    for named in (pip_cert, *(environ.get(name, "") for name in _VARIABLES)):
+        return configured, "ca_bundle"
+    for origin, named in (("cert", pip_cert), *((name, environ.get(name, "")) for name in _VARIABLES)):
         if named and Path(named).expanduser().exists():
-            return Path(named).expanduser()
-    if any(folder.is_dir() and any(folder.iterdir()) for folder in (ANCHORS if anchors is None else anchors)):
-        return system_bundle()
-    return None
+            return Path(named).expanduser(), origin
+    for folder in ANCHORS if anchors is None else anchors:
+        if folder.is_dir() and any(folder.iterdir()):
+            return system_bundle(), str(folder)
+    return None, ""
 
 
 def system_bundle() -> Path | None:

@@ -1,0 +1,163 @@
+"""``reprokit config``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from reprokit.site import Settings
+
+FORMAT = "reprokit-config/v1"
+UNSET = {
+    "gpus": "all",
+    "jobs": "the number of CPUs",
+    "store": ".reprokit of the project",
+    "apt_snapshot": "the distribution's own",
+    "conda_channel": "conda-forge",
+    "pip_index_url": "as the host's pip",
+    "pip_extra_index_urls": "as the host's pip",
+}
+"""What a key means that nothing sets; the others mean nothing."""
+
+EXAMPLES = """\b
+Examples:
+  reprokit config                      # every key, its value, and where it comes from
+  reprokit config registry
+  REPROKIT_JOBS=4 reprokit config jobs
+
+\b
+Keys are set in reprokit.toml of the project (or of a folder above it), in
+~/.config/reprokit/reprokit.toml, or by variables such as REPROKIT_REGISTRY.
+A variable wins over the project's file, and that over the user's.
+"""
+
+
+@click.command("config", epilog=EXAMPLES)
+@click.argument("key", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
+def command(key: str | None, as_json: bool) -> int:
+    """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
+    import os
+
+    from reprokit.site import settings
+    from reprokit.site.config import config_files
+    from reprokit.site.reaching import reaching
+
+    found = settings()
+    if key is not None:
+        _one(found, key, as_json)
+        return 0
+    host = reaching(found)
+    files = config_files(os.environ, Path.cwd())
+    if as_json:
+        document = {
+            "format": FORMAT,
+            "files": [str(path) for path in files],
+            "settings": {name: {"value": value, "origin": origin} for name, value, origin in rows(found)},
+            "builds": [{"name": one.name, "value": one.value, "origin": one.origin} for one in host],
+        }
+        _print_json(document)
+        return 0
+    click.echo(f"read: {', '.join(map(_short, files))}" if files else "no reprokit.toml is read")
+    click.echo()
+    _table(
+        ("key", "value", "from"), [(name, _words(name, value), _short(origin)) for name, value, origin in rows(found)]
+    )
+    if host:
+        click.echo()
+        _table(("reaches builds", "value", "from"), [(one.name, _short(one.value), _short(one.origin)) for one in host])
+    return 0
+
+
+def rows(found: Settings) -> list[tuple[str, Any, str]]:
+    """Key, value as plain data without passwords, and origin; a row for each dataset and source."""
+    from reprokit.site.config import KEYS, MERGED
+
+    listed: list[tuple[str, Any, str]] = []
+    for key in KEYS:
+        value = getattr(found, key)
+        if key in MERGED and value:
+            names = sorted(value)
+            listed += [(f"{key}.{name}", str(value[name]), found.origins.get(f"{key}.{name}", "")) for name in names]
+        else:
+            listed.append((key, _plain(value), found.origins.get(key, "default")))
+    return listed
+
+
+def _plain(value: Any) -> Any:
+    from reprokit.site.credentials import blotted
+
+    if isinstance(value, str):
+        return blotted(value)
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, Path):
+        return str(value)
+    return dict(value) if hasattr(value, "items") else value
+
+
+def _one(found: Settings, key: str, as_json: bool) -> None:
+    from reprokit.errors import UsageError
+    from reprokit.site.config import KEYS
+    from reprokit.spelling import near
+
+    listed = {name: (value, origin) for name, value, origin in rows(found)}
+    below = {name: row for name, row in listed.items() if name.startswith(f"{key}.")}
+    if key not in listed and not below:
+        hint = near(key, (*KEYS, *listed)) or f"known keys: {', '.join(listed)}"
+        raise UsageError(f"no key {key!r} ({hint})")
+    if as_json:
+        shown = {name: {"value": value, "origin": origin} for name, (value, origin) in (below or listed).items()}
+        _print_json(shown if below else shown[key])
+        return
+    for name, (value, _) in below.items():
+        click.echo(f"{name.removeprefix(f'{key}.')}={value}")
+    if key in listed:
+        value = listed[key][0]
+        click.echo("\n".join(map(str, value)) if isinstance(value, list) else "" if value in (None, {}) else str(value))
+
+
+def _words(key: str, value: Any) -> str:
+    if value in (None, "", [], {}):
+        return UNSET.get(key, "-")
+    if key == "max_memory":
+        return f"{value / 1024**3:.4g} GiB"
+    if key == "max_timeout":
+        return f"{value:g} s"
+    return ", ".join(value) if isinstance(value, list) else _short(str(value))
+
+
+def _short(text: str | Path) -> str:
+    """Relative to the current folder if below it, else with ``~`` for the home folder."""
+    for folder, instead in ((Path.cwd(), ""), (Path.home(), "~/")):
+        if str(text).startswith(f"{folder}/"):
+            return instead + str(text)[len(str(folder)) + 1 :]
+    return str(text)
+
+
+def _print_json(data: Any) -> None:
+    import json
+
+    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+
+
+def _table(header: tuple[str, str, str], lines: Sequence[tuple[str, str, str]]) -> None:
+    """Three columns; where the terminal is too narrow for a line, its last column goes below it."""
+    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    first = max(len(line[0]) for line in (header, *lines))
+    widest = max(len(line[2]) for line in lines)
+    second = min(max(len(line[1]) for line in (header, *lines)), max(20, room - first - widest - 4))
+    click.secho(f"{header[0]:{first}}  {header[1]:{second}}  {header[2]}", bold=True)
+    for name, value, origin in lines:
+        text = f"{name:{first}}  {value:{second}}"
+        if len(value) <= second and len(text) + 2 + len(origin) <= room:
+            click.secho(f"{text}  {origin}", dim=origin == "default")
+        else:
+            click.echo(f"{name:{first}}  {value}")
+            click.secho(f"{'':{first}}  from {origin}", dim=True)
