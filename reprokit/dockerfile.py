@@ -35,7 +35,16 @@ LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorfl
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
 
 distribution's packages: cells that differ in smaller things share it."""
-SUPPORT = ("apt.conf", "cuda-distribution.sh", "cuda-preferences", "cuda-tree.sh", "keeping_pip.py", "site.sh")
+SUPPORT = (
+    "apt.conf",
+    "conda_gcc.py",
+    "cuda-distribution.sh",
+    "cuda-preferences",
+    "cuda-tree.sh",
+    "gcc-tree.sh",
+    "keeping_pip.py",
+    "site.sh",
+)
 """Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
 
 

@@ -89,6 +89,37 @@ def python_images(os: str) -> tuple[str, ...]:
     return tuple(tables.table("python")["images"].get(os, ()))
 
 
+def uv_pythons() -> tuple[str, ...]:
+    """The Pythons that uv has for any Linux with glibc, oldest first."""
+    return tuple(tables.table("python")["uv"]["pythons"])
+
+
+def uv_installer() -> str:
+    """The requirement of the uv that knows :func:`uv_pythons`."""
+    return str(tables.table("python")["uv"]["installer"])
+
+
+def gcc_images() -> Mapping[str, str]:
+    """GCC -> codename of the Debian that Docker's official image of that GCC is made of."""
+    images: Mapping[str, str] = tables.table("gcc")["images"]
+    return images
+
+
+def gcc_conda() -> tuple[str, ...]:
+    """The GCCs that conda-forge has, oldest first."""
+    return tuple(tables.table("gcc")["conda"]["versions"])
+
+
+def conda_installer() -> str:
+    """The requirement of what installs conda's packages."""
+    return str(tables.table("gcc")["conda"]["installer"])
+
+
+def debian_glibc(codename: str) -> str:
+    """The glibc of the Debian that an image of Docker's is made of."""
+    return str(tables.table("gcc")["debian"][codename])
+
+
 def _cuda() -> Any:
     return tables.table("cuda")
 

@@ -38,14 +38,16 @@ class Python:
     """The interpreter that the virtual environment at /opt/venv is made from.
 
     ``version`` is what its source is known to bring. ``source``: ``distribution`` (``packages`` of the release; those
-    in ``headers`` as well where C is compiled) or ``image`` (the base image has it, with headers). ``command`` runs it.
+    in ``headers`` as well where C is compiled), ``image`` (the base image has it, with headers) or ``uv`` (one of uv's
+    own, with headers; ``installer`` is the requirement of the uv that fetches it). ``command`` runs it.
     """
 
     version: str
-    source: Literal["distribution", "image"] = "distribution"
+    source: Literal["distribution", "image", "uv"] = "distribution"
     command: str = "python3"
     packages: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    installer: str = ""
 
     @property
     def pip(self) -> str:
@@ -56,10 +58,17 @@ class Python:
 
 @dataclass(frozen=True, kw_only=True)
 class Gcc:
-    """A compiler from the distribution: ``major`` names the packages gcc-N and g++-N, ``version`` what they bring."""
+    """A compiler. ``version`` is what its source is known to bring.
+
+    ``source``: ``distribution`` (``major`` names the packages gcc-N and g++-N), ``image`` (copied to /opt/gcc from
+    Docker's image ``image``) or ``conda`` (conda-forge's packages at /opt/gcc, put there by ``installer``).
+    """
 
     major: str
     version: str
+    source: Literal["distribution", "image", "conda"] = "distribution"
+    image: str = ""
+    installer: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +98,8 @@ class Environment:
 
     ``os`` is the release, '' when the case names its own image. ``python`` is in a virtual environment at /opt/venv;
     None when the case's own image brings what it wants, or there is to be none.
-    ``components`` of the distribution's archive are enabled in it.
+    ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
+    that runs installers in stages of the build that are thrown away; None where there is none.
     """
 
     base: Base
@@ -97,6 +107,7 @@ class Environment:
     family: str = ""
     components: tuple[str, ...] = ()
     python: Python | None = None
+    tool: Python | None = None
     gcc: Gcc | None = None
     cuda: Cuda | None = None
     cudnn: Cudnn | None = None
@@ -122,10 +133,14 @@ class Environment:
         """Which source serves what, for the record."""
         served = {"base": f"{self.base.source} {self.base.reference}"}
         if self.python:
-            who = self.os if self.python.source == "distribution" else self.base.reference
-            served["python"] = f"{who} {self.python.command} {self.python.version}"
+            who = {"distribution": self.os, "image": self.base.reference, "uv": self.python.installer}
+            served["python"] = f"{who[self.python.source]} {self.python.command} {self.python.version}"
         if self.gcc:
-            served["gcc"] = f"{self.os} gcc-{self.gcc.major} {self.gcc.version}"
+            served["gcc"] = {
+                "distribution": f"{self.os} gcc-{self.gcc.major} {self.gcc.version}",
+                "image": f"image {self.gcc.image}",
+                "conda": f"conda-forge gcc_impl_linux-64 {self.gcc.version}",
+            }[self.gcc.source]
         if self.cuda:
             how = {
                 "wheels": " ".join(self.cuda.requirements),

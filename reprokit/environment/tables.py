@@ -32,7 +32,8 @@ SHAPES: dict[str, Any] = {
             "gcc": {ANY: TEXT},
         }
     },
-    "python": {"images": {ANY: LIST}},
+    "python": {"images": {ANY: LIST}, "uv": {"installer": TEXT, "pythons": LIST}},
+    "gcc": {"images": {ANY: TEXT}, "conda": {"installer": TEXT, "versions": LIST}, "debian": {ANY: TEXT}},
     "cuda": {
         "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), TEXT)},
         "images": {ANY: LIST},

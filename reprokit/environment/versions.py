@@ -32,3 +32,8 @@ def order(version: str) -> tuple[int, ...]:
 def newest(asked: str, available: Iterable[str]) -> str | None:
     """The newest available version that is what ``asked`` asks for, or None."""
     return max((version for version in available if matches(asked, version)), key=order, default=None)
+
+
+def span(available: Iterable[str]) -> str:
+    """The versions that can be had, by major.minor: what an axis would name."""
+    return ", ".join(dict.fromkeys(".".join(parts(version)[:2]) for version in available))

@@ -8,6 +8,12 @@ from reprokit.runner.request import Request
 
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
+    from reprokit import site
     from reprokit.engine.bases import detect_source
 
-    return Supply(base_source=detect_source(request.base_images))
+    settings = site.settings()
+    return Supply(
+        base_source=detect_source(request.base_images),
+        python=settings.python_providers,
+        gcc=settings.gcc_providers,
+    )

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from reprokit.site import credentials, network, pipconfig, trust
+from reprokit.site import credentials, network, pipconfig, providers, trust
 from reprokit.site.config import Settings
 from reprokit.site.config import load as load_settings
 from reprokit.site.shelf import Shelf, local_path
@@ -128,6 +128,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         if client_cert is not None:
             pip["client-cert"] = (CA_BUNDLE,)
     urls = [url for name in (*_LOCATIONS, "constraint") for url in pip.get(name, ()) if local_path(url) is None]
+    urls += providers.addresses(settings)
     if login := credentials.netrc_for([urlsplit(url).hostname or "" for url in urls], environ):
         secrets["netrc"] = login
     apt = network.apt_proxies()
@@ -135,7 +136,12 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     if text := network.apt_conf(apt, ca_bundle=bundled, mirror=settings.apt_mirror):
         secrets["apt_conf"] = text.encode()
 
-    everywhere = [*urls, *apt.values(), *(value for name, value in proxies.items() if name.upper() != "NO_PROXY")]
+    secrets |= providers.secrets(settings)
+    everywhere = [
+        *urls,
+        *apt.values(),
+        *(value for name, value in proxies.items() if name.upper() != "NO_PROXY"),
+    ]
     return Site(
         pip=pip,
         secrets=secrets,

@@ -142,6 +142,7 @@ def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry
     user = user_of(registry, tmp_path, local)
     user.write("old.yaml", OLD)
     user.write("lender.yaml", LENDER)
+    user.environment["REPROKIT_PYTHON_PROVIDERS"] = "distribution,image"
     assert f"the image {local} would serve it" in user.types("run", "old.yaml", "--base", "bootstrap", status=3)
     user.types("run", "lender.yaml", "--base", "bootstrap")
     lender = user.cells()[0]["image"]["tag"]

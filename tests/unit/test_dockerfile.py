@@ -77,6 +77,8 @@ EVERYTHING: dict[str, Any] = {
         ("nvidia-image", {"os": "ubuntu-22.04", "cuda": "11.8", "cudnn": "8.6"}, "registry", {}),
         ("second-python", {"os": "ubuntu-18.04", "python": "3.7", "gcc": "7"}, "bootstrap", {"pip": ("six",)}),
         ("python-image", {"python": "3.8", "gcc": "11"}, "registry", {"pip": ("six",)}),
+        ("uv", {"os": "ubuntu-20.04", "python": "3.11", "cuda": "11.8", "gcc": "8.2"}, "registry", {"pip": ("six",)}),
+        ("conda", {"gcc": "10.4"}, "bootstrap", {}),
         ("without-python", {"python": "none", "gcc": "11"}, "bootstrap", {}),
         (
             "own-image",

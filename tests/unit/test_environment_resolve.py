@@ -113,43 +113,139 @@ def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     assert newest.pip == "25.3"
 
 
+WITHOUT_UV = ("distribution", "image")
+
+
 @pytest.mark.parametrize(
-    ("axes", "source", "words"),
+    ("axes", "supply", "words"),
     [
         (
             {"os": "debian-12", "python": "3.8"},
-            "bootstrap",
+            Supply(base_source="bootstrap", python=WITHOUT_UV),
             (
-                "python 3.8 is not packaged for debian-12, which has 3.11.2; packaged are 3.8.0 on ubuntu-18.04, "
-                "3.8.10 on ubuntu-20.04; the image python:3.8.20-slim-bookworm would serve it, but base images come "
-                "from no registry here (base source bootstrap); environment.image takes any other image"
+                "python 3.8 cannot be had on debian-12: its packages have 3.11.2 (packaged are 3.8.0 on ubuntu-18.04, "
+                "3.8.10 on ubuntu-20.04); the image python:3.8.20-slim-bookworm would serve it, but base images come "
+                "from no registry here (base source bootstrap); uv would serve 3.8.20, but python_providers leaves uv "
+                "out; environment.image takes any other image"
             ),
         ),
         (
             {"os": "debian-12", "python": "3.6"},
-            "registry",
+            REGISTRY,
             (
-                "python 3.6 is not packaged for debian-12, which has 3.11.2; packaged are 3.6.9 on ubuntu-18.04; "
-                "images that serve it are python:3.6.15-slim-bullseye on debian-11; environment.image takes any other "
-                "image"
+                "python 3.6 cannot be had on debian-12: its packages have 3.11.2 (packaged are 3.6.9 on ubuntu-18.04); "
+                "images that serve it are python:3.6.15-slim-bullseye on debian-11; "
+                "uv has 3.8, 3.9, 3.10, 3.11, 3.12, 3.13, 3.14, 3.15; environment.image takes any other image"
             ),
         ),
         (
-            {"os": "ubuntu-22.04", "python": "3.9", "cuda": "11.8"},
-            "registry",
-            "(the base is NVIDIA's image here, ubuntu-22.04 with its own Python)",
+            {"os": "ubuntu-22.04", "python": "3.7", "cuda": "11.8"},
+            REGISTRY,
+            "Docker's images do not apply, since the base is NVIDIA's image of ubuntu-22.04 here",
         ),
         (
             {"python": "3.5"},
-            "bootstrap",
-            "packaged are 3.9.2 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.6.9",
+            BOOTSTRAP,
+            "(packaged are 3.9.2 on debian-11, 3.11.2 on debian-12, 3.13.5 on debian-13, 3.6.9",
+        ),
+        (
+            {"os": "debian-12", "python": "3.11"},
+            Supply(base_source="bootstrap", python=("image",)),
+            "its packages have 3.11.2, but python_providers leaves distribution out",
         ),
     ],
 )
-def test_a_python_that_a_release_lacks_is_said_to_be_elsewhere(axes: dict[str, str], source: str, words: str) -> None:
+def test_a_python_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
     with pytest.raises(Unsupported) as caught:
-        resolve(cell(axes), Supply(base_source=source))
+        resolve(cell(axes), supply)
     assert words in str(caught.value)
+
+
+def test_uv_serves_a_python_that_neither_the_release_nor_an_image_has() -> None:
+    for supply in (BOOTSTRAP, REGISTRY):
+        found = resolve(cell({"os": "ubuntu-20.04", "python": "3.11", "cuda": "11.8"}), supply)
+        assert found.python is not None
+        assert (found.python.source, found.python.version[:5]) == ("uv", "3.11.")
+        assert found.python.command == f"/opt/python/{found.python.version}/bin/python3"
+        assert found.tool is not None
+        assert found.tool.command == "python3.9"  # the newest of the release's own, which uv itself runs on
+        assert found.served_by["python"].startswith("uv==")
+    assert found.base.reference == "nvidia/cuda:11.8.0-devel-ubuntu20.04"
+
+
+def test_providers_are_asked_in_the_order_of_the_site() -> None:
+    asked = cell({"os": "debian-12", "python": "3.11", "gcc": "12.2"})
+    found = resolve(asked, Supply(base_source="registry", python=("uv", "image"), gcc=("conda", "distribution")))
+    assert found.python is not None
+    assert found.gcc is not None
+    assert (found.python.source, found.gcc.source, found.base.reference) == ("uv", "conda", "debian:bookworm-slim")
+    found = resolve(asked, Supply(base_source="registry", python=("image", "uv"), gcc=("image",)))
+    assert found.python is not None
+    assert found.gcc is not None
+    assert (found.python.source, found.gcc.source) == ("image", "image")
+    assert found.base.reference == f"python:{found.python.version}-slim-bookworm"
+
+
+@pytest.mark.parametrize(
+    ("release", "asked", "supply", "source", "version"),
+    [
+        ("ubuntu-20.04", "8.2", REGISTRY, "image", "8.2.0"),
+        ("ubuntu-22.04", "8.2", REGISTRY, "image", "8.2.0"),
+        ("ubuntu-20.04", "8", REGISTRY, "distribution", "8.4.0"),
+        ("ubuntu-20.04", "12.2", REGISTRY, "image", "12.2.0"),
+        ("ubuntu-20.04", "12.2", BOOTSTRAP, "conda", "12.2.0"),
+        ("ubuntu-20.04", "12", REGISTRY, "image", "12.2.0"),  # 12.5.0's image is of a Debian with a newer glibc
+        ("debian-12", "10", BOOTSTRAP, "conda", "10.4.0"),
+        ("debian-12", "12.2", BOOTSTRAP, "distribution", "12.2.0"),
+    ],
+)
+def test_a_gcc_comes_from_the_first_that_has_it(
+    release: str, asked: str, supply: Supply, source: str, version: str
+) -> None:
+    found = resolve(cell({"os": release, "gcc": asked}), supply)
+    assert found.gcc is not None
+    assert (found.gcc.source, found.gcc.version, found.gcc.major) == (source, version, version.partition(".")[0])
+    served = {
+        "distribution": f"{release} gcc-{found.gcc.major} {version}",
+        "image": f"image gcc:{version}",
+        "conda": f"conda-forge gcc_impl_linux-64 {version}",
+    }
+    assert found.served_by["gcc"] == served[source]
+
+
+@pytest.mark.parametrize(
+    ("axes", "supply", "words"),
+    [
+        (
+            {"os": "ubuntu-20.04", "gcc": "8.2"},
+            BOOTSTRAP,
+            (
+                "gcc 8.2 cannot be had on ubuntu-20.04: its packages have 7 (7.5.0), 8 (8.4.0), 9 (9.4.0), 10 (10.5.0)"
+                "; the image gcc:8.2.0 would serve it, but images come from no registry here (base source bootstrap); "
+                "conda-forge has 8.5, 9.4, 9.5, 10.3"
+            ),
+        ),
+        (
+            {"os": "ubuntu-20.04", "gcc": "16.2"},
+            REGISTRY,
+            "the image gcc:16.2.0 is made of Debian trixie (glibc 2.41), too new for ubuntu-20.04 (glibc 2.31)",
+        ),
+        (
+            {"os": "ubuntu-20.04", "gcc": "12.2"},
+            Supply(base_source="bootstrap", gcc=("distribution",)),
+            "conda-forge would serve 12.2.0, but gcc_providers leaves conda out",
+        ),
+    ],
+)
+def test_a_gcc_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
+    with pytest.raises(Unsupported) as caught:
+        resolve(cell(axes), supply)
+    assert words in str(caught.value)
+
+
+def test_an_unknown_provider_is_wrong_usage() -> None:
+    with pytest.raises(UsageError, match=r"python provider 'pyenv': expected distribution, image or uv"):
+        Supply(base_source="bootstrap", python=("pyenv",))
 
 
 def test_an_absent_axis_is_free() -> None:
@@ -232,10 +328,10 @@ def test_the_flagship_resolves() -> None:
 @pytest.mark.parametrize(
     ("axes", "words"),
     [
-        ({"gcc": "8"}, "gcc 8 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
-        ({"gcc": "12.3"}, "gcc 12.3 is not packaged for debian-12; it has 11 (11.3.0), 12 (12.2.0)"),
-        ({"python": "3.9"}, "python 3.9 is not packaged for debian-12, which has 3.11.2; "),
-        ({"python": "3.9"}, "3.9.2 on debian-11"),
+        ({"gcc": "8.4"}, "gcc 8.4 cannot be had on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
+        ({"gcc": "12.9"}, "gcc 12.9 cannot be had on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
+        ({"python": "3.6"}, "python 3.6 cannot be had on debian-12: its packages have 3.11.2 "),
+        ({"python": "3.7"}, "3.7.5 on ubuntu-18.04"),
         ({"os": "debian-10"}, "os debian-10 is not among the releases that can be had: debian-11, debian-12"),
         ({"os": "debain-12"}, "did you mean debian-12?"),
         ({"cuda": "12.7"}, "cuda 12.7 cannot be had on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
@@ -260,7 +356,7 @@ def test_an_image_of_the_case_overrides_everything() -> None:
 
 
 def test_an_unknown_base_source_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="auto"):
+    with pytest.raises(UsageError, match="base source 'auto': expected registry or bootstrap"):
         Supply(base_source="auto")
 
 
@@ -300,6 +396,9 @@ def test_the_catalogue_is_whole() -> None:
         assert list(images) == sorted(images, key=versions.order)
         # An image of Docker's and one of NVIDIA's cannot both be the base.
         assert not (images and catalog.cuda_images(name))
+    for known in (catalog.uv_pythons(), catalog.gcc_conda()):
+        assert list(known) == sorted(set(known), key=versions.order)
+    assert all(catalog.debian_glibc(debian) for debian in catalog.gcc_images().values())
     for version, wheels in catalog.cuda_wheels().items():
         assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]

@@ -213,3 +213,35 @@ def test_netrc_words_come_back_as_they_were(tmp_path: Path, word: str) -> None:
     path.write_text(f"machine h login l password {credentials._quoted(word)}\n")
     assert credentials.netrc_for(["h"], {"NETRC": str(path)}).decode() == path.read_text()
     assert netrc.netrc(str(path)).hosts["h"] == ("l", "", word)
+
+
+def test_where_interpreters_and_compilers_come_from_reaches_builds_as_secrets(tmp_path: Path) -> None:
+    listing = tmp_path / "downloads.json"
+    listing.write_text("{}")
+    settings = Settings(
+        uv_python_mirror="http://127.0.0.1:8080/it's",
+        uv_python_downloads=str(listing),
+        conda_channel="https://me:s3cret@mirror.example/conda-forge",
+    )
+    found = site(home(tmp_path), settings)
+    assert found.loopback
+    assert "s3cret" in found.hidden
+    with found.serving() as served:
+        assert served.secrets["uv_downloads"] == b"{}"
+        assert served.secrets["conda_channel"] == b"https://me:s3cret@mirror.example/conda-forge"
+        said = subprocess.run(
+            ["sh", "-c", served.secrets["uv_python"].decode() + "env"], capture_output=True, text=True, check=True
+        ).stdout
+        assert "UV_PYTHON_INSTALL_MIRROR=http://127.0.0.1:8080/it's\n" in said
+        assert "UV_PYTHON_DOWNLOADS_JSON_URL=/run/secrets/uv_downloads\n" in said
+    with site(home(tmp_path)).serving() as plain:
+        assert not {"uv_python", "uv_downloads", "conda_channel"} & set(plain.secrets)
+
+
+def test_a_listing_that_is_too_large_for_a_secret_is_refused(tmp_path: Path) -> None:
+    listing = tmp_path / "downloads.json"
+    with pytest.raises(UsageError, match=r"uv_python_downloads: .*downloads.json cannot be read"):
+        site(home(tmp_path), Settings(uv_python_downloads=str(listing)))
+    listing.write_bytes(b" " * (trust.MAX_BYTES + 1))
+    with pytest.raises(UsageError, match=r"leave out what this site does not serve, or name a URL"):
+        site(home(tmp_path), Settings(uv_python_downloads=str(listing)))

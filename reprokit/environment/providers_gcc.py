@@ -1,0 +1,124 @@
+"""Where a cell's GCC can come from: the release's packages, Docker's images, conda-forge. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from reprokit.environment import catalog, versions
+from reprokit.environment.catalog import Release
+from reprokit.environment.model import Gcc
+from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A GCC that a cell asks for, and what else decides on who can serve it."""
+
+    asked: str
+    release: Release
+    supply: Supply
+
+
+def gcc(asked: str | None, release: Release, supply: Supply) -> Gcc | None:
+    """The GCC of a cell, from the first provider that has it. Raises Unsupported, with what each provider has."""
+    if asked is None or asked == versions.NONE:
+        return None
+    wish = Wish(asked=asked, release=release, supply=supply)
+    for name in supply.gcc:
+        if (found := PROVIDERS[name].serves(wish)) is not None:
+            return found
+    raise Unsupported(_refusal(wish))
+
+
+def _distribution(wish: Wish) -> Gcc | None:
+    packages = wish.release.gcc
+    version = versions.newest(wish.asked, packages.values())
+    if version is None:
+        return None
+    return Gcc(major=next(major for major, full in packages.items() if full == version), version=version)
+
+
+def runs_on(release: Release) -> tuple[str, ...]:
+    """The GCCs of Docker's images whose programs run on a release: its glibc is not older than theirs."""
+    have = versions.order(release.glibc)
+    return tuple(
+        version
+        for version, debian in catalog.gcc_images().items()
+        if versions.order(catalog.debian_glibc(debian)) <= have
+    )
+
+
+def _image(wish: Wish) -> Gcc | None:
+    if wish.supply.base_source != "registry":
+        return None
+    version = versions.newest(wish.asked, runs_on(wish.release))
+    if version is None:
+        return None
+    return Gcc(major=_major(version), version=version, source="image", image=f"gcc:{version}")
+
+
+def _conda(wish: Wish) -> Gcc | None:
+    version = versions.newest(wish.asked, catalog.gcc_conda())
+    if version is None:
+        return None
+    return Gcc(major=_major(version), version=version, source="conda", installer=catalog.conda_installer())
+
+
+def _major(version: str) -> str:
+    return versions.parts(version)[0]
+
+
+def _distribution_has(wish: Wish) -> str:
+    has = ", ".join(f"{major} ({full})" for major, full in wish.release.gcc.items())
+    return f"its packages have {has}"
+
+
+def _image_has(wish: Wish) -> str:
+    version = versions.newest(wish.asked, catalog.gcc_images())
+    if version is None:
+        return f"Docker's images gcc have {versions.span(catalog.gcc_images())}"
+    if wish.supply.base_source != "registry" and version in runs_on(wish.release):
+        return f"the image gcc:{version} would serve it, but images come from no registry here (base source bootstrap)"
+    if version in runs_on(wish.release):
+        return f"the image gcc:{version} would serve it"
+    debian = catalog.gcc_images()[version]
+    return (
+        f"the image gcc:{version} is made of Debian {debian} (glibc {catalog.debian_glibc(debian)}), too new for "
+        f"{wish.release.name} (glibc {wish.release.glibc})"
+    )
+
+
+def _conda_has(wish: Wish) -> str:
+    if version := versions.newest(wish.asked, catalog.gcc_conda()):
+        return f"conda-forge would serve {version}"
+    return f"conda-forge has {versions.span(catalog.gcc_conda())}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """``serves``: the GCC for a wish, or None. ``has``: in words, what there is instead, or is left unasked."""
+
+    serves: Callable[[Wish], Gcc | None]
+    has: Callable[[Wish], str]
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "distribution": Provider(serves=_distribution, has=_distribution_has),
+    "image": Provider(serves=_image, has=_image_has),
+    "conda": Provider(serves=_conda, has=_conda_has),
+}
+
+
+def _refusal(wish: Wish) -> str:
+    said = [PROVIDERS[name].has(wish) for name in wish.supply.gcc]
+    said += [
+        f"{PROVIDERS[name].has(wish)}, but gcc_providers leaves {name} out"
+        for name in PROVIDERS
+        if name not in wish.supply.gcc and PROVIDERS[name].serves(wish)
+    ]
+    return (
+        f"gcc {wish.asked} cannot be had on {wish.release.name}: {'; '.join(said)}; "
+        "environment.image takes any other image"
+    )

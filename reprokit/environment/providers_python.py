@@ -1,0 +1,156 @@
+"""Where a cell's Python can come from: the release's packages, Docker's images, uv. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from reprokit.environment import catalog, versions
+from reprokit.environment.catalog import Release
+from reprokit.environment.model import Cuda, Python
+from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported
+
+UV_FOLDER = "/opt/python"
+"""Where uv's interpreters go; each is found there by its version, too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """A Python that a cell asks for, and what else decides on who can serve it."""
+
+    asked: str
+    release: Release
+    supply: Supply
+    cuda: Cuda | None
+
+    @property
+    def base_is_nvidias(self) -> bool:
+        """Whether the base image is decided by CUDA already."""
+        return self.cuda is not None and self.cuda.source == "image"
+
+
+def python(asked: str | None, release: Release, supply: Supply, cuda: Cuda | None) -> Python | None:
+    """The Python of a cell, from the first provider that has it. An axis that is free takes the release's own.
+
+    Raises Unsupported, with what each provider has.
+    """
+    if asked == versions.NONE:
+        return None
+    if asked is None:
+        return packaged(release, release.pythons[0])
+    wish = Wish(asked=asked, release=release, supply=supply, cuda=cuda)
+    for name in supply.python:
+        if (found := PROVIDERS[name].serves(wish)) is not None:
+            return found
+    raise Unsupported(_refusal(wish))
+
+
+def packaged(release: Release, version: str) -> Python:
+    """The Python of that version among the release's packages."""
+    if version == release.pythons[0]:
+        return Python(version=version, packages=("python3", "python3-venv"), headers=("python3-dev",))
+    name = "python" + ".".join(versions.parts(version)[:2])
+    # Ubuntu keeps distutils for all of them in one package, which not every pythonX.Y-venv asks for.
+    packages = (name, f"{name}-venv", "python3-distutils")
+    return Python(version=version, command=name, packages=packages, headers=(f"{name}-dev",))
+
+
+def tool(release: Release) -> Python:
+    """The release's newest Python: what installers are run with in stages that are thrown away."""
+    return packaged(release, max(release.pythons, key=versions.order))
+
+
+def image_of(version: str, release: Release) -> str:
+    """Docker's official image of a Python."""
+    return f"python:{version}-slim-{release.codename}"
+
+
+def _distribution(wish: Wish) -> Python | None:
+    default, *others = wish.release.pythons
+    if versions.matches(wish.asked, default):
+        return packaged(wish.release, default)
+    version = versions.newest(wish.asked, others)
+    return packaged(wish.release, version) if version else None
+
+
+def _image(wish: Wish) -> Python | None:
+    if wish.supply.base_source != "registry" or wish.base_is_nvidias:
+        return None
+    version = versions.newest(wish.asked, catalog.python_images(wish.release.name))
+    return Python(version=version, source="image", command="/usr/local/bin/python3") if version else None
+
+
+def _uv(wish: Wish) -> Python | None:
+    version = versions.newest(wish.asked, catalog.uv_pythons())
+    if version is None:
+        return None
+    command = f"{UV_FOLDER}/{version}/bin/python3"
+    return Python(version=version, source="uv", command=command, installer=catalog.uv_installer())
+
+
+def _distribution_has(wish: Wish) -> str:
+    """What the release's packages have, and which release's have what is asked for."""
+    releases = catalog.releases()
+    fitting = {name: versions.newest(wish.asked, other.pythons) for name, other in releases.items()}
+    elsewhere = [f"{version} on {name}" for name, version in fitting.items() if version]
+    if not elsewhere:
+        elsewhere = [f"{', '.join(other.pythons)} on {name}" for name, other in releases.items()]
+    has = ", ".join(wish.release.pythons)
+    if fitting[wish.release.name]:
+        return f"its packages have {has}"
+    return f"its packages have {has} (packaged are {', '.join(elsewhere)})"
+
+
+def _image_has(wish: Wish) -> str:
+    releases = catalog.releases()
+    found = {name: versions.newest(wish.asked, catalog.python_images(name)) for name in releases}
+    images = {name: image_of(version, releases[name]) for name, version in found.items() if version}
+    name = wish.release.name
+    if not images:
+        return "none of Docker's images has it"
+    if wish.supply.base_source != "registry" and name in images:
+        return (
+            f"the image {images[name]} would serve it, but base images come from no registry here "
+            "(base source bootstrap)"
+        )
+    if wish.base_is_nvidias:
+        return f"Docker's images do not apply, since the base is NVIDIA's image of {name} here"
+    if name in images:
+        return f"the image {images[name]} would serve it"
+    return "images that serve it are " + ", ".join(f"{image} on {other}" for other, image in images.items())
+
+
+def _uv_has(wish: Wish) -> str:
+    known = catalog.uv_pythons()
+    if version := versions.newest(wish.asked, known):
+        return f"uv would serve {version}"
+    return f"uv has {versions.span(known)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """``serves``: the Python for a wish, or None. ``has``: in words, what there is instead, or is left unasked."""
+
+    serves: Callable[[Wish], Python | None]
+    has: Callable[[Wish], str]
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "distribution": Provider(serves=_distribution, has=_distribution_has),
+    "image": Provider(serves=_image, has=_image_has),
+    "uv": Provider(serves=_uv, has=_uv_has),
+}
+
+
+def _refusal(wish: Wish) -> str:
+    said = [PROVIDERS[name].has(wish) for name in wish.supply.python]
+    said += [
+        f"{PROVIDERS[name].has(wish)}, but python_providers leaves {name} out"
+        for name in PROVIDERS
+        if name not in wish.supply.python and PROVIDERS[name].serves(wish)
+    ]
+    return (
+        f"python {wish.asked} cannot be had on {wish.release.name}: {'; '.join(said)}; "
+        "environment.image takes any other image"
+    )

@@ -1,0 +1,57 @@
+FROM reprokit/base:debian-12 AS conda
+RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=cache,id=reprokit-conda,target=/root/.cache/rattler \
+    --mount=type=bind,source=reprokit/conda_gcc.py,target=/run/reprokit/conda_gcc.py \
+    --mount=type=secret,id=conda_channel \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates python3 python3-venv \
+ && python3 -m venv /opt/tool \
+ && export PATH="/opt/tool/bin:$PATH" \
+ && pip install pip==24.0 \
+ && pip install py-rattler==0.25.0 \
+ && python /run/reprokit/conda_gcc.py 10.4.0 /opt/gcc
+FROM reprokit/base:debian-12
+ENTRYPOINT []
+# An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
+RUN grep -q '^repro:' /etc/passwd \
+ || { sed -i '/^[^:]*:[^:]*:1000:/d' /etc/passwd /etc/group \
+   && echo 'repro:x:1000:1000::/home/repro:/bin/bash' >> /etc/passwd \
+   && echo 'repro:x:1000:' >> /etc/group \
+   && mkdir -p /home/repro \
+   && chown 1000:1000 /home/repro; }
+ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
+RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates python3 python3-venv \
+ && python3 -m venv /opt/venv
+COPY --from=conda /opt/gcc/ /opt/gcc/
+RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/gcc-tree.sh,target=/run/reprokit/gcc-tree.sh \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y binutils libc6-dev make python3-dev \
+ && sh /run/reprokit/gcc-tree.sh
+RUN mkdir -p /workspace \
+ && chown 1000:1000 /workspace
+WORKDIR /workspace
+USER repro

@@ -1,0 +1,75 @@
+FROM nvidia/cuda:11.8.0-devel-ubuntu20.04 AS uv
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-20.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-20.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=cache,id=reprokit-uv,target=/root/.cache/uv \
+    --mount=type=secret,id=uv_python --mount=type=secret,id=uv_downloads \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates python3.9 python3.9-venv python3-distutils \
+ && python3.9 -m venv /opt/tool \
+ && export PATH="/opt/tool/bin:$PATH" \
+ && pip install pip==24.0 \
+ && pip install uv==0.13.9 \
+ && { [ ! -s /run/secrets/uv_python ] || . /run/secrets/uv_python; } \
+ && UV_PYTHON_CACHE_DIR=/root/.cache/uv/python uv python install --no-config --no-bin --install-dir /opt/python 3.11.18 \
+ && ln -s /opt/python/cpython-3.11.18-* /opt/python/3.11.18
+FROM gcc:8.2.0 AS gcc
+FROM nvidia/cuda:11.8.0-devel-ubuntu20.04
+ENTRYPOINT []
+# An unprivileged user, written without useradd: some images lack it, and it would put the day into the image.
+RUN grep -q '^repro:' /etc/passwd \
+ || { sed -i '/^[^:]*:[^:]*:1000:/d' /etc/passwd /etc/group \
+   && echo 'repro:x:1000:1000::/home/repro:/bin/bash' >> /etc/passwd \
+   && echo 'repro:x:1000:' >> /etc/group \
+   && mkdir -p /home/repro \
+   && chown 1000:1000 /home/repro; }
+ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
+COPY --from=uv /opt/python/ /opt/python/
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-20.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-20.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y ca-certificates \
+ && /opt/python/3.11.18/bin/python3 -m venv /opt/venv
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install pip==24.0
+ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+COPY --from=gcc /usr/local/ /opt/gcc/
+RUN --mount=type=cache,id=reprokit-apt-ubuntu-20.04,target=/var/cache/apt,sharing=locked \
+    --mount=type=cache,id=reprokit-lists-ubuntu-20.04,target=/var/lib/apt/lists,sharing=locked \
+    --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
+    --mount=type=secret,id=apt_conf \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/gcc-tree.sh,target=/run/reprokit/gcc-tree.sh \
+    . /run/reprokit/site.sh \
+ && apt-get update \
+ && apt-get install -y binutils libc6-dev make \
+ && sh /run/reprokit/gcc-tree.sh
+RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
+    --mount=type=secret,id=pip_conf \
+    --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    . /run/reprokit/site.sh \
+ && pip install six
+RUN mkdir -p /workspace \
+ && chown 1000:1000 /workspace
+WORKDIR /workspace
+USER repro
