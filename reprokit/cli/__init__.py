@@ -22,6 +22,7 @@ COMMANDS = {
     "index": "Write the catalogue page of a folder of cases.",
     "history": "List runs, or every verdict of a case over time.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
+    "doctor": "Look for what is wrong with this host, and say which command mends it.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",
 }

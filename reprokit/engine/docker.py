@@ -32,6 +32,11 @@ class DockerEngine:
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
         self._wire = wire or Wire(environ)
 
+    @property
+    def wire(self) -> Wire:
+        """The connection to it, for those who look at more than they use."""
+        return self._wire
+
     def info(self) -> EngineInfo:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
         version = self._wire.about()

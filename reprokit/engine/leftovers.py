@@ -45,14 +45,24 @@ def sweep_folders(
 ) -> list[str]:
     """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
     removed = []
+    for folder in orphan_folders(roots, started_at=started_at):
+        with suppress(OSError):
+            shutil.rmtree(folder)
+            removed.append(f"temporary folder {folder}")
+    return removed
+
+
+def orphan_folders(
+    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = labels.started
+) -> list[Path]:
+    """Such folders of this user whose owner is gone."""
+    found = []
     for root in roots or tuple({Path(tempfile.gettempdir()), Path("/tmp")}):
         for folder in sorted(root.glob("reprokit-*")):
             named = _NAME.fullmatch(folder.name)
             if named is None or named["place"] != _place() or started_at(int(named["pid"])) == named["start"]:
                 continue
             with suppress(OSError):
-                if folder.is_symlink() or folder.lstat().st_uid != os.getuid():
-                    continue
-                shutil.rmtree(folder)
-                removed.append(f"temporary folder {folder}")
-    return removed
+                if not folder.is_symlink() and folder.lstat().st_uid == os.getuid():
+                    found.append(folder)
+    return found

@@ -113,7 +113,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     """
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
-    found = _with_own_indexes(pipconfig.read(environ), settings)
+    found = pip_options(environ, settings)
     bundle = trust.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
     client_cert = Path(found.pop("client-cert")).expanduser() if "client-cert" in found else None
     if client_cert is not None and bundle is None:
@@ -153,8 +153,12 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     )
 
 
-def _with_own_indexes(options: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """pip's options with the indexes of reprokit's configuration in place of the host's."""
+def pip_options(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The host's pip options that builds get, with the indexes of reprokit's configuration in place of the host's.
+
+    Raises UsageError when pip's configuration cannot be parsed.
+    """
+    options = pipconfig.read(environ)
     own = {"index-url": settings.pip_index_url, "extra-index-url": " ".join(settings.pip_extra_index_urls)}
     changed = {**options, **{name: value for name, value in own.items() if value}}
     if settings.pip_index_url:

@@ -1,0 +1,91 @@
+"""``reprokit doctor``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from reprokit.doctor import Finding
+
+COLOURS = {"ok": "green", "info": "cyan", "warn": "yellow", "fail": "red"}
+WIDEST = 100
+EXAMPLES = """\b
+Examples:
+  reprokit doctor
+  reprokit doctor --json | jq '.findings[] | select(.status != "ok")'
+
+\b
+Exit status: 0 nothing prevents runs (there may be warnings), 2 wrong usage,
+3 something prevents runs.
+"""
+
+
+@click.command("doctor", epilog=EXAMPLES)
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON (format reprokit-doctor/v1).")
+def command(as_json: bool) -> int:
+    """Look for what is wrong with this host: engine, disk, GPU, CUDA, networks, locks, leftovers.
+
+    Each finding comes with the command that mends it. Nothing is changed, and nothing takes longer than a minute.
+    """
+    from reprokit import doctor
+
+    findings = doctor.examine(doctor.survey())
+    if as_json:
+        import json
+
+        document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
+        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
+        for line in lines(findings, min(room, WIDEST)):
+            click.echo(line)
+    return doctor.exit_status(findings)
+
+
+def lines(findings: list[Finding], width: int) -> list[str]:
+    """The findings by check, wrapped at ``width`` columns; what mends one stands below it, on one line to copy."""
+    found: list[str] = []
+    check = ""
+    for finding in findings:
+        if finding.check != check:
+            check = finding.check
+            found.append(click.style(check, bold=True))
+        status = finding.status.value
+        text = textwrap.wrap(finding.text, max(30, width - 8), break_long_words=False, break_on_hyphens=False)
+        mark = click.style(f"{status:4}", fg=COLOURS[status])
+        found += [f"  {mark}  {line}" if not number else f"{'':8}{line}" for number, line in enumerate(text)]
+        if finding.fix and _is_command(finding.fix):
+            found.append(f"{'':8}{click.style('$', dim=True)} {finding.fix}")
+        elif finding.fix:
+            # An address stays on one line, however long it is.
+            room = max(30, width - 10, len(finding.fix) if "://" in finding.fix else 0)
+            words = textwrap.wrap(finding.fix, room, break_long_words=False, break_on_hyphens=False)
+            found += [
+                f"{'':8}{click.style('>' if not number else ' ', dim=True)} {line}" for number, line in enumerate(words)
+            ]
+    return [*found, "", summary(findings)]
+
+
+def _is_command(fix: str) -> bool:
+    """Whether it can be typed in a shell, rather than being words."""
+    return not fix.startswith(("see ", "set ", "mend ", "make ", "boot "))
+
+
+def summary(findings: list[Finding]) -> str:
+    """What it comes to, on one line."""
+    from reprokit.spelling import many
+
+    counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
+    if counts["fail"]:
+        words = f"{many(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"
+        return click.style(words, fg="red", bold=True) + (
+            f", {many(counts['warn'], 'warning')}" if counts["warn"] else ""
+        )
+    if counts["warn"]:
+        return click.style(f"nothing prevents runs; {many(counts['warn'], 'warning')}", fg="yellow")
+    return click.style("nothing is wrong", fg="green")

@@ -1,0 +1,69 @@
+"""What a check says."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+
+class Status(str, Enum):
+    """``info`` is worth knowing; ``warn`` will trouble some cells or some day; ``fail`` prevents runs here."""
+
+    OK = "ok"
+    INFO = "info"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One thing found. ``check``: what was looked at; ``fix``: the command (or words) that mends it, or ''."""
+
+    check: str
+    status: Status
+    text: str
+    fix: str = ""
+
+    def json(self) -> dict[str, str]:
+        """As plain data, in the words of ``reprokit-doctor/v1``."""
+        return {**asdict(self), "status": self.status.value}
+
+
+@dataclass(frozen=True)
+class Voice:
+    """Makes the findings of one check: ``yield say.warn("text", "command")``."""
+
+    check: str
+
+    def ok(self, text: str) -> Finding:
+        """Nothing to do."""
+        return Finding(check=self.check, status=Status.OK, text=text)
+
+    def info(self, text: str, fix: str = "") -> Finding:
+        """Worth knowing."""
+        return Finding(check=self.check, status=Status.INFO, text=text, fix=fix)
+
+    def warn(self, text: str, fix: str = "") -> Finding:
+        """Will trouble some cells, or some day."""
+        return Finding(check=self.check, status=Status.WARN, text=text, fix=fix)
+
+    def fail(self, text: str, fix: str = "") -> Finding:
+        """Prevents runs."""
+        return Finding(check=self.check, status=Status.FAIL, text=text, fix=fix)
+
+
+def install(package: str, path: str | None = None) -> str:
+    """The command that installs a package of this host's distribution; ``path``: where programs are looked for."""
+    for program, command in (("dnf", "dnf install"), ("zypper", "zypper install"), ("pacman", "pacman -S")):
+        if shutil.which(program, path=path):
+            return f"sudo {command} {package}"
+    return f"sudo apt-get install {package}"
+
+
+def size(count: float) -> str:
+    """``1.2 GB``, ``35 MB``: decimal units, as the docker client shows them."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}" if count < 10 * factor else f"{count / factor:.0f} {unit}"
+    return f"{count:.0f} B"

@@ -1,0 +1,82 @@
+"""What runs left behind, on purpose (images, caches) or not, and how much of it there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reprokit import cache
+from reprokit.doctor.finding import Finding, Voice, size
+from reprokit.doctor.ground import Ground
+from reprokit.engine import labels, leftovers
+from reprokit.spelling import many
+from reprokit.store.folder import find_folder
+
+BASE = "org.reprokit.base.release"
+say = Voice("leftovers")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """Containers and folders of processes that are gone; images, cache and store."""
+    nothing = True
+    if ground.engine is not None:
+        client = ground.engine.wire.client()
+        gone = [one for one in client.containers(all=True, filters={"label": [labels.PID]}) if _orphan(one)]
+        if gone:
+            nothing = False
+            yield say.warn(
+                f"{many(len(gone), 'container')} of runs that were killed (the next run removes them)",
+                f"docker rm -fv {' '.join(one['Id'][:12] for one in gone)}",
+            )
+        yield from _images(client)
+    folders = leftovers.orphan_folders()
+    if folders:
+        nothing = False
+        names = " ".join(map(str, folders))
+        text = f"{many(len(folders), 'temporary folder')} of processes that are gone, {size(sum(map(used, folders)))}"
+        yield say.warn(text, f"rm -rf {names}")
+    if nothing:
+        yield say.ok("no container or temporary folder is left over")
+    kept = cache.folder("sources").parent
+    if held := used(kept):
+        yield say.info(f"the cache {kept} holds {size(held)}", f"rm -rf {kept}")
+    store = ground.settings.store or find_folder(ground.folder)
+    if held := used(store):
+        yield say.info(f"the store {store} holds {size(held)} of recorded runs")
+
+
+def _orphan(container: Any) -> bool:
+    return labels.is_orphan(container.get("Labels") or {})
+
+
+def _images(client: Any) -> Iterator[Finding]:
+    for label, what in ((labels.IMAGE, "of cells"), (BASE, "made as bases")):
+        found = client.images(filters={"label": [label]})
+        if found:
+            # Layers that images share are counted once for each: the engine tells no better without counting all.
+            most = size(sum(image.get("Size", 0) for image in found))
+            yield say.info(
+                f"{many(len(found), 'image')} {what}, {most} at most (they share layers); a run makes them again",
+                f"docker image prune --all --filter label={label}",
+            )
+
+
+def used(folder: Path) -> int:
+    """Bytes that the files below a folder take; 0 when there is none. What vanishes meanwhile does not count."""
+    total = 0
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = list(waiting.pop().iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir() and not entry.is_symlink():
+                    waiting.append(entry)
+                else:
+                    total += entry.lstat().st_blocks * 512
+            except OSError:
+                continue
+    return total

@@ -1,0 +1,29 @@
+"""Locks of cases that changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reprokit.doctor.finding import Finding, Voice
+from reprokit.doctor.ground import Ground
+from reprokit.spelling import many
+
+say = Voice("locks")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """The lock files below the current folder that no longer hold."""
+    from reprokit.locking import standing
+
+    found = standing.stale(ground.folder)
+    for one in found:
+        path, case = _near(ground, one.path), _near(ground, one.case)
+        more = f" ({many(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""
+        fix = f"reprokit lock {case}" if one.case.is_file() else f"rm {path}"
+        yield say.warn(f"{path} is stale: {one.reasons[0]}{more}", fix)
+    if not found:
+        yield say.ok("no stale lock below the current folder")
+
+
+def _near(ground: Ground, path: object) -> str:
+    return str(path).removeprefix(f"{ground.folder}/")

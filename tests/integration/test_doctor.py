@@ -1,0 +1,51 @@
+"""``reprokit doctor`` on the engine of this host."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.engine import labels
+from reprokit.engine.docker import DockerEngine
+from tests.conftest import docker
+
+pytestmark = pytest.mark.integration
+
+
+def doctor(tmp_path: Path) -> list[dict[str, Any]]:
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    command = [sys.executable, "-m", "reprokit", "doctor", "--json"]
+    done = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=False)
+    findings: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    assert done.returncode == (3 if any(one["status"] == "fail" for one in findings) else 0), done.stderr
+    return findings
+
+
+def test_the_engine_is_found_builds_and_leaves_nothing(engine: DockerEngine, tmp_path: Path) -> None:
+    found = {(one["check"], one["status"]): one["text"] for one in doctor(tmp_path)}
+    assert found["buildkit", "ok"] == "BuildKit builds"
+    assert ("engine", "ok") in found
+    assert ("disk", "fail") not in found
+    assert docker("images", "-q", "reprokit/doctor") == ""
+
+
+def test_what_a_killed_run_left_is_found_and_the_command_removes_it(tiny: str, tmp_path: Path) -> None:
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    owner = {labels.PID: str(dead.pid), labels.PID_START: "1", labels.HOST: labels.here()}
+    words = [word for name, value in owner.items() for word in ("--label", f"{name}={value}")]
+    container = docker("create", *words, tiny, "true").strip()
+    try:
+        fix = next(
+            one["fix"] for one in doctor(tmp_path) if one["check"] == "leftovers" and container[:12] in one["fix"]
+        )
+        subprocess.run(["sh", "-c", fix], check=True, capture_output=True)
+        assert docker("ps", "-aq", "--no-trunc", "--filter", f"id={container}") == ""
+    finally:
+        subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)
