@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from jinja2 import BytecodeCache
     from jinja2 import Environment as Templates
 
+    from reprokit.locking.model import Pins
     from reprokit.sources import SourceTree
 
 TAG_PREFIX = "reprokit/img:"
@@ -43,6 +44,8 @@ SUPPORT = (
     "cuda-tree.sh",
     "gcc-tree.sh",
     "keeping_pip.py",
+    "locked-apt.sh",
+    "locked-setup.conf",
     "site.sh",
 )
 """Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
@@ -89,9 +92,11 @@ def render(
     *,
     sources: Mapping[str, SourceTree],
     given_datasets: Collection[str],
+    pins: Pins | None = None,
 ) -> Rendered:
     """The Dockerfile of a cell with its build context.
 
+    ``pins``: what a lock holds for the cell, which is then all that is installed.
     ``sources``: the fetched tree of each of the cell's sources. ``given_datasets``: names of datasets that will be
     mounted; the others are generated in the image where the case says how.
     """
@@ -107,6 +112,10 @@ def render(
         context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
     early, late = _pip(environment.pip, environment.pip_options)
     large = _large(early)
+    options = _words(environment.pip_options)
+    if pins:
+        large, early = ([one.name for one in group] for group in (pins.pip_large, pins.pip_small))
+        options = index_options(options)
     generated = _generated(spec, given_datasets, context)
     if environment.setup:
         context["reprokit/setup.sh"] = environment.setup.encode()
@@ -121,7 +130,8 @@ def render(
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
             release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
-            pip_options=_words(environment.pip_options),
+            pip_options=options,
+            pins=pins,
             pip_large=large,
             pip_early=early if early != large else [],
             pip_late=late,
@@ -132,7 +142,38 @@ def render(
     for name in SUPPORT:
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
+    for name, lines in _locks(pins).items() if pins else ():
+        if f"source=reprokit/{name}," in text:
+            context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())))
+
+
+def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:
+    """A Dockerfile of a template of its own, with ``files`` and the scripts that it mounts as context."""
+    text = _templates().get_template(template).render(pins=None, **values)
+    support = {f"reprokit/{name}": (_folder() / name).read_bytes() for name in SUPPORT if f"/{name}," in text}
+    return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
+
+
+def _locks(pins: Pins) -> dict[str, list[str]]:
+    """The files that locked steps install from, by name in the context's folder reprokit/, as lines."""
+    groups = {name: getattr(pins, name) for name in ("pip_itself", "cuda", "cudnn", "pip_large", "pip_small")}
+    locks = {f"{name}.lock": [one.requirement for one in group] for name, group in groups.items()}
+    return {**locks, "apt.lock": [f"{name}={version}" for name, version in sorted(pins.apt.items())]}
+
+
+TAKES_VALUE = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host"}
+TAKES_VALUE |= {"--no-binary", "--only-binary", "--config-settings", "--global-option"}
+FLAGS = {"--pre", "--no-index", "--prefer-binary", "--no-build-isolation", "--use-pep517"}
+
+
+def index_options(words: Sequence[str]) -> list[str]:
+    """Of pip's arguments those that say where distribution files come from, and how they are built."""
+    kept: list[str] = []
+    for place, word in enumerate(words):
+        if word in FLAGS or word.partition("=")[0] in TAKES_VALUE:
+            kept += [word] if word in FLAGS or "=" in word else list(words[place : place + 2])
+    return kept
 
 
 def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
@@ -175,7 +216,7 @@ def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], lis
     early: list[str] = []
     late: list[str] = []
     for requirement in pip:
-        words = shlex.split(requirement) if requirement.startswith("-") else [requirement.strip()]
+        words = split_words(requirement)
         (late if waiting or _local(words) else early).extend(words)
     return early, late
 
@@ -194,6 +235,11 @@ def _large(early: Sequence[str]) -> list[str]:
 
 def _words(options: Sequence[str]) -> list[str]:
     return [word for option in options for word in shlex.split(option)]
+
+
+def split_words(argument: str) -> list[str]:
+    """pip's words in one item of ``environment.pip`` or ``pip_options``; a requirement is one word."""
+    return shlex.split(argument) if argument.startswith("-") else [argument.strip()]
 
 
 FILE_OPTIONS = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-f", "--find-links"}

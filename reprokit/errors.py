@@ -54,14 +54,18 @@ class EngineError(ReprokitError):
 
 
 class BuildFailed(ReprokitError):
-    """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines."""
+    """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
+
+    ``reason`` is told instead of the step's own words, where more is known than they say.
+    """
 
     exit_status = 3
 
-    def __init__(self, message: str, *, step: str = "", tail: tuple[str, ...] = ()) -> None:
+    def __init__(self, message: str, *, step: str = "", tail: tuple[str, ...] = (), reason: str = "") -> None:
         super().__init__(message)
         self.step = step
         self.tail = tail
+        self.reason = reason
 
 
 class Cancelled(ReprokitError):

@@ -16,6 +16,7 @@ from reprokit.cli import options
 @click.option("--fix", is_flag=True, help="The fixed variant too.")
 @options.stand_in_options
 @options.base_option
+@options.locked_option
 @options.engine_option
 @options.jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")

@@ -106,6 +106,16 @@ def engine_option(function: F) -> F:
     )(function)
 
 
+def locked_option(function: F) -> F:
+    """--locked."""
+    return click.option(
+        "--locked",
+        is_flag=True,
+        help="Build from the locks beside the cases and from nothing else; refuse a lock that is missing or stale. "
+        "Without it, a lock is not used.",
+    )(function)
+
+
 def store_option(function: F) -> F:
     """--store."""
     return click.option(

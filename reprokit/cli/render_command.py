@@ -17,6 +17,7 @@ from reprokit.cli import options
 @click.option("--fix", is_flag=True, help="The fixed variant too.")
 @options.stand_in_options
 @options.base_option
+@options.locked_option
 @options.engine_option
 @click.option(
     "-o",

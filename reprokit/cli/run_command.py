@@ -24,6 +24,7 @@ Examples:
   reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
+  reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run --resume                              # go on with the run that was interrupted
 
 \b
@@ -40,6 +41,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
 @options.base_option
+@options.locked_option
 @options.engine_option
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")

@@ -110,7 +110,7 @@ def _bootstrapped(
     if (found := present()) is not None:
         return found
     name = f"make {release.name} from its packages"
-    with _locked(cache.folder("locks") / f"base-{release.name}.lock", cancel):
+    with locked(cache.folder("locks") / f"base-{release.name}.lock", cancel):
         # Another process may have made it while we waited.
         if (found := present()) is not None:
             return found
@@ -163,7 +163,7 @@ def _site_setting(name: str) -> str:
 
 
 @contextmanager
-def _locked(path: Path, cancel: threading.Event) -> Iterator[None]:
+def locked(path: Path, cancel: threading.Event) -> Iterator[None]:
     """Hold a lock between processes; gives up when cancelled."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:

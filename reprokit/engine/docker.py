@@ -67,6 +67,10 @@ class DockerEngine:
         """Give an image that the engine holds another name. Raises EngineError."""
         return images.tag(self._wire, image, name)
 
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+        images.remove(self._wire, tag)
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_rootfs(self._wire, tar, tag, labels)

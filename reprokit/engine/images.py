@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import threading
@@ -35,6 +36,7 @@ def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
         size=int(found.get("Size") or 0),
         digest=digests[0].partition("@")[2] if digests else "",
         labels=(found.get("Config") or {}).get("Labels") or {},
+        created=str(found.get("Created") or ""),
     )
 
 
@@ -91,6 +93,14 @@ def tag(wire: Wire, image: str, name: str) -> ImageInfo:
     if found is None:
         raise EngineError(f"the engine took the name {name} for {image}, and then had no such image")
     return found
+
+
+def remove(wire: Wire, tag: str) -> None:
+    """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+    import docker.errors
+
+    with wire.errors(), contextlib.suppress(docker.errors.ImageNotFound):
+        wire.client().remove_image(tag)
 
 
 def split(reference: str) -> tuple[str, str]:

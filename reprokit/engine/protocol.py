@@ -28,13 +28,17 @@ class EngineInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInfo:
-    """An image of the engine. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''."""
+    """An image of the engine. ``id`` is ``sha256:...``; ``size`` in bytes; ``digest`` its registry digest or ''.
+
+    ``created``: when its last layer was made, RFC 3339.
+    """
 
     tag: str
     id: str
     size: int = 0
     digest: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +113,9 @@ class Engine(Protocol):
 
     def tag(self, image: str, name: str) -> ImageInfo:
         """Give an image that the engine holds (an id) another name."""
+
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last; no error when there is none."""
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
+import tarfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -50,6 +52,11 @@ OFFICIAL = {
     "ubuntu": Archive(main="http://archive.ubuntu.com/ubuntu", security="http://security.ubuntu.com/ubuntu"),
 }
 
+SNAPSHOTS = {
+    "debian": "http://snapshot.debian.org/archive/debian/{date}/",
+    "ubuntu": "https://snapshot.ubuntu.com/ubuntu/{date}/",
+}
+
 
 def sources_list(release: Release, archive: Archive) -> str:
     """The release's sources.list: the release itself, its updates and its security updates, all components."""
@@ -70,22 +77,66 @@ def archive_of(release: Release, mirror: str = "") -> Archive:
     return Archive(main=main, security=f"{main}-security")
 
 
+def snapshot_of(release: Release, date: str, template: str = "") -> Archive:
+    """The release's archive as it was at ``date`` (RFC 3339, UTC): at the site's ``template``, or the distribution's.
+
+    ``template`` (``https://mirror/debian/{date}/``) is of Debian's archive. Sources: https://snapshot.debian.org, whose
+    packages are signed, so that plain HTTP serves images that have no certificates yet; https://snapshot.ubuntu.com.
+    """
+    day = re.sub(r"[-:]|\.\d+", "", date)
+    if release.family == "ubuntu":
+        main = SNAPSHOTS["ubuntu"].replace("{date}", day)
+        return Archive(main=main, security=main)
+    main = (template or SNAPSHOTS[release.family]).replace("{date}", day)
+    return Archive(main=main, security=main.replace("/debian/", "/debian-security/"))
+
+
+def packages_of(rootfs: Path) -> dict[str, str]:
+    """The packages in a root file system archive, name -> version: what its dpkg has on record as installed."""
+    with tarfile.open(rootfs) as archive:
+        for member in archive:
+            if member.name.removeprefix("./") == "var/lib/dpkg/status":
+                stream = archive.extractfile(member)
+                assert stream is not None
+                return _installed(stream.read().decode("utf-8", "replace"))
+    raise EngineError(f"{rootfs} holds no dpkg: it is no root file system of Debian or Ubuntu")
+
+
+def _installed(status: str) -> dict[str, str]:
+    found = {}
+    for paragraph in status.split("\n\n"):
+        fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", paragraph, re.MULTILINE))
+        if fields.get("Status", "").endswith(" installed"):
+            found[fields["Package"]] = fields["Version"]
+    return found
+
+
 def make(
-    release: Release, scratch: Path, cancel: threading.Event, on_line: Callable[[str], None], *, mirror: str = ""
+    release: Release,
+    scratch: Path,
+    cancel: threading.Event,
+    on_line: Callable[[str], None],
+    *,
+    mirror: str = "",
+    snapshot: Archive | None = None,
 ) -> Path:
     """Make the release's root file system below the empty folder ``scratch``; returns the tar archive.
 
     ``mirror`` (``http://mirror/debian``) serves Debian's packages instead of the official archive, which is what the
-    image's own sources name all the same: a site's settings stay out of images.
+    image's own sources name all the same: a site's settings stay out of images. ``snapshot`` wins over both.
+    The same packages give the same bytes, as long as the same tool of the two makes them.
     Raises Unsupported when no tool or no keyring for it is installed, EngineError with the tool's last lines when it
     fails, Cancelled.
     """
-    archive = archive_of(release, mirror)
+    archive = snapshot or archive_of(release, mirror)
     keyring = _keyring(release, scratch)
     target = scratch / "rootfs.tar"
     (scratch / "sources.list").write_text(sources_list(release, OFFICIAL[release.family]))
     if shutil.which("mmdebstrap"):
-        commands: Iterable[list[str]] = [_mmdebstrap(release, archive, keyring, scratch, target)]
+        command = _mmdebstrap(release, archive, keyring, scratch, target)
+        # A snapshot's index says that it is out of date, which is what it is for.
+        old = ['--aptopt=Acquire::Check-Valid-Until "false"'] if snapshot else []
+        commands: Iterable[list[str]] = [[command[0], *old, *command[1:]]]
     elif shutil.which("debootstrap"):
         if os.geteuid() != 0:
             raise Unsupported("debootstrap needs root; mmdebstrap does not: install it, or run as root")

@@ -29,8 +29,12 @@ def command() -> tuple[str, ...]:
     return ("sh", "-c", shell, "probe", python)
 
 
-def measure(engine: Engine, image: ImageInfo, *, gpus: tuple[str, ...], cancel: threading.Event) -> Measured:
+def measure(
+    engine: Engine, image: ImageInfo, *, gpus: tuple[str, ...], cancel: threading.Event, user: str = "repro"
+) -> Measured:
     """Run the probe in ``image``, without network, seeing ``gpus`` (device ids). Raises EngineError, Cancelled.
+
+    ``user``: a base image has none of ours, and root always.
 
     An image that cannot even run ``sh`` raises EngineError, which says what it printed.
     """
@@ -42,7 +46,7 @@ def measure(engine: Engine, image: ImageInfo, *, gpus: tuple[str, ...], cancel: 
         command=command(),
         env={},
         workdir="/",
-        limits=Limits(gpus=len(gpus), timeout=SECONDS, network="none"),
+        limits=Limits(gpus=len(gpus), timeout=SECONDS, network="none", user=user),
         gpus=gpus,
         labels={"org.reprokit.probe": VERSION},
     )

@@ -78,13 +78,14 @@ def _entry(entry: Entry) -> dict[str, Any]:
         served_by=_sorted(entry.served_by),
         sources={name: _Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
         **{group: {one.name: _artefact(one) for one in getattr(pins, group)} for group in _ARTEFACTS},
+        local=_sorted(pins.local),
         apt=_sorted(pins.apt),
     )
 
 
-def _artefact(one: Artefact) -> dict[str, str]:
+def _artefact(one: Artefact) -> dict[str, Any]:
     url = {"url": one.url} if one.url else {}
-    return _Flow(version=one.version, sha256=one.sha256, size=str(one.size), file=one.file, **url)
+    return _Flow(version=one.version, hash=f"sha256:{one.sha256}", size=one.size, file=one.file, **url)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def _inline(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_inline(key)}: {_inline(item)}" for key, item in value.items()) + "}"
     text = str(value)
-    plain = _PLAIN.fullmatch(text) and not _GUESSED.fullmatch(text)
+    plain = isinstance(value, int) or (_PLAIN.fullmatch(text) and not _GUESSED.fullmatch(text))
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
@@ -171,6 +172,7 @@ class _Reader:
                 ),
                 date=self.text((*at, "date")),
                 apt=self.texts((*at, "apt")),
+                local=self.texts((*at, "local")),
                 **groups,
             ),
             providers=self.texts((*at, "providers")),
@@ -187,17 +189,17 @@ class _Reader:
     def artefacts(self, at: tuple[str | int, ...]) -> tuple[Artefact, ...]:
         found = []
         for name in self.mapping(at):
-            size, sha256 = self.text((*at, name, "size")), self.text((*at, name, "sha256"))
+            size, digest = self.text((*at, name, "size")), self.text((*at, name, "hash"))
             if not size.isdecimal():
                 raise self.refuse((*at, name, "size"), f"expected a number of bytes, found {size!r}")
-            if not re.fullmatch("[0-9a-f]{64}", sha256):
-                raise self.refuse((*at, name, "sha256"), f"expected 64 hexadecimal digits, found {sha256!r}")
+            if not re.fullmatch("sha256:[0-9a-f]{64}", digest):
+                raise self.refuse((*at, name, "hash"), f"expected sha256: and 64 hexadecimal digits, found {digest!r}")
             found.append(
                 Artefact(
                     name=name,
                     version=self.text((*at, name, "version")),
                     file=self.text((*at, name, "file")),
-                    sha256=sha256,
+                    sha256=digest.removeprefix("sha256:"),
                     size=int(size),
                     url=self.text((*at, name, "url"), ""),
                 )

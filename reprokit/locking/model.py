@@ -80,7 +80,8 @@ class Pins:
     """Everything that goes into a locked image: base, the distribution's packages beyond it, and files for pip.
 
     ``date`` is when these packages were the archive's, RFC 3339 in UTC. ``pip_itself`` replaces the pip of the virtual
-    environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks.
+    environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks. ``local``: name ->
+    version of what pip installs from the case's own files, which the build does again.
     """
 
     base: LockedBase
@@ -90,6 +91,7 @@ class Pins:
     cuda: tuple[Artefact, ...] = ()
     cudnn: tuple[Artefact, ...] = ()
     pip: tuple[Artefact, ...] = ()
+    local: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def pip_large(self) -> tuple[Artefact, ...]:
@@ -154,6 +156,14 @@ class Lock:
         while loc and loc not in self.lines:
             loc = loc[:-1]
         return f"{self.path}:{self.lines.get(loc, 1)}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """What holds a cell to its lock: the lock, and its entry for the cell."""
+
+    lock: Lock
+    entry: Entry
 
 
 def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit import dockerfile
 from reprokit.case.read import LOCK_SUFFIX
 from reprokit.errors import ReprokitError, UsageError
 from reprokit.locking import file
-from reprokit.locking.model import Entry, Lock, asked_digest
+from reprokit.locking.model import Held, Lock, asked_digest
 from reprokit.matrix import label
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
@@ -41,10 +41,10 @@ def fault(lock: Lock, task: Task) -> str:
     return ""
 
 
-def entries(tasks: Iterable[Task]) -> dict[int, tuple[Lock, Entry]]:
-    """Task number -> lock and entry. Raises UsageError naming every lock that is missing or stale, and the cells."""
+def held(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, each held to its lock. Raises UsageError naming every lock that is missing or stale, and the cells."""
     locks: dict[Path, Lock | None] = {}
-    found: dict[int, tuple[Lock, Entry]] = {}
+    found: list[Task] = []
     faults: dict[str, str] = {}
     for task in tasks:
         path = file.path_of(task.file.path, task.case.id)
@@ -59,7 +59,7 @@ def entries(tasks: Iterable[Task]) -> dict[int, tuple[Lock, Entry]]:
         else:
             hit = lock.find(task.cell, task.variant)
             assert hit is not None
-            found[task.number] = (lock, hit[0])
+            found.append(replace(task, held=Held(lock=lock, entry=hit[0])))
     if faults:
         mends = dict.fromkeys(faults.values())
         raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"mend: {one}" for one in mends)]))

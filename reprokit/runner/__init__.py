@@ -102,14 +102,16 @@ class Runner:
     def _granted(self, task: Task) -> Task:
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
-    def build(self, tasks: Sequence[Task]) -> list[tuple[Ready, list[Task]]]:
+    def build(self, tasks: Sequence[Task]) -> list[tuple[Wanted, Ready, list[Task]]]:
         """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none."""
-        stand: list[tuple[Ready, list[Task]]] = []
+        stand: list[tuple[Wanted, Ready, list[Task]]] = []
         # No preflight: building needs no GPU.
-        self._run_servable(tasks, built=lambda ready, waiting: stand.append((ready, waiting)))
+        self._run_servable(tasks, built=lambda *found: stand.append(found))
         return stand
 
-    def _run_servable(self, tasks: Sequence[Task], built: Callable[[Ready, list[Task]], None] | None = None) -> None:
+    def _run_servable(
+        self, tasks: Sequence[Task], built: Callable[[Wanted, Ready, list[Task]], None] | None = None
+    ) -> None:
         try:
             engine = self._make_engine()
             info = engine.info()
@@ -137,7 +139,7 @@ class Runner:
             def prepare(image: Wanted, waiting: list[Task]) -> None:
                 ready, facts = self._prepare(engine, image, waiting)
                 if ready is not None and built is not None:
-                    built(ready, waiting)
+                    built(image, ready, waiting)
                 elif ready is not None:
                     runs.extend(workers.submit(self._run_cell, bench, ready, task, facts) for task in waiting)
 
@@ -256,7 +258,7 @@ class Runner:
             facts["details"] = {**facts.get("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
             lines = [line.strip() for line in error.tail if line.strip()]
             said = [line for line in lines if "error" in line.lower()] or lines
-            reason = f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error)
+            reason = error.reason or (f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error))
             self._decide(decided(task, Verdict.BUILD_FAILED, reason, **facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))

@@ -21,6 +21,7 @@ from reprokit.environment.supply import Supply
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
+    from reprokit.locking.model import Held
     from reprokit.store.folder import Measurements
 
 
@@ -31,11 +32,16 @@ class Wanted:
     environment: Environment
     rendered: dockerfile.Rendered
     sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
+    held: Held | None = None
 
     @property
     def key(self) -> str:
         """The same for tasks that share the image."""
         return self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
+
+    def tag(self, base_id: str) -> str:
+        """The image's identity. A locked base is known by what it holds, whatever id an engine gives it."""
+        return self.rendered.tag(self.environment.base.reference if self.held else base_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,14 +97,19 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
 
     ``whole``: with all files of the case in it, so that it can be run by hand.
     """
-    environment = resolve(task.spec, supply)
-    fetched = trees.of(task.spec)
     spec = task.spec
+    if task.held:
+        from reprokit.locking import applying
+
+        environment, fetched = applying.applied(task.held, spec, trees.of)
+    else:
+        environment, fetched = resolve(spec, supply), trees.of(spec)
     if not whole and (files := handed_files(task)):
         _check_places(files, fetched.values())
         spec = replace(spec, files={})
-    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets))
-    return Wanted(environment=environment, rendered=rendered, sources=fetched)
+    pins = task.held.entry.pins if task.held else None
+    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
+    return Wanted(environment=environment, rendered=rendered, sources=fetched, held=task.held)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:
@@ -134,34 +145,45 @@ def make_ready(
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise."""
     from reprokit.engine import bases
 
-    base = bases.ensure(engine, image.environment.base, cancel, on_progress)
-    tag = image.rendered.tag(base.id)
+    if image.held:
+        from reprokit.locking import applying
+
+        def packages(base: ImageInfo) -> Mapping[str, str]:
+            return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
+
+        base = applying.ensure_base(engine, image.held.entry.pins, packages, cancel, on_progress)
+    else:
+        base = bases.ensure(engine, image.environment.base, cancel, on_progress)
+    tag = image.tag(base.id)
     started = time.monotonic()
     found = engine.image(tag)
     built = found is None
     if found is None:
-        from reprokit import site
-
         request = Build(
             tag=tag,
             dockerfile=image.rendered.dockerfile,
             context=image.rendered.context,
             labels=IMAGE_LABELS,
         )
-        found = engine.build(request, site.current(), on_progress, cancel)
+        if image.held:
+            found = applying.build(engine, request, image.held, image.environment, on_progress, cancel)
+        else:
+            from reprokit import site
+
+            found = engine.build(request, site.current(), on_progress, cancel)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
     return Ready(image=found, base=base, built=built, seconds=seconds, measured=measured)
 
 
 def measure(
-    engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event
+    engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event, user: str = "repro"
 ) -> probing.Measured:
     """What the image is, from the record if this probe has seen it, else from inside."""
     known = measurements.get(image.id, probing.VERSION)
     if known is not None:
         return probing.Measured.from_json(known)
-    measured = probing.measure(engine, image, gpus=(), cancel=cancel)
+    measured = probing.measure(engine, image, gpus=(), cancel=cancel, user=user)
     measurements.keep(image.id, probing.VERSION, measured.to_json())
     return measured
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reprokit import datasets
 from reprokit.case import CaseFile, load
@@ -20,10 +21,16 @@ from reprokit.matrix import Cell, Selection, is_own, label, select
 from reprokit.runner.request import Request
 from reprokit.spelling import near
 
+if TYPE_CHECKING:
+    from reprokit.locking.model import Held
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix)."""
+    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
+
+    ``held``: the lock that it is built from, if it is to be.
+    """
 
     number: int
     file: CaseFile
@@ -34,6 +41,7 @@ class Task:
     expected: Verdict | None
     trials: int
     datasets: Mapping[str, Path]
+    held: Held | None = None
 
 
 def load_all(sources: Iterable[str]) -> list[CaseFile]:
@@ -82,6 +90,12 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
                 tasks.append(replace(task, datasets=_given(task.spec, request.datasets, checked)))
     if request.fix and all(task.variant == "case" for task in tasks):
         raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
+    if request.locked and request.engine == "venv":
+        raise UsageError("--locked: a lock is of images, and a virtual environment on the host is none")
+    if request.locked:
+        from reprokit.locking.standing import held
+
+        return held(tasks)
     return tasks
 
 

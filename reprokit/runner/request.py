@@ -19,6 +19,7 @@ class Request:
 
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
+    ``locked``: build from the locks beside the cases and from nothing else.
     """
 
     cases: tuple[str, ...]
@@ -32,6 +33,7 @@ class Request:
     base_images: str = "auto"
     engine: str = "auto"
     jobs: int = 2
+    locked: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""
@@ -51,6 +53,7 @@ class Request:
             "base_images": self.base_images,
             "engine": self.engine,
             "jobs": self.jobs,
+            "locked": self.locked,
         }
 
     @classmethod
@@ -77,4 +80,5 @@ class Request:
             base_images=data["base_images"],
             engine=data.get("engine", "auto"),
             jobs=data["jobs"],
+            locked=data.get("locked", False),
         )

@@ -21,7 +21,7 @@ from reprokit.environment import host
 from reprokit.environment.granting import Caps
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.matrix import label
+from reprokit.matrix import Selection, label
 from reprokit.report.plain import say
 from reprokit.report.words import summary
 from reprokit.runner import Runner
@@ -132,13 +132,52 @@ class Session:
         with display, _signals():
             listener.planned("", tasks)
             stand = runner.build(tasks)
-        for ready, waiting in stand:
+        for _, ready, waiting in stand:
             how = f"built in {ready.seconds:.1f} s" if ready.built else "stands"
             size = f"{ready.image.size / 1e6:.0f} MB"
             self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
         for record in runner.records:
             self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
         return 3 if runner.records else 0
+
+    def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
+        """Write the locks of cases; 0, or 3 where a cell cannot be locked. ``check``: only look; 1 where one is stale.
+
+        ``upgrade``: lock anew what is fresh, too.
+        """
+        from reprokit.runner import locks
+
+        tasks = plan(load_all(request.cases), request)
+        wishes = locks.wishes(tasks, upgrade=upgrade)
+        for wish in wishes:
+            if not wish.todo:
+                self._say(f"{wish.path}: fresh, {len(wish.tasks)} cell{'s' if len(wish.tasks) != 1 else ''}")
+            elif check:
+                self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
+        todo = [task for wish in wishes for task in wish.todo]
+        if check or not todo:
+            return 1 if todo else 0
+        make_folder(self._folder)
+        _, listener, display = self._display()
+        runner = self._runner("", request, None, listener)
+        engine = (self._engine or (lambda: _engine(request.engine)))()
+        with display, _signals():
+            listener.planned("", todo)
+            stand = runner.build(todo)
+            entries, failed = locks.entries_of(engine, self._folder, stand, request, listener)
+        for wish in wishes:
+            own = {task.number for task in wish.todo}
+            new = [entry for number, entry in entries if number in own]
+            if new:
+                whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
+                lock = locks.keep(wish, locks.merged(wish, new, whole))
+                cells = sum(len(entry.cells) for entry in lock.entries)
+                self._say(f"{wish.path}: {len(lock.entries)} environments, {cells} cells")
+        for record in runner.records:
+            failed.append(f"{record.case_id}: {label(record.cell)}: not locked: {record.verdict}: {record.reason}")
+        for text in failed:
+            self._say(text)
+        return 3 if failed else 0
 
     def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
         own = site.settings()

@@ -92,15 +92,29 @@ def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
                 "digest": ready.base.digest,
             },
             "served_by": dict(image.environment.served_by),
+            **_lock_json(image),
             "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
         },
     }
 
 
+def _lock_json(image: Wanted) -> dict[str, Any]:
+    if image.held is None:
+        return {}
+    lock, entry = image.held.lock, image.held.entry
+    return {"lock": {"path": lock.where(entry), "date": entry.pins.date, "image": entry.image}}
+
+
 def mismatches(task: Task, ready: Ready) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
-    return environment.compare(asked, ready.measured)
+    differs = environment.compare(asked, ready.measured)
+    if task.held:
+        from reprokit.locking.verify import departures
+
+        own = not task.datasets
+        differs += departures(task.held.lock, task.held.entry, ready.image.tag, ready.measured, comparable=own)
+    return differs
 
 
 def run_trials(

@@ -51,6 +51,9 @@ class FakeEngine:
     def tag(self, image: str, name: str) -> ImageInfo:
         return ImageInfo(tag=name, id=image)
 
+    def remove_image(self, tag: str) -> None:
+        raise AssertionError("nothing is removed here")
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
 

@@ -10,7 +10,7 @@ import pytest
 from reprokit.errors import UsageError
 from reprokit.locking import file, stale
 from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
-from reprokit.locking.standing import asked_of, entries
+from reprokit.locking.standing import asked_of, held
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 
@@ -62,7 +62,7 @@ def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Pat
     read = file.load(path)
     assert read == replace(written, entries=tuple(with_sorted(one) for one in written.entries))
     assert read is not None
-    where = read.where(read.entries[1], "pip", "odd.name: #1", "sha256")
+    where = read.where(read.entries[1], "pip", "odd.name: #1", "hash")
     assert '"odd.name: #1": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
 
 
@@ -91,7 +91,7 @@ def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> Non
     ("old", "new", "message"),
     [
         ("reprokit-lock/v1", "reprokit-lock/v9", r"x.lock.yaml:4: lock: expected reprokit-lock/v1, found"),
-        ("b" * 64, "b" * 63, r"x.lock.yaml:\d+: 0.pip.numpy.sha256: expected 64 hexadecimal digits"),
+        ("b" * 64, "b" * 63, r"x.lock.yaml:\d+: 0.pip.numpy.hash: expected sha256: and 64 hexadecimal digits"),
         ("- image: reprokit/img:0123\n    ", "- ", r"x.lock.yaml:\d+: 0.image: this is missing"),
         ("bases:", "bases: [", r"x.lock.yaml:\d+:\d+: "),
     ],
@@ -128,12 +128,12 @@ def locked_folder(folder: Path, title: str = "Numbers") -> Path:
 
 def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requirement(tmp_path: Path) -> None:
     case = locked_folder(tmp_path)
-    assert len(entries(planned(tmp_path))) == 2
+    assert len(held(planned(tmp_path))) == 2
     case.write_text(CASE.format(title="Another title", more=""))
     assert stale(tmp_path) == []
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: the environment.*numpy=1.25.2 changed") as caught:
-        entries(planned(tmp_path))
+        held(planned(tmp_path))
     assert f"mend: reprokit lock {case}" in str(caught.value)
     [found] = stale(tmp_path)
     assert found.path.name == "numbers.lock.yaml"
@@ -144,10 +144,10 @@ def test_a_cell_that_is_not_in_the_lock_is_named(tmp_path: Path) -> None:
     case = locked_folder(tmp_path)
     case.write_text(case.read_text().replace('"1.26.4"]', '"1.26.4", "2.0.0"]'))
     with pytest.raises(UsageError, match=r"the cell numpy=2.0.0 is not in it"):
-        entries(planned(tmp_path))
+        held(planned(tmp_path))
     (tmp_path / "numbers.lock.yaml").unlink()
     with pytest.raises(UsageError, match=r"there is no such lock"):
-        entries(planned(tmp_path))
+        held(planned(tmp_path))
 
 
 def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:

@@ -1,0 +1,53 @@
+"""``reprokit lock``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from reprokit.cli import options
+from reprokit.errors import UsageError
+
+
+@click.command(
+    "lock",
+    epilog="""\b
+Examples:
+  reprokit lock cases/ptxas_unknown_arch.yaml      # writes cases/ptxas_unknown_arch.lock.yaml
+  reprokit run cases/ptxas_unknown_arch.yaml --locked
+  reprokit lock cases/ --check                     # for CI: exit 1 where a lock is missing or stale
+  reprokit lock cases/ptxas_unknown_arch.yaml --upgrade
+""",
+)
+@options.cases_argument()
+@options.selection_options
+@options.filter_options
+@click.option("--fix", is_flag=True, help="The fixed variant too.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 where a lock is missing or stale.")
+@click.option("--upgrade", is_flag=True, help="Build again with today's versions, and lock what is fresh, too.")
+@options.stand_in_options
+@options.base_option
+@options.engine_option
+@options.jobs_option
+@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
+@options.store_option
+def command(**given: Any) -> int:
+    """Write down what each cell is built from: base image, packages, hashes of wheels, commits of sources.
+
+    The images are built, or found, and what is in them is written to CASE.lock.yaml beside the case. `--locked` then
+    builds the same again, with the same identity on any machine, and is refused where the lock is missing or stale:
+    where a cell asks for another environment, other sources or files than when it was locked. Title, description,
+    command and what is expected do not count.
+
+    Without --locked a lock is not used: such a run is about what the case asks for, as it is served today.
+    Cells that a fresh lock holds are left as they are. Exit status: 0, or 3 where a cell cannot be locked.
+    """
+    from reprokit.runner.session import Session
+
+    verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
+    upgrade, check = given.pop("upgrade"), given.pop("check")
+    if upgrade and check:
+        raise UsageError("--check writes nothing, and --upgrade does: leave one out")
+    given["trials"] = None
+    return Session(store_folder, verbose=verbose).lock(options.request_of(given), upgrade=upgrade, check=check)
