@@ -41,6 +41,7 @@ def pins_of(
 ) -> Pins:
     """What a locked build of the same image installs. Raises Unsupported for what cannot be pinned, EngineError."""
     environment = standing.environment
+    _check_providers(environment)
     before, after = standing.base_measured.packages, standing.measured.packages
     found = _hashes(engine, standing, cancel, on_progress) if after.get("pip") or environment.installs else {}
     groups = {name: [Artefact(**one) for one in rows] for name, rows in found.get("groups", {}).items()}
@@ -55,6 +56,17 @@ def pins_of(
         cudnn=tuple(groups.get("cudnn", [])),
         local={normalised(name): version for name, version in found.get("local", {}).items()},
     )
+
+
+def _check_providers(environment: Environment) -> None:
+    """An interpreter of uv's is one of an exact version, whose hash uv knows; these are not."""
+    gcc = environment.gcc
+    if gcc and gcc.source == "conda":
+        raise Unsupported(
+            f"gcc {gcc.version} of conda-forge is solved when it is built, and no lock holds what comes out"
+        )
+    if gcc and gcc.source == "image" and "@sha256:" not in gcc.image:
+        raise Unsupported(f"gcc {gcc.version} comes from the image {gcc.image}, which is not known by its digest")
 
 
 def _base(standing: Standing) -> LockedBase:
