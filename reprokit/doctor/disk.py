@@ -39,14 +39,14 @@ def check(ground: Ground) -> Iterator[Finding]:
         usage = shutil.disk_usage(there)
         text = f"{size(usage.free)} free of {size(usage.total)} at {there} ({', '.join(uses)})"
         if usage.free < FULL:
-            yield say.fail(text, _fix(uses))
+            yield say.fail(text, _fix(uses, ground.client))
         elif usage.free < TIGHT:
-            yield say.warn(f"{text}: a framework's GPU build takes up to {size(TIGHT)}", _fix(uses))
+            yield say.warn(f"{text}: a framework's GPU build takes up to {size(TIGHT)}", _fix(uses, ground.client))
         else:
             yield say.ok(text)
 
 
-def _fix(uses: list[str]) -> str:
+def _fix(uses: list[str], client: str) -> str:
     if "engine" in uses:
-        return "docker builder prune   # and what 'leftovers' lists"
+        return f"{client} {'system' if client == 'podman' else 'builder'} prune   # and what 'leftovers' lists"
     return "make room there, or move it: REPROKIT_STORE, XDG_CACHE_HOME, TMPDIR"

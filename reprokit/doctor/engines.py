@@ -96,7 +96,8 @@ def builds(ground: Ground) -> Iterator[Finding]:
     try:
         ground.engine.build(build, Site(), lambda _: None, threading.Event())
     except ReprokitError as error:
-        yield voice.fail(f"{builder} does not build: {error}", "sudo systemctl restart docker")
+        service = "podman" if ground.engine.is_podman else "docker"
+        yield voice.fail(f"{builder} does not build: {error}", f"sudo systemctl restart {service}")
         return
     finally:
         with suppress(Exception):

@@ -45,6 +45,11 @@ class Ground:
     facts: HostFacts = field(default_factory=HostFacts)
 
     @property
+    def client(self) -> str:
+        """The program with which people speak to the engine."""
+        return "podman" if self.engine is not None and self.engine.is_podman else "docker"
+
+    @property
     def is_local(self) -> bool:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
@@ -72,6 +77,8 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         except Exception as error:
             answers[name] = error
     found: dict[str, Any] = {"unreachable": str(answers["engine"])}
+    if isinstance(answers["engine"], NoAnswer):
+        found = {"unreachable": f"the container engine gives {answers['engine']}: it hangs, or the host is overloaded"}
     if isinstance(answers["engine"], tuple):
         engine, version, info = answers["engine"]
         found = {"engine": engine, "version": version, "info": info}

@@ -22,7 +22,10 @@ def check(ground: Ground) -> Iterator[Finding]:
     """Version, configuration, misspelt variables, git."""
     yield say.ok(f"reprokit {__version__}, Python {platform.python_version()} ({sys.executable})")
     if ground.misconfigured:
-        yield say.fail(f"the configuration cannot be read: {ground.misconfigured}", "mend that line; reprokit config")
+        yield say.fail(
+            f"the configuration cannot be read: {ground.misconfigured}",
+            "mend what it names; until then the defaults are looked at",
+        )
     else:
         files = config.config_files(ground.environ, ground.folder)
         said = ", ".join(map(str, files)) if files else "no reprokit.toml, the defaults hold"

@@ -27,9 +27,9 @@ def check(ground: Ground) -> Iterator[Finding]:
             nothing = False
             yield say.warn(
                 f"{many(len(gone), 'container')} of runs that were killed (the next run removes them)",
-                f"docker rm -fv {' '.join(one['Id'][:12] for one in gone)}",
+                f"{ground.client} rm -fv {' '.join(one['Id'][:12] for one in gone)}",
             )
-        yield from _images(client)
+        yield from _images(client, ground.client)
     folders = leftovers.orphan_folders()
     if folders:
         nothing = False
@@ -50,7 +50,7 @@ def _orphan(container: Any) -> bool:
     return labels.is_orphan(container.get("Labels") or {})
 
 
-def _images(client: Any) -> Iterator[Finding]:
+def _images(client: Any, program: str) -> Iterator[Finding]:
     for label, what in ((labels.IMAGE, "of cells"), (BASE, "made as bases")):
         found = client.images(filters={"label": [label]})
         if found:
@@ -58,7 +58,7 @@ def _images(client: Any) -> Iterator[Finding]:
             most = size(sum(image.get("Size", 0) for image in found))
             yield say.info(
                 f"{many(len(found), 'image')} {what}, {most} at most (they share layers); a run makes them again",
-                f"docker image prune --all --filter label={label}",
+                f"{program} image prune --all --filter label={label}",
             )
 
 

@@ -38,6 +38,15 @@ def pythons(environ: Mapping[str, str]) -> list[str]:
         for folder in environ.get("PATH", os.defpath).split(os.pathsep)
         if folder and Path(folder).is_dir()
         for file in Path(folder).glob("python3.*")
-        if (match := re.fullmatch(r"python(3\.\d+)", file.name)) and os.access(file, os.X_OK)
+        if (match := re.fullmatch(r"python(3\.\d+)", file.name)) and os.access(file, os.X_OK) and not _is_script(file)
     }
     return sorted(names, key=lambda name: int(name.partition(".")[2]))
+
+
+def _is_script(file: Path) -> bool:
+    """Whether it is a version manager's shim, which may have no Python behind it."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(2) == b"#!"
+    except OSError:
+        return True

@@ -12,7 +12,7 @@ MIB = 1024**2
 
 
 def _bytes(size: float) -> str:
-    return f"{size / MIB / 1024:.4g} GiB" if size >= MIB * 1024 else f"{size / MIB:.4g} MiB"
+    return f"{size / MIB:.6g} MiB" if size % (MIB * 1024) else f"{size / MIB / 1024:g} GiB"
 
 
 @dataclass(frozen=True, kw_only=True)

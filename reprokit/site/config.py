@@ -111,7 +111,7 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
     """
     if named := environ.get("REPROKIT_CONFIG"):
         path = Path(named).expanduser()
-        if not path.is_file():
+        if not path.exists() or path.is_dir():  # /dev/null is a configuration without keys
             raise UsageError(f"REPROKIT_CONFIG names {path}, which is no file")
         return [path]
     home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config")

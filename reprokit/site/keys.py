@@ -125,7 +125,7 @@ def _gpus(value: Any, base: Path) -> tuple[str, ...]:
     found = tuple(dict.fromkeys(_text(item, base) for item in _items(value)))
     if found in ((), ("all",)):
         return ()
-    if found == ("none",) or all(re.fullmatch(r"\d{1,4}|(?i:(?:GPU|MIG)-[0-9a-f/-]+)", word) for word in found):
+    if found == ("none",) or all(re.fullmatch(r"\d{1,4}|GPU-[0-9A-Za-z-]+", word) for word in found):
         return found
     raise ValueError('"all", "none", or a list of GPU indices and UUIDs such as [0, "GPU-8f1c..."]')
 

@@ -207,7 +207,9 @@ def test_how_an_engine_is_started(tmp_path: Path, programs: tuple[str, ...], val
 def test_who_chose_venv_needs_no_engine(tmp_path: Path) -> None:
     here = ground(tmp_path, unreachable="no engine listens: start it", settings=Settings(engine="venv"))
     assert [status for status, _, _ in said(engines.check(here))] == ["info"]
-    program(tmp_path, "python3.9", "python3.12", "python3.12-config")
+    program(tmp_path, "python3.8")  # a script: a shim
+    for name in ("python3.9", "python3.12", "python3.12-config"):
+        (tmp_path / name).symlink_to(sys.executable)
     assert said(venvs.check(here))[0][0] in ("ok", "fail")
     assert venvs.pythons(here.environ) == ["3.9", "3.12"]
 
