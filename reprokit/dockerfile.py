@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit import cache
 from reprokit.case.cellspec import CellSpec, mode
-from reprokit.environment.model import Environment
+from reprokit.environment.model import Environment, OnHost
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reprokit.sources import SourceTree
 
 TAG_PREFIX = "reprokit/img:"
+VENV_PREFIX = "reprokit/venv:"
 FORMAT = "reprokit-image/v1"
 LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
@@ -53,10 +54,14 @@ SUPPORT = (
 
 @dataclass(frozen=True, kw_only=True)
 class Rendered:
-    """``context`` maps a path in the build context to bytes, or to a folder on this host."""
+    """``context`` maps a path in the build context to bytes, or to a folder on this host.
+
+    For a virtual environment of this host, ``dockerfile`` is the shell script that makes it.
+    """
 
     dockerfile: str
     context: Mapping[str, bytes | Path]
+    prefix: str = TAG_PREFIX
 
     def tag(self, base_id: str) -> str:
         """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else."""
@@ -66,7 +71,7 @@ class Rendered:
             base_id,
             [[name, _digest(self.context[name])] for name in sorted(self.context)],
         ]
-        return TAG_PREFIX + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
+        return self.prefix + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
 
     def write(self, folder: Path) -> None:
         """Write Dockerfile and context, so that ``docker build FOLDER`` makes the image.
@@ -121,7 +126,7 @@ def render(
         context["reprokit/setup.sh"] = environment.setup.encode()
     text = (
         _templates()
-        .get_template("Dockerfile.j2")
+        .get_template("venv.sh.j2" if environment.host else "Dockerfile.j2")
         .render(
             env=environment,
             workdir=workdir,
@@ -140,12 +145,20 @@ def render(
         )
     )
     for name in SUPPORT:
-        if f"source=reprokit/{name}," in text:
+        if f"source=reprokit/{name}," in text or f'/reprokit/{name}"' in text:
             context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
     for name, lines in _locks(pins).items() if pins else ():
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
-    return Rendered(dockerfile=text, context=dict(sorted(context.items())))
+    if environment.host:
+        context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
+    prefix = VENV_PREFIX if environment.host else TAG_PREFIX
+    return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=prefix)
+
+
+def _layout(host: OnHost, workdir: str) -> dict[str, str]:
+    """What the embedded engine has to know of an environment, to make it and to run trials in it."""
+    return {"workdir": workdir, "prefix": host.python.prefix}
 
 
 def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:

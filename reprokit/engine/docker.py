@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reprokit.engine import containers, images, leftovers
 from reprokit.engine import labels as ownership
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.wire import Wire
 from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
@@ -84,6 +85,10 @@ class DockerEngine:
         when this returns.
         """
         return containers.run(self._wire, trial, sink, cancel, slot or nullcontext())
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
+        return docker_run_line(trial, files)
 
     def sweep(self) -> list[str]:
         """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.

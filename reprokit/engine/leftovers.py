@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,18 @@ _NAME = re.compile(r"reprokit-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d*)
 def _place() -> str:
     # A temporary folder may be shared with containers, in which the same pid is another process.
     return hashlib.sha256(labels.here().encode()).hexdigest()[:8]
+
+
+def owned_name(purpose: str) -> str:
+    """A new name that tells its owner, this process."""
+    pid = os.getpid()
+    return f"reprokit-{_place()}-{pid}-{labels.started(pid) or ''}-{purpose}-{uuid.uuid4().hex[:8]}"
+
+
+def is_left(name: str, started_at: Callable[[int], str | None] = labels.started) -> bool:
+    """Whether a name tells an owner of this host that is gone."""
+    named = _NAME.fullmatch(name)
+    return named is not None and named["place"] == _place() and started_at(int(named["pid"])) != named["start"]
 
 
 @contextmanager
@@ -59,8 +72,7 @@ def orphan_folders(
     found = []
     for root in roots or tuple({Path(tempfile.gettempdir()), Path("/tmp")}):
         for folder in sorted(root.glob("reprokit-*")):
-            named = _NAME.fullmatch(folder.name)
-            if named is None or named["place"] != _place() or started_at(int(named["pid"])) == named["start"]:
+            if not is_left(folder.name, started_at):
                 continue
             with suppress(OSError):
                 if not folder.is_symlink() and folder.lstat().st_uid == os.getuid():

@@ -131,5 +131,8 @@ class Engine(Protocol):
         Whatever way it ends, the container and its anonymous volumes are gone when this returns.
         """
 
+    def repeat(self, trial: Trial, files: Path) -> str:
+        """The line for a shell that runs the trial without reprokit. ``files``: holds a copy of the trial's files."""
+
     def sweep(self) -> list[str]:
         """Remove containers of ours whose process is gone (by label); returns what was removed, in words."""

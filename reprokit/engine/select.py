@@ -33,7 +33,9 @@ def make(name: str, environ: Mapping[str, str] | None = None) -> Engine:
         raise UsageError(f"engine {name!r}: expected {', '.join(NAMES)}")
     environ = os.environ if environ is None else environ
     if name == "venv":
-        raise EngineError("--engine venv is not there yet: name docker or podman")
+        from reprokit.engine.venv import VenvEngine
+
+        return VenvEngine()
     return container_engine(name, environ)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 _HEADER = 8
 STDERR = 2
@@ -136,3 +136,43 @@ class LineMerger:
         broken = self._open is not None and self._open != stream
         self._open = None if piece.endswith(b"\n") else stream
         return b"\n" + piece if broken else piece
+
+
+class Joined:
+    """Two streams as one text, given to ``sink``: :class:`Turns`, then :class:`LineMerger`, with our patience.
+
+    ``patience``: seconds after which an unfinished line goes out.
+    """
+
+    def __init__(self, sink: Callable[[bytes], None], patience: float = 0.2) -> None:
+        self._sink = sink
+        self._patience = patience
+        self._turns = Turns()
+        self._merger = LineMerger()
+        self._waiting_since: float | None = None
+
+    def feed(self, pieces: Iterable[tuple[int, bytes]], now: float) -> None:
+        """Take what was read at ``now``, maybe nothing; gives out what may go."""
+        if self._waiting_since is not None and now - self._waiting_since >= self._patience:
+            self._sink(self._merger.flush())
+            self._waiting_since = None
+        given = [one for stream, data in pieces for one in self._turns.feed(stream, data, now)]
+        whole = self._merged([*given, *self._turns.due(now)])
+        if whole:
+            self._sink(whole)
+        if not self._merger.pending:
+            self._waiting_since = None
+        elif whole or self._waiting_since is None:
+            self._waiting_since = now
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until something that is held may go out; None when nothing is held."""
+        return self._turns.wait(now)
+
+    def close(self) -> None:
+        """Give out the rest."""
+        if rest := self._merged(self._turns.flush()) + self._merger.flush():
+            self._sink(rest)
+
+    def _merged(self, pieces: Iterable[tuple[int, bytes]]) -> bytes:
+        return b"".join(self._merger.feed(stream, piece) for stream, piece in pieces)

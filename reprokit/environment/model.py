@@ -93,6 +93,54 @@ class Cudnn:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    """A Python of this host: ``path`` of its program, ``prefix`` of its installation, ``build`` in its own words.
+
+    Without a ``path`` it is one that uv is to install.
+    """
+
+    version: str
+    path: str = ""
+    prefix: str = ""
+    build: str = ""
+
+    @property
+    def pip(self) -> str:
+        """The pip that its virtual environments get."""
+        return Python(version=self.version).pip
+
+    @property
+    def uv_knows(self) -> bool:
+        """Whether uv makes virtual environments of it: Python 3.8 and later (uv's documentation, "Python versions")."""
+        major, minor = self.version.split(".")[:2]
+        return (int(major), int(minor)) >= (3, 8)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compiler:
+    """A GCC of this host: ``path`` of its program, beside which lie those of the same version (``/usr/bin/gcc-12``)."""
+
+    version: str
+    path: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnHost:
+    """What of this host a virtual environment is made of."""
+
+    python: Interpreter
+    gcc: Compiler | None = None
+
+    @property
+    def served_by(self) -> Mapping[str, str]:
+        """Which program serves what, for the record."""
+        served = {"python": f"{self.python.path or 'uv'} {self.python.version}"}
+        if self.gcc:
+            served["gcc"] = f"{self.gcc.path} {self.gcc.version}"
+        return served
+
+
+@dataclass(frozen=True, kw_only=True)
 class Environment:
     """Everything that goes into an image before sources, files and datasets.
 
@@ -100,6 +148,7 @@ class Environment:
     None when the case's own image brings what it wants, or there is to be none.
     ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
     that runs installers in stages of the build that are thrown away; None where there is none.
+    ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
     """
 
     base: Base
@@ -115,6 +164,7 @@ class Environment:
     pip: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
+    host: OnHost | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -148,6 +198,8 @@ class Environment:
                 "image": self.base.reference,
             }
             served["cuda"] = f"{self.cuda.source} {how[self.cuda.source]}"
+        if self.host:
+            served |= self.host.served_by
         if self.cudnn:
             served["cudnn"] = "wheels " + " ".join(self.cudnn.requirements)
         return served

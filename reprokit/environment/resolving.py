@@ -37,7 +37,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     base_source = supply.base_source
     release = _release(cell.get("os", DEFAULT_OS))
     cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source)
-    cudnn = _cudnn(cell.get("cudnn"), cuda)
+    cudnn = cudnn_of(cell.get("cudnn"), cuda)
     python = providers_python.python(cell.get("python"), release, supply, cuda)
     if python is None:
         _without_python(release, asked.pip, cuda, cudnn)
@@ -118,7 +118,7 @@ def _cuda(asked: str | None, release: catalog.Release, apt: Iterable[str], base_
         return Cuda(version=version, source="image")
     wheels = catalog.cuda_wheels()
     if (version := versions.newest(asked, wheels)) is not None:
-        return Cuda(version=version, source="wheels", requirements=_cuda_requirements(version, wheels[version]))
+        return Cuda(version=version, source="wheels", requirements=cuda_requirements(version, wheels[version]))
     if versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
     raise Unsupported(
@@ -128,7 +128,8 @@ def _cuda(asked: str | None, release: catalog.Release, apt: Iterable[str], base_
     )
 
 
-def _cuda_requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ...]:
+def cuda_requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ...]:
+    """NVIDIA's wheels of a CUDA release. ``wheels``: part -> version."""
     suffix = _suffix(version)
     names = {
         "nvcc": f"nvidia-cuda-nvcc{suffix}",
@@ -145,7 +146,8 @@ def _suffix(cuda: str) -> str:
     return f"-cu{major}" if int(major) < 13 else ""
 
 
-def _cudnn(asked: str | None, cuda: Cuda | None) -> Cudnn | None:
+def cudnn_of(asked: str | None, cuda: Cuda | None) -> Cudnn | None:
+    """cuDNN from NVIDIA's wheels, beside that CUDA. Raises Unsupported."""
     if asked is None or asked == versions.NONE:
         return None
     if cuda is None:

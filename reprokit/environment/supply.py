@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reprokit.environment.on_host import Host
 from reprokit.errors import UsageError
 from reprokit.spelling import near
 
@@ -17,12 +18,14 @@ class Supply:
     """``base_source``: ``registry``, or ``bootstrap`` (base images are made from the distribution's packages).
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
-    is left out is never asked. Raises UsageError for a name that stands for nothing.
+    is left out is never asked. ``host``: this host, where cells get virtual environments of it instead of images.
+    Raises UsageError for a name that stands for nothing.
     """
 
     base_source: str
     python: tuple[str, ...] = PYTHON_PROVIDERS
     gcc: tuple[str, ...] = GCC_PROVIDERS
+    host: Host | None = None
 
     def __post_init__(self) -> None:
         _known("base source", (self.base_source,), BASE_SOURCES)

@@ -124,7 +124,7 @@ class Entry:
         """The supply that resolves the cells to the same environment again."""
         from reprokit.environment.supply import Supply
 
-        chosen = {name: (self.providers[name],) for name in ("python", "gcc") if name in self.providers}
+        chosen: dict[str, Any] = {key: (self.providers[key],) for key in ("python", "gcc") if key in self.providers}
         return Supply(base_source=self.providers["base"], **chosen)
 
 

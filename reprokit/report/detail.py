@@ -82,6 +82,8 @@ def _image(record: CellRecord, title: str) -> Iterable[str]:
     for name, served in record.details.get("served_by", {}).items():
         if name != "base":
             yield f"{name}: {served}"
+    for note in record.details.get("notes", ()):
+        yield f"note: {note}"
     for name, source in record.details.get("sources", {}).items():
         yield f"source {name}: commit {source['commit'] or '(none)'} ({source['digest'][:19]})"
 

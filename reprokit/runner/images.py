@@ -17,7 +17,9 @@ from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import probe as probing
 from reprokit.environment import resolve
 from reprokit.environment.model import Environment
+from reprokit.environment.on_host import resolve_on
 from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
@@ -98,12 +100,15 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     ``whole``: with all files of the case in it, so that it can be run by hand.
     """
     spec = task.spec
+    if task.held and supply.host:
+        raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:
         from reprokit.locking import applying
 
         environment, fetched = applying.applied(task.held, spec, trees.of)
     else:
-        environment, fetched = resolve(spec, supply), trees.of(spec)
+        environment = resolve_on(supply.host, spec) if supply.host else resolve(spec, supply)
+        fetched = trees.of(spec)
     if not whole and (files := handed_files(task)):
         _check_places(files, fetched.values())
         spec = replace(spec, files={})

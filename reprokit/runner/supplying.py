@@ -8,6 +8,10 @@ from reprokit.runner.request import Request
 
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
+    if request.engine == "venv":
+        from reprokit.engine.venv.host import host
+
+        return Supply(base_source="bootstrap", host=host())
     from reprokit import site
     from reprokit.engine.bases import detect_source
 

@@ -14,7 +14,6 @@ from reprokit import environment
 from reprokit.case.cellspec import mode
 from reprokit.engine.labels import ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
-from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence import Condenser, judge
 from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.verdict import decide
@@ -93,6 +92,7 @@ def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
             },
             "served_by": dict(image.environment.served_by),
             **_lock_json(image),
+            "notes": list(image.environment.notes),
             "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
         },
     }
@@ -133,7 +133,7 @@ def run_trials(
     the engine fails in the next.
     """
     trial = trial_of(task, image, bench.run_id, gpus)
-    repeat = docker_run_line(trial, _kept_files(bench, task, trial))
+    repeat = bench.engine.repeat(trial, _kept_files(bench, task, trial))
     records: list[TrialRecord] = []
     for number in range(1, task.trials + 1):
         slot = _Slot(bench.running, partial(on_start, number))

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.repeat import docker_run_line
 from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 
@@ -72,6 +73,9 @@ class FakeEngine:
             if cancel.is_set():
                 raise Cancelled("stopped")
             return self.behave(trial, sink)
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        return docker_run_line(trial, files)
 
     def sweep(self) -> list[str]:
         self.swept += 1

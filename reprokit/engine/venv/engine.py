@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.engine import leftovers
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.venv import cgroups, keeping
 from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
 
@@ -20,17 +25,32 @@ class VenvEngine:
 
     def info(self) -> EngineInfo:
         """The engine's own description."""
-        return EngineInfo(name="venv", version="")
+        from reprokit.engine.venv import host
+
+        uv = host.uv_version()
+        kernel = os.uname()
+        return EngineInfo(
+            name="venv",
+            version=f"(uv {uv})" if uv else "(python -m venv)",
+            kernel=kernel.release,
+            architecture=kernel.machine,
+        )
 
     def image(self, tag: str) -> ImageInfo | None:
-        """The environment of that tag or id, or None."""
-        raise EngineError(f"--engine venv does not work yet: {tag}")
+        """The environment of that tag or id, or None. What stands for this host as a base is always there."""
+        if tag.startswith("host:"):
+            number = hashlib.sha256(tag.encode()).hexdigest()
+            return ImageInfo(tag=tag, id=f"sha256:{number}")
+        kept = keeping.find(tag)
+        return kept.info if kept else None
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         """Make an environment. Raises BuildFailed, Cancelled, EngineError."""
-        raise EngineError("--engine venv does not work yet")
+        from reprokit.engine.venv import building, host
+
+        return building.build(build, site, on_progress, cancel, namespaces=not host.powers().namespaces)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """There is no registry of virtual environments."""
@@ -40,6 +60,10 @@ class VenvEngine:
         """Refused: an environment has one name."""
         raise EngineError(f"a virtual environment has no second name: {name}")
 
+    def remove_image(self, tag: str) -> None:
+        """Remove an environment; nothing happens when there is none."""
+        keeping.remove(tag)
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Refused: a virtual environment starts from this host."""
         raise EngineError(f"a virtual environment starts from this host, not from an archive: {tar}")
@@ -48,8 +72,16 @@ class VenvEngine:
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:
         """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError."""
-        raise EngineError("--engine venv does not work yet")
+        from reprokit.engine.venv import host, trials
+
+        return trials.run(trial, keeping.get(trial.image), host.powers(), sink, cancel, slot or nullcontext())
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        """The shell line that runs a trial by hand. ``files``: holds a copy of the trial's files."""
+        from reprokit.engine.venv.repeat import shell_line
+
+        return shell_line(trial, files)
 
     def sweep(self) -> list[str]:
         """Remove what processes that are gone left behind; returns what was removed, in words."""
-        return []
+        return [*cgroups.sweep(), *keeping.sweep(), *leftovers.sweep_folders()]

@@ -1,0 +1,149 @@
+"""Where environments are kept: a folder each in the user's cache, complete when it has its description."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from reprokit import cache
+from reprokit.engine.protocol import ImageInfo
+from reprokit.errors import Cancelled, EngineError
+
+DESCRIPTION = "environment.json"
+
+
+def top() -> Path:
+    """The folder of everything that this engine keeps. Root's programs run as nobody, who cannot enter root's home."""
+    if os.getuid() == 0 and not os.environ.get("XDG_CACHE_HOME"):
+        return Path("/var/cache/reprokit/venv")
+    return cache.folder("venv")
+
+
+def pythons() -> Path:
+    """Interpreters that uv installed for us."""
+    return top() / "pythons"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """An environment that stands: its ``folder`` and what was written down when it was made."""
+
+    folder: Path
+    told: Mapping[str, Any]
+
+    @property
+    def info(self) -> ImageInfo:
+        """As the engine's image. Its id changes with the host's packages, so that it is measured anew."""
+        number = hashlib.sha256(f"{self.told['made']} {host_state()}".encode()).hexdigest()
+        return ImageInfo(tag=self.told["tag"], id=f"sha256:{number}", size=self.told["size"])
+
+
+def host_state() -> str:
+    """Changes whenever the host's packages do."""
+    for database in ("/var/lib/dpkg/status", "/var/lib/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/rpmdb.sqlite"):
+        with suppress(OSError):
+            found = os.stat(database)
+            return f"{found.st_mtime_ns} {found.st_size}"
+    return ""
+
+
+def find(reference: str) -> Kept | None:
+    """The environment of that tag or id, or None."""
+    if not reference.startswith("sha256:"):
+        return _read(_folder(reference))
+    standing = (_read(path.parent) for path in (top() / "environments").glob(f"*/{DESCRIPTION}"))
+    return next((kept for kept in standing if kept is not None and kept.info.id == reference), None)
+
+
+def get(reference: str) -> Kept:
+    """Like :func:`find`. Raises EngineError when there is none."""
+    kept = find(reference)
+    if kept is None:
+        raise EngineError(f"the environment {reference} is gone: build it again (was {top()} emptied meanwhile?)")
+    return kept
+
+
+def remove(tag: str) -> None:
+    """Remove the environment of that tag, if there is one."""
+    kept = find(tag)
+    if kept is not None:
+        (kept.folder / DESCRIPTION).unlink(missing_ok=True)  # first, so that half of it never counts
+        shutil.rmtree(kept.folder, ignore_errors=True)
+
+
+def _read(folder: Path) -> Kept | None:
+    try:
+        told = json.loads((folder / DESCRIPTION).read_text())
+    except (OSError, ValueError):
+        return None
+    return Kept(folder=folder, told=told)
+
+
+def _folder(tag: str) -> Path:
+    return top() / "environments" / tag.rpartition(":")[2]
+
+
+@contextmanager
+def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
+    """An empty folder in which to make the environment of that tag, held against other processes.
+
+    A virtual environment cannot be moved: it is made where it stays, and counts once :func:`complete` has described it.
+    What fails before is removed. Raises Cancelled, EngineError.
+    """
+    folder = _folder(tag)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_suffix(".lock").open("w")
+    except OSError as error:
+        raise EngineError(f"environments cannot be kept in {folder.parent}: {error.strerror}") from error
+    with lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if cancel.wait(0.2):
+                    raise Cancelled("stopped while another process made the environment") from None
+        if _read(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+        try:
+            yield folder
+        finally:
+            if _read(folder) is None:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def complete(folder: Path, tag: str, told: Mapping[str, Any]) -> Kept:
+    """Describe what was made in ``folder``, which from then on stands."""
+    size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+    told = {**told, "tag": tag, "made": uuid.uuid4().hex, "size": size}
+    scratch = folder / f".{DESCRIPTION}"
+    scratch.write_text(json.dumps(told))
+    scratch.replace(folder / DESCRIPTION)
+    return Kept(folder=folder, told=told)
+
+
+def sweep() -> list[str]:
+    """Remove what builds that were killed left; returns what was removed, in words."""
+    removed = []
+    for lock in sorted((top() / "environments").glob("*.lock")):
+        folder = lock.with_suffix("")
+        if not folder.is_dir() or _read(folder) is not None:
+            continue
+        with suppress(OSError), lock.open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _read(folder) is None:
+                shutil.rmtree(folder)
+                removed.append(f"half-made environment {folder}")
+    return removed

@@ -1,0 +1,219 @@
+"""One program of this host, shut off and limited: described for ``inside.py``, followed to its end, never left alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from reprokit.engine.containers import DRAIN, GRACE, HOSTNAME
+from reprokit.engine.stream import Joined
+from reprokit.errors import Cancelled, EngineError
+
+INSIDE = Path(__file__).with_name("inside.py")
+NOBODY = 65534
+"""The user id of programs of ours where reprokit runs as root: nobody's, everywhere."""
+
+CUDA_PLACE = "/usr/local/cuda"
+HIDDEN = ("/home", "/opt", "/root", "/tmp", "/usr/local", "/var/tmp")
+"""Folders of the host in which the distribution has nothing, and so no image either."""
+
+_TICK = 0.2  # how often a silent program's cancel event is looked at
+_READ = 256 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mount:
+    """What a program sees at ``target``: ``source``, or a file system in memory of ``size`` bytes."""
+
+    target: str
+    source: str = ""
+    kind: Literal["bind", "read-only", "tmpfs"] = "bind"
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What is to be run. ``user``: the id that root becomes, None to stay. ``root``: an empty folder to mount on.
+
+    Without ``namespaces``, ``mounts`` are not made and the network is not ``cut_off``. ``joins``: control groups.
+    """
+
+    command: Sequence[str]
+    environ: Mapping[str, str]
+    folder: str
+    namespaces: bool
+    root: Path
+    mounts: Sequence[Mount] = ()
+    cut_off: bool = False
+    user: int | None = None
+    joins: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How a program ended: its exit status as a shell tells it, the seconds it ran, whether its time was up."""
+
+    code: int
+    seconds: float
+    timed_out: bool
+
+
+def hidden() -> list[str]:
+    """The host's folders that programs find empty."""
+    places = [*HIDDEN, os.path.expanduser("~")]
+    return sorted({os.path.realpath(place) for place in places if Path(place).is_dir()} - {"/"})
+
+
+def is_hidden(path: str) -> bool:
+    """Whether programs find nothing of the host at that path."""
+    return any(Path(path).is_relative_to(place) for place in hidden())
+
+
+def placed(target: str) -> str:
+    """The path of a place, without links of the host: they would lead out of a root that is being made."""
+    return os.path.normpath(target) if is_hidden(target) else os.path.realpath(target)
+
+
+def described(program: Program, status: int) -> dict[str, Any]:
+    """The description that ``inside.py`` reads."""
+    mounts = [
+        {"kind": mount.kind, "source": mount.source, "target": placed(mount.target), "size": mount.size}
+        for mount in program.mounts
+    ]
+    return {
+        "status": status,
+        "parent": os.getpid(),
+        "namespaces": program.namespaces,
+        "cut_off": program.cut_off,
+        "root": str(program.root),
+        "hidden": hidden(),
+        "mounts": mounts,
+        "hostname": HOSTNAME,
+        "user": program.user,
+        "rlimits": {"RLIMIT_CORE": 0},
+        "cgroups": list(program.joins),
+        "folder": program.folder,
+        "command": list(program.command),
+        "environ": dict(program.environ),
+    }
+
+
+def run(
+    program: Program, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float | None = None
+) -> Ended:
+    """Run to the end, the time limit or ``cancel``; nothing that was started is left when this returns.
+
+    At its time limit (seconds) a program gets SIGTERM and, ``GRACE`` seconds later, SIGKILL. Raises Cancelled, and
+    EngineError when it could not be started.
+    """
+    reading, writing = os.pipe()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(INSIDE)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(writing,),
+            start_new_session=True,  # Ctrl-C is for reprokit, which then ends this
+            env={},
+            cwd="/",
+            bufsize=0,
+        )
+    finally:
+        description = json.dumps(described(program, writing)).encode()
+        os.close(writing)
+    try:
+        assert process.stdin is not None
+        with suppress(BrokenPipeError), process.stdin as stream:
+            stream.write(description)
+        watch = _Watch(process, reading, sink, cancel)
+        timed_out = watch.follow(None if timeout is None else time.monotonic() + timeout)
+        process.wait()
+        return _ended(watch.said, timed_out, program.command[0])
+    finally:
+        _end(process)
+        os.close(reading)
+
+
+def _ended(said: bytes, timed_out: bool, command: str) -> Ended:
+    try:
+        told = json.loads(said)
+    except ValueError:
+        raise EngineError(f"the process that watches {command} went away: {said.decode(errors='replace')!r}") from None
+    if "error" in told:
+        raise EngineError(f"cannot be started on this host: {told['error']}")
+    return Ended(code=told["code"], seconds=told["seconds"], timed_out=timed_out)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """See to it that nothing is left, whatever happened before."""
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(DRAIN)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
+
+
+class _Watch:
+    """Follows a program's output until all that could write to it are gone."""
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        status: int,
+        sink: Callable[[bytes], None],
+        cancel: threading.Event,
+    ) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self._process = process
+        self._streams = {process.stdout.fileno(): 1, process.stderr.fileno(): 2, status: 0}
+        self._joined = Joined(sink)
+        self._cancel = cancel
+        self.said = b""
+
+    def follow(self, deadline: float | None) -> bool:
+        """Pass output on until the end; whether the time limit stopped it. Raises Cancelled."""
+        signals = [signal.SIGTERM, signal.SIGINT, signal.SIGKILL]  # SIGINT: kill all that runs
+        with selectors.DefaultSelector() as selector:
+            for descriptor in self._streams:
+                selector.register(descriptor, selectors.EVENT_READ)
+            while selector.get_map():
+                now = time.monotonic()
+                if self._cancel.is_set():
+                    raise Cancelled("cancelled during the trial")
+                if deadline is not None and now >= deadline and signals:
+                    self._process.send_signal(signals.pop(0))
+                    deadline = now + (GRACE if len(signals) == 2 else DRAIN)
+                moments = [_TICK, self._joined.wait(now), None if deadline is None else deadline - now]
+                patience = max(min(moment for moment in moments if moment is not None), 0.0)
+                self._joined.feed(self._read(selector, patience), time.monotonic())
+        self._joined.close()
+        return len(signals) < 3
+
+    def _read(self, selector: selectors.BaseSelector, patience: float) -> list[tuple[int, bytes]]:
+        pieces = []
+        for key, _ in selector.select(patience):
+            data = os.read(key.fd, _READ)
+            if not data:
+                selector.unregister(key.fd)
+            elif self._streams[key.fd]:
+                pieces.append((self._streams[key.fd], data))
+            else:
+                self.said += data
+        return pieces

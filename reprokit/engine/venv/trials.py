@@ -1,0 +1,121 @@
+"""One trial: a fresh copy of the work folder, the limits that were asked for, and the program in its sandbox."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from reprokit.case.cellspec import mode
+from reprokit.engine.containers import MODIFIED
+from reprokit.engine.leftovers import private_folder
+from reprokit.engine.protocol import Slot, Trial
+from reprokit.engine.venv import cgroups, keeping, layout, sandbox
+from reprokit.engine.venv.sandbox import Mount, Program
+from reprokit.environment.on_host import Powers
+from reprokit.errors import Cancelled, EngineError
+from reprokit.evidence.model import Ending
+
+
+def run(
+    trial: Trial,
+    kept: keeping.Kept | None,
+    powers: Powers,
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+    slot: Slot,
+) -> Ending:
+    """Run a trial in an environment, or on the bare host. Raises Cancelled, EngineError."""
+    if cancel.is_set():
+        raise Cancelled("cancelled before the trial started")
+    user, namespaces = trial.limits.user, not powers.namespaces
+    with private_folder("trial") as scratch, emptied(scratch), _limited(trial, powers) as group:
+        layout.scratch_folders(scratch, user)
+        work = _work(trial, kept, scratch)
+        own = layout.variables(kept.folder if kept else None, namespaces=namespaces, home=scratch / "home", user=user)
+        program = Program(
+            command=trial.command,
+            environ={**own, **_gpus(trial), **trial.env},
+            folder=trial.workdir if namespaces or work is None else str(work),
+            namespaces=namespaces,
+            root=scratch / "root",
+            mounts=_mounts(trial, kept, scratch, work),
+            cut_off=trial.limits.network == "none" and not powers.network,
+            user=layout.user_of(user),
+            joins=group.joins,
+        )
+        with slot:
+            if cancel.is_set():
+                raise Cancelled("cancelled before the trial started")
+            ended = sandbox.run(program, sink, cancel, timeout=trial.limits.timeout)
+        return Ending(exit_code=ended.code, oom=group.saw_oom(), timed_out=ended.timed_out, seconds=ended.seconds)
+
+
+def _work(trial: Trial, kept: keeping.Kept | None, scratch: Path) -> Path | None:
+    """The trial's own work folder; None where it has none, as the probe."""
+    if kept is None or trial.workdir == "/":
+        return None
+    work = scratch / "work"
+    layout.copy_tree(kept.folder / "workspace", work)
+    number = layout.user_of(trial.limits.user)
+    for path, text in trial.files.items():
+        target = work / path
+        missing = [parent for parent in target.parents if not parent.exists()]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.unlink(missing_ok=True)
+        target.write_text(text, encoding="utf-8")
+        target.chmod(mode(text))
+        os.utime(target, (MODIFIED, MODIFIED))
+        if number is not None:
+            for place in (target, *missing):
+                os.chown(place, number, number)
+    return work
+
+
+def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path | None) -> list[Mount]:
+    shown = [str(kept.folder), *layout.interpreters(kept.told)] if kept else []
+    cuda = kept.folder / "cuda" if kept else None
+    limits = trial.limits
+    found = layout.mounts(scratch, user=limits.user, shm_size=limits.shm_size, shown=shown, cuda=cuda)
+    if work is not None:
+        found.append(Mount(source=str(work), target=trial.workdir))
+    found += [
+        Mount(source=str(mount.source), target=mount.target, kind="read-only" if mount.read_only else "bind")
+        for mount in trial.mounts
+    ]
+    if not trial.gpus:
+        found += [Mount(source=os.devnull, target=str(device)) for device in sorted(Path("/dev").glob("nvidia*[0-9]"))]
+    return layout.parents_first(found)
+
+
+def _gpus(trial: Trial) -> Mapping[str, str]:
+    """Which GPUs the trial sees; the case's own word comes after this one."""
+    return {"CUDA_VISIBLE_DEVICES": ",".join(trial.gpus)} if trial.gpus else {}
+
+
+@contextmanager
+def _limited(trial: Trial, powers: Powers) -> Iterator[cgroups.Group]:
+    permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
+    here = {name: place for name, place in cgroups.places().items() if permitted[name]}
+    try:
+        with cgroups.held(here, trial.limits) as group:
+            yield group
+    except OSError as error:
+        raise EngineError(f"the limits of the trial cannot be set: {error}") from error
+
+
+@contextmanager
+def emptied(folder: Path) -> Iterator[None]:
+    """Remove what the block leaves in ``folder``, folders that forbid it included."""
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            for place, _, _ in os.walk(folder):
+                if not os.path.islink(place):
+                    os.chmod(place, 0o700)  # noqa: PTH101  # while we walk, top down: so that we may go on
+            shutil.rmtree(folder, ignore_errors=True)

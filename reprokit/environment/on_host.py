@@ -1,0 +1,226 @@
+"""From a cell to a virtual environment of this host: what the host has serves, what it cannot have is refused. Pure.
+
+Nothing is promised that is not kept: the operating system, the C library, compilers, driver and packages are the
+host's, and a limit that the host does not let an ordinary process have makes a cell ``unsupported``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.case.cellspec import CellSpec, Limits
+from reprokit.environment import catalog, compatibility, resolving, versions
+from reprokit.environment.model import Base, Compiler, Cuda, Cudnn, Environment, Gcc, Interpreter, OnHost, Python
+from reprokit.errors import Unsupported
+
+CANNOT = "and a virtual environment cannot change that"
+SHM = 64 * 1024 * 1024
+"""What a container engine gives /dev/shm unless asked, in bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Powers:
+    """What this host permits us to enforce; each is '' where it is permitted, else says why it is not.
+
+    ``namespaces``: file system, processes and shared memory of a trial's own. ``network``: cutting it off.
+    ``memory``, ``cpu``, ``pids``: limits by control groups.
+    """
+
+    namespaces: str = ""
+    network: str = ""
+    memory: str = ""
+    cpu: str = ""
+    pids: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """This host as far as virtual environments are concerned.
+
+    ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
+    and ``cudnn``: what a program finds without being told. ``apt``: installed packages, None without dpkg.
+    ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are root.
+    """
+
+    os: str
+    glibc: str = ""
+    pythons: tuple[Interpreter, ...] = ()
+    uv_pythons: tuple[str, ...] = ()
+    gccs: Mapping[str, str] = field(default_factory=dict)
+    gcc: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    apt: Mapping[str, str] | None = None
+    cpus: int = 1
+    root: bool = False
+    powers: Powers = field(default_factory=Powers)
+
+    @property
+    def reference(self) -> str:
+        """What stands for this host where an image has its base: equal where environments may be shared."""
+        return f"host:{self.os}-glibc-{self.glibc}" + ("" if not self.powers.namespaces else "-plain")
+
+
+def resolve_on(host: Host, spec: CellSpec) -> Environment:
+    """The environment of a cell on that host. Raises Unsupported with every reason why there is none."""
+    reasons = [*_system(host, spec), *_limits(host, spec.limits), *_places(host, spec)]
+    found: dict[str, Any] = {}
+    for axis, serve in (("python", _python), ("gcc", _gcc), ("cuda", _cuda)):
+        try:
+            found[axis] = serve(host, spec)
+        except Unsupported as error:
+            reasons.append(str(error))
+    if "cuda" in found:
+        try:
+            found["cudnn"] = _cudnn(host, spec, found["cuda"])
+        except Unsupported as error:
+            reasons.append(str(error))
+    if reasons:
+        raise Unsupported("; ".join(reasons))
+    asked, python, gcc = spec.environment, found["python"], found["gcc"]
+    environment = Environment(
+        base=Base(name=host.os, source="host", reference=host.reference),
+        os=host.os,
+        python=Python(version=python.version),
+        gcc=Gcc(major=versions.parts(gcc.version)[0], version=gcc.version) if gcc else None,
+        cuda=found["cuda"],
+        cudnn=found["cudnn"],
+        pip=asked.pip,
+        pip_options=asked.pip_options,
+        setup=asked.setup,
+        host=OnHost(python=python, gcc=gcc),
+        notes=tuple(_notes(host, spec.limits)),
+    )
+    return compatibility.check(spec, environment)
+
+
+def _system(host: Host, spec: CellSpec) -> Iterator[str]:
+    if spec.environment.image:
+        yield f"environment.image {spec.environment.image}: a virtual environment starts from this host, not an image"
+    asked = spec.cell.get("os")
+    if asked is not None and not _same_os(asked, host.os):
+        yield f"os {asked}: this host is {host.os}, {CANNOT}"
+    packages = [_package(text) for text in spec.environment.apt]
+    if packages and host.apt is None:
+        yield f"environment.apt: this host has no dpkg, {CANNOT}"
+    elif missing := [name for name, version in packages if not _installed(name, version, host.apt or {})]:
+        verb = "are" if len(missing) > 1 else "is"
+        yield f"environment.apt: {', '.join(missing)} {verb} not installed on this host (apt-get install as root helps)"
+
+
+def _same_os(asked: str, have: str) -> bool:
+    (family, _, version), (other, _, other_version) = asked.partition("-"), have.partition("-")
+    return family == other and (not version or versions.matches(version, other_version))
+
+
+def _package(text: str) -> tuple[str, str]:
+    """Name and version of an apt argument; '' where any version will do."""
+    name, _, version = text.partition("=")
+    return re.split(r"[:/]", name)[0], version
+
+
+def _installed(name: str, version: str, apt: Mapping[str, str]) -> bool:
+    return name in apt and (not version or apt[name] == version)
+
+
+def _limits(host: Host, limits: Limits) -> Iterator[str]:
+    powers = host.powers
+    if limits.memory is not None and powers.memory:
+        yield f"resources.memory cannot be enforced on this host: {powers.memory}"
+    if limits.cpus is not None and limits.cpus > host.cpus:
+        yield f"resources.cpus {limits.cpus:g}: this host has {host.cpus}"
+    elif limits.cpus is not None and powers.cpu:
+        yield f"resources.cpus cannot be enforced on this host: {powers.cpu}"
+    if limits.pids is not None and powers.pids:
+        yield f"resources.pids cannot be enforced on this host: {powers.pids}"
+    if limits.shm_size is not None and powers.namespaces:
+        yield f"resources.shm_size cannot be set on this host: {powers.namespaces}"
+    if limits.user == "root" and (not host.root or powers.namespaces):
+        why = powers.namespaces if host.root else "reprokit itself does not run as root"
+        yield f"resources.user root: {why}"
+    elif limits.user not in {"repro", "root"}:
+        yield f"resources.user {limits.user}: a virtual environment has repro (unprivileged) and root only"
+
+
+def _places(host: Host, spec: CellSpec) -> Iterator[str]:
+    """Where the work folder cannot be at its place, nothing may name that place."""
+    workdir = spec.workdir.rstrip("/")
+    if not workdir:
+        yield "workdir /: a virtual environment needs a folder of its own"
+    elif host.powers.namespaces:
+        texts = {
+            "command": spec.command,
+            "env": spec.env.values(),
+            "files": spec.files.values(),
+            "environment": (*spec.environment.pip, *spec.environment.pip_options, spec.environment.setup),
+            "datasets": [dataset.generate for dataset in spec.datasets.values()],
+        }
+        for key, values in texts.items():
+            if any(re.search(re.escape(workdir) + r"(?![\w.-])", value) for value in values):
+                yield f"{key} names {workdir}, which cannot be had on this host: {host.powers.namespaces}"
+
+
+def _notes(host: Host, limits: Limits) -> Iterator[str]:
+    """What the cell leaves open, a container has, and this host does not permit."""
+    if limits.network == "none" and host.powers.network:
+        yield f"the network was not cut off, as a container's is: {host.powers.network}"
+    if limits.shm_size is None and host.powers.namespaces:
+        yield "/dev/shm was the host's, not one of 64 MiB"
+
+
+def _python(host: Host, spec: CellSpec) -> Interpreter:
+    asked = spec.cell.get("python")
+    if asked == versions.NONE:
+        raise Unsupported("python none: a virtual environment is made of Python")
+    for one in host.pythons:
+        if asked is None or versions.matches(asked, one.version):
+            return one
+    if asked is not None and (version := versions.newest(asked, host.uv_pythons)):
+        return Interpreter(version=version)
+    has = ", ".join(dict.fromkeys(one.version for one in host.pythons)) or "none"
+    uv = f"; uv could install {', '.join(host.uv_pythons)}" if host.uv_pythons else ""
+    raise Unsupported(f"python {asked or '3'} is not on this host, which has {has}{uv}")
+
+
+def _gcc(host: Host, spec: CellSpec) -> Compiler | None:
+    asked = spec.cell.get("gcc")
+    if asked is None:
+        return None
+    if asked == versions.NONE:
+        if host.gcc:
+            raise Unsupported(f"gcc none: this host has GCC {host.gcc}, {CANNOT}")
+        return None
+    version = versions.newest(asked, host.gccs.values())
+    if version is None:
+        raise Unsupported(
+            f"gcc {asked}: this host has {', '.join(sorted(set(host.gccs.values()))) or 'none'}, {CANNOT}"
+        )
+    return Compiler(version=version, path=next(path for path, full in host.gccs.items() if full == version))
+
+
+def _cuda(host: Host, spec: CellSpec) -> Cuda | None:
+    asked = spec.cell.get("cuda")
+    if asked == versions.NONE and host.cuda:
+        raise Unsupported(f"cuda none: this host has CUDA {host.cuda}, {CANNOT}")
+    if asked is None or asked == versions.NONE:
+        return None
+    wheels = catalog.cuda_wheels()
+    if (version := versions.newest(asked, wheels)) is not None:
+        return Cuda(
+            version=version, source="wheels", requirements=resolving.cuda_requirements(version, wheels[version])
+        )
+    if versions.matches(asked, host.cuda):
+        return Cuda(version=host.cuda or asked, source="distribution")
+    raise Unsupported(
+        f"cuda {asked}: NVIDIA's wheels have {versions.span(wheels)}, this host has {host.cuda or 'none'}, {CANNOT}"
+    )
+
+
+def _cudnn(host: Host, spec: CellSpec, cuda: Cuda | None) -> Cudnn | None:
+    asked = spec.cell.get("cudnn")
+    if asked == versions.NONE and host.cudnn:
+        raise Unsupported(f"cudnn none: this host has cuDNN {host.cudnn}, {CANNOT}")
+    return resolving.cudnn_of(asked, cuda)
