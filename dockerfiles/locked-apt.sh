@@ -4,9 +4,9 @@ set -e
 export LC_ALL=C
 missing=$(dpkg-query -W -f '${db:Status-Status} ${Package}=${Version}\n' | sed -n 's/^installed //p' \
     | grep -vxFf - /run/reprokit/apt.lock) || exit 0
-can() { apt-get update && said=$(apt-get install -y --simulate --allow-downgrades $missing 2>&1); }
+can() { said=$(apt-get install -y --simulate --allow-downgrades $missing 2>&1); }
+apt-get update
 if ! can; then
-    printf '%s\n' "$said"
     { read -r main; read -r security; } < /run/secrets/apt_snapshot
     echo "the archive has moved on; asking for it as it was: $main"
     lists=$(mktemp -d)
@@ -23,11 +23,15 @@ if ! can; then
         echo 'Acquire::Check-Valid-Until "false"; Acquire::Retries "0"; Acquire::http::Timeout "20";'
     } > "$lists/apt.conf"
     export APT_CONFIG="$lists/apt.conf"
-    before=$said
-    if ! can; then
-        # What the archive said: the snapshot may only have been out of reach.
-        printf '%s\n' "$said" "$before"
+    printf '%s\n' "$said" | grep '^E: '
+    apt-get update 2>&1 | tee "$lists/update"
+    if grep -q '^[EW]: ' "$lists/update"; then
+        echo "reprokit: out of reach: $main"
         exit 100
     fi
+    can || {
+        printf '%s\n' "$said" | grep '^E: '
+        exit 100
+    }
 fi
 apt-get install -y --allow-downgrades $missing

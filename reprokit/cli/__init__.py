@@ -19,6 +19,7 @@ COMMANDS = {
     "render": "Write the Dockerfile and build context of cells to a folder.",
     "build": "Build the images of cells without running them.",
     "lock": "Write down every version and hash of what cells are built from, beside the case.",
+    "diff": "Show how the environments of two cells, or of two runs, differ.",
     "list": "List cases with what was last seen of them.",
     "index": "Write the catalogue page of a folder of cases.",
     "history": "List runs, or every verdict of a case over time.",

@@ -19,6 +19,8 @@ _NO_FILE = re.compile(r"No matching distribution found for ([A-Za-z0-9._-]+)==")
 _NO_VERSION = re.compile(r"E: Version '[^']*' for '([^']+)' was not found")
 _NO_PACKAGE = re.compile(r"E: (?:Unable to locate package|Package) '?([a-z0-9+.-]+)'?")
 
+_OUT_OF_REACH = re.compile(r"reprokit: out of reach: (\S+)")
+
 
 def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
     """A failed build in terms of the lock's lines, where it is about one of them; else the error as it is."""
@@ -41,9 +43,15 @@ def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
         first = lock.where(entry, "apt", gone[0])
         names = ", ".join(f"{name} {entry.pins.apt[name]}" for name in gone[:SHOWN])
         more = f" and {len(gone) - SHOWN} more" if len(gone) > SHOWN else ""
+        reach = _OUT_OF_REACH.search(text)
+        why = (
+            f"the archive no longer has {names}{more}, and {reach[1]} is out of reach"
+            if reach
+            else f"neither the archive nor its snapshot of {entry.pins.date} has {names}{more}"
+        )
         return Unsupported(
-            f"{first}: neither the archive nor its snapshot of {entry.pins.date} has {names}{more}; set apt_snapshot "
-            "to a snapshot that does, or make the lock anew (reprokit lock --upgrade)"
+            f"{first}: {why}; set apt_snapshot to a snapshot that has it, or make the lock anew "
+            "(reprokit lock --upgrade)"
         )
     return error
 

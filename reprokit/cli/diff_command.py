@@ -1,0 +1,129 @@
+"""``reprokit diff``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.report.differences import Side
+    from reprokit.store.database import Store
+    from reprokit.store.records import CellRecord, RunRecord
+
+
+@click.command(
+    "diff",
+    epilog="""\b
+Examples:
+  reprokit diff last:2 last:5                  # two cells of the last run
+  reprokit diff 20260101-1:2 last:2            # a cell then and now
+  reprokit diff 20260101-1 last                # two runs, cell by cell
+  reprokit diff old.lock.yaml:1 x.lock.yaml:1  # the first environments of two locks
+""",
+)
+@click.argument("before", metavar="A")
+@click.argument("after", metavar="B")
+@click.option("--json", "as_json", is_flag=True, help="The differences as JSON.")
+@options.store_option
+def command(before: str, after: str, as_json: bool, store_folder: Path | None) -> int:
+    """Show how two environments differ, package by package, what is likely to matter most first.
+
+    A and B are two cells (RUN:NUMBER, as `reprokit show RUN` numbers them), two runs (an id, the beginning of one, or
+    `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
+    """
+    from reprokit.errors import UsageError
+    from reprokit.report import differences
+
+    cells = [_splits(text) for text in (before, after)]
+    if (cells[0] is None) != (cells[1] is None):
+        raise UsageError(f"{before} and {after}: a run is compared with a run, a cell (RUN:NUMBER) with a cell")
+    folder = options.store_path(store_folder)
+    if cells[0] is None or cells[1] is None:
+        store = _store(folder)
+        runs = [store.run(text) for text in (before, after)]
+        sides = [
+            {differences.key_of(cell): _side(store, run, cell, f"{run.id}:{cell.number}") for cell in run.cells}
+            for run in runs
+        ]
+        found = differences.pairs(sides[0], sides[1])
+        heads = [f"run {run.id}, {run.started_at}, {run.host.get('engine') or 'no engine'}" for run in runs]
+        lines = differences.run_text(heads[0], heads[1], found)
+    else:
+        old, new = _cell(folder, before, *cells[0]), _cell(folder, after, *cells[1])
+        found = [differences.Pair(before=old, after=new, differences=differences.compare(old, new))]
+        lines = differences.cell_text(old, new)
+    if as_json:
+        report = {"format": differences.FORMAT, "pairs": [differences.pair_json(one) for one in found]}
+        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        return 0
+    for line in lines:
+        head = line and not line.startswith((" ", "- ", "+ "))
+        click.echo(click.style(line, bold=True) if head else line)
+    return 0
+
+
+def _splits(text: str) -> tuple[str, int] | None:
+    """``RUN:NUMBER`` taken apart, or None."""
+    left, colon, number = text.rpartition(":")
+    return (left, int(number)) if colon and left and number.isdecimal() else None
+
+
+def _store(folder: Path) -> Store:
+    from reprokit.errors import UsageError
+    from reprokit.store.database import Store
+
+    if not folder.is_dir():
+        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+    return Store(folder)
+
+
+def _cell(folder: Path, text: str, left: str, number: int) -> Side:
+    from reprokit.case.read import is_lock
+    from reprokit.errors import UsageError
+    from reprokit.locking import file
+    from reprokit.report import differences
+
+    if is_lock(left):
+        lock = file.load(Path(left))
+        if lock is None:
+            raise UsageError(f"{left}: there is no such lock")
+        if not 1 <= number <= len(lock.entries):
+            raise UsageError(f"{left} has no environment {number}; it has 1 to {len(lock.entries)}")
+        return differences.of_entry(text, lock.entries[number - 1])
+    store = _store(folder)
+    run = store.run(left)
+    found = next((cell for cell in run.cells if cell.number == number), None)
+    if found is None:
+        raise UsageError(f"run {run.id} has no cell {number}; it has 1 to {len(run.cells)}")
+    return _side(store, run, found, f"{run.id}:{number}")
+
+
+def _side(store: Store, run: RunRecord, cell: CellRecord, name: str) -> Side:
+    from reprokit.report import differences
+
+    return differences.of_cell(name, run, cell, _asked(store.case_text(cell.case_digest), cell))
+
+
+def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
+    """What the case, as it was, asks for in the cell: variables, command and limits. Nothing where it cannot tell."""
+    import dataclasses
+    import io
+
+    from reprokit.case import load
+    from reprokit.case.render import render
+    from reprokit.errors import ReprokitError
+
+    try:
+        [file] = load("-", stdin=io.StringIO(text))
+        case = file.fixed if cell.variant == "fix" and file.fixed else file.case
+        spec = render(case, cell.cell)
+    except (ReprokitError, ValueError):
+        return {}
+    limits = {name: str(value) for name, value in dataclasses.asdict(spec.limits).items() if value is not None}
+    return {"environment variables": spec.env, "command": {"command": spec.command[-1].strip()}, "limits": limits}

@@ -1,0 +1,288 @@
+"""How two environments differ, in the order in which it is likely to matter. Pure.
+
+A :class:`Side` is what is known of one environment, by concern. Concerns are in the order in which they tend to be
+behind "it fails here and not there": hardware, C library and CUDA first, then the frameworks and what they are built
+on, then everything else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.locking.model import Entry, normalised
+from reprokit.report.words import cell_name, expectation
+from reprokit.store.records import CellRecord, RunRecord, cell_key
+
+FORMAT = "reprokit-diff/v1"
+FRAMEWORKS = re.compile(
+    r"(torch(vision|audio|text)?|triton|paddle\w*(-gpu)?|tensorflow(-\w+)?|jax(lib)?|mxnet(-.*)?|keras|onnx(runtime.*)?)$"
+)
+"""The frameworks, whose own builds matter most of what pip installs."""
+BENEATH = re.compile(
+    r"(numpy|scipy|pandas|protobuf|pillow|opencv-.*|scikit-.*|nvidia-.*|jax-cuda.*|mkl|h5py|cython|numba|llvmlite|cupy.*)$"
+)
+"""What frameworks and their data pass through: compiled packages, CUDA's own wheels among them."""
+ORDER = (
+    "engine",
+    "operating system",
+    "GPU",
+    "CUDA",
+    "cuDNN",
+    "frameworks",
+    "Python",
+    "GCC",
+    "environment variables",
+    "packages beneath the frameworks",
+    "sources",
+    "command",
+    "other pip packages",
+    "libraries (apt)",
+    "other packages (apt)",
+    "kernel",
+    "limits",
+)
+
+ASKED = ("engine", "environment variables", "command", "limits", "kernel")
+"""What is known of a cell without measuring its image."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One environment: ``name`` as the user named it, ``title`` and ``verdict`` in words, facts by concern and name.
+
+    ``measured``: whether an image stood to be measured; without one, only what was asked can be compared.
+    """
+
+    name: str
+    title: str
+    verdict: str = ""
+    facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    measured: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A fact that differs; None on the side that lacks it."""
+
+    concern: str
+    name: str
+    before: str | None
+    after: str | None
+
+
+def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> Side:
+    """A recorded cell. ``asked``: what its case says of variables, command and limits, by concern."""
+    measured = cell.environment or {}
+    packages = measured.get("packages") or {}
+    details = cell.details
+    facts: dict[str, dict[str, Any]] = {
+        "engine": {"engine": str(run.host.get("engine") or "").partition(" ")[0]},
+        "operating system": {"os": measured.get("os"), "glibc": measured.get("glibc")},
+        "GPU": {"gpu": ", ".join(measured.get("gpu") or ()), "driver": measured.get("driver")},
+        "CUDA": {"release": measured.get("cuda"), "compiler build": measured.get("cuda_build")},
+        "cuDNN": {"version": measured.get("cudnn")},
+        "frameworks": _builds(measured.get("frameworks") or {}),
+        "Python": {"version": measured.get("python"), "build": measured.get("python_words")},
+        "GCC": {"version": measured.get("gcc"), "build": measured.get("gcc_words")},
+        "sources": {
+            source: str(tree.get("commit") or tree.get("digest")) for source, tree in details.get("sources", {}).items()
+        },
+        "kernel": {"release": run.host.get("kernel"), "engine version": run.host.get("engine")},
+    }
+    _sort_packages(facts, packages)
+    for concern, values in asked.items():
+        facts.setdefault(concern, {}).update(values)
+    return Side(
+        name=name,
+        title=f"{cell.case_id}: {cell_name(cell)}",
+        verdict=f"{cell.verdict or 'undecided'} ({expectation(cell)})" if cell.expected else str(cell.verdict),
+        facts=_known(facts),
+        measured=cell.environment is not None,
+    )
+
+
+def of_entry(name: str, entry: Entry) -> Side:
+    """An environment of a lock."""
+    pins = entry.pins
+    artefacts = (*pins.pip_itself, *pins.cuda, *pins.cudnn, *pins.pip)
+    facts: dict[str, dict[str, Any]] = {
+        "operating system": {"base": pins.base.reference},
+        "Python": {"served by": entry.served_by.get("python")},
+        "GCC": {"served by": entry.served_by.get("gcc")},
+        "CUDA": {"served by": entry.served_by.get("cuda")},
+        "cuDNN": {"served by": entry.served_by.get("cudnn")},
+        "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
+    }
+    pip = {one.name: one.version for one in artefacts} | dict(pins.local)
+    _sort_packages(facts, {"pip": pip, "apt": {**pins.base.packages, **pins.apt}})
+    cells = ", ".join(" ".join(f"{key}={value}" for key, value in one.cell.items()) for one in entry.cells)
+    return Side(name=name, title=cells, facts=_known(facts))
+
+
+def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What a framework was built for, which its package's version need not tell."""
+    names = ("cuda", "cuda_version", "cudnn_version", "git_version", "commit", "debug")
+    return {
+        f"{framework} {name}": values[name]
+        for framework, values in frameworks.items()
+        for name in names
+        if name in values
+    }
+
+
+def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
+    for name, version in packages.get("pip", {}).items():
+        plain = normalised(name)
+        beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
+        facts.setdefault("frameworks" if FRAMEWORKS.match(plain) else beneath, {})[plain] = version
+    for name, version in packages.get("apt", {}).items():
+        facts.setdefault("libraries (apt)" if name.startswith("lib") else "other packages (apt)", {})[name] = version
+
+
+def _known(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    return {
+        concern: {name: str(value) for name, value in values.items() if value not in (None, "")}
+        for concern, values in facts.items()
+    }
+
+
+def compare(before: Side, after: Side) -> tuple[Difference, ...]:
+    """Every fact that differs, what is likely to matter most first; within a concern by name."""
+    found = []
+    both = before.measured and after.measured
+    for concern in (*ORDER, *sorted({*before.facts, *after.facts} - set(ORDER))):
+        if not both and concern not in ASKED:
+            continue
+        old, new = before.facts.get(concern, {}), after.facts.get(concern, {})
+        for name in sorted({*old, *new}, key=_first):
+            if old.get(name) != new.get(name):
+                found.append(Difference(concern=concern, name=name, before=old.get(name), after=new.get(name)))
+    return tuple(found)
+
+
+def _first(name: str) -> tuple[bool, str]:
+    """The C and C++ libraries come before the others."""
+    return name not in {"libc6", "libstdc++6", "libgcc-s1", "libgomp1"}, name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """The same cell in two runs; None in the one that lacks it."""
+
+    before: Side | None
+    after: Side | None
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def verdicts_differ(self) -> bool:
+        """Whether the two came to different verdicts."""
+        return self.before is not None and self.after is not None and self.before.verdict != self.after.verdict
+
+
+def pairs(before: Mapping[tuple[str, str, str], Side], after: Mapping[tuple[str, str, str], Side]) -> list[Pair]:
+    """The cells of two runs, by :func:`key_of`, in the order of the first, those that only the second has behind."""
+    found = []
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key), after.get(key)
+        differences = compare(old, new) if old is not None and new is not None else ()
+        found.append(Pair(before=old, after=new, differences=differences))
+    return found
+
+
+def key_of(cell: CellRecord) -> tuple[str, str, str]:
+    """What makes cells of two runs the same one."""
+    return cell.case_id, cell_key(cell.cell), cell.variant
+
+
+def table(differences: Sequence[Difference], indent: str = "") -> Iterable[str]:
+    """Differences as aligned lines below their concerns: ``name  - before  + after``."""
+    for concern, group in itertools.groupby(differences, lambda one: one.concern):
+        rows = [(one.name, one.before or NONE, one.after or NONE) for one in group]
+        width = max(len(name) for name, _, _ in rows)
+        left = max((len(old) for _, old, new in rows if _short(old, new)), default=0)
+        yield f"{indent}{concern}"
+        for name, old, new in rows:
+            if _short(old, new):
+                yield f"{indent}  {name:<{width}}  - {old:<{left}}  + {new}"
+            else:
+                yield f"{indent}  {name}"
+                yield from (f"{indent}    - {line}" for line in old.splitlines())
+                yield from (f"{indent}    + {line}" for line in new.splitlines())
+
+
+def _short(old: str, new: str) -> bool:
+    return max(len(old), len(new)) <= LONG and "\n" not in old + new
+
+
+NONE = "(none)"
+LONG = 60
+"""Characters from which on a value gets a line of its own."""
+
+
+def cell_text(before: Side, after: Side) -> Iterable[str]:
+    """Two environments side by side, for people."""
+    differences = compare(before, after)
+    for mark, side in (("-", before), ("+", after)):
+        verdict = f": {side.verdict}" if side.verdict else ""
+        yield f"{mark} {side.name}  {side.title}{verdict}"
+    yield ""
+    for side in (before, after):
+        if not side.measured:
+            yield f"{side.name} has no image that was measured: only what was asked for is compared"
+    if not differences:
+        yield "the environments are the same, as far as they were measured"
+    yield from table(differences)
+
+
+def run_text(before: str, after: str, found: Sequence[Pair]) -> Iterable[str]:
+    """Two runs, cell by cell, for people: verdicts that differ first, then environments, the same differences once."""
+    yield f"- {before}"
+    yield f"+ {after}"
+    alone = [pair for pair in found if pair.before is None or pair.after is None]
+    both = [pair for pair in found if pair not in alone]
+    changed = [pair for pair in both if pair.verdicts_differ]
+    if changed:
+        yield ""
+        yield "verdicts"
+    for pair in changed:
+        assert pair.before is not None
+        assert pair.after is not None
+        yield f"  {pair.before.title}"
+        yield f"    - {pair.before.verdict}"
+        yield f"    + {pair.after.verdict}"
+    groups: dict[tuple[Difference, ...], list[Pair]] = {}
+    for pair in both:
+        if pair.differences:
+            groups.setdefault(pair.differences, []).append(pair)
+    for differences, sharing in groups.items():
+        yield ""
+        yield from (pair.before.title for pair in sharing if pair.before is not None)
+        yield from table(differences, "  ")
+    for pair in alone:
+        side, mark = (pair.before, "-") if pair.before is not None else (pair.after, "+")
+        assert side is not None
+        yield f"{mark} only here: {side.title}: {side.verdict}"
+    same = sum(not pair.differences and not pair.verdicts_differ for pair in both)
+    yield ""
+    elsewhere = sum(bool(pair.differences) for pair in both)
+    yield (
+        f"{len(both)} cell{'s' if len(both) != 1 else ''} in both: {same} the same, "
+        f"{len(changed)} with another verdict, {elsewhere} with another environment"
+    )
+
+
+def side_json(side: Side | None) -> dict[str, str] | None:
+    """A side without its facts, for ``--json``."""
+    return None if side is None else {"name": side.name, "title": side.title, "verdict": side.verdict}
+
+
+def pair_json(pair: Pair) -> dict[str, Any]:
+    """A pair with what differs, for ``--json``."""
+    differences = [
+        {"concern": one.concern, "name": one.name, "before": one.before, "after": one.after} for one in pair.differences
+    ]
+    return {"before": side_json(pair.before), "after": side_json(pair.after), "differences": differences}
