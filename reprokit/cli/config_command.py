@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Sequence
@@ -43,8 +44,6 @@ A variable wins over the project's file, and that over the user's.
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(key: str | None, as_json: bool) -> int:
     """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
-    import os
-
     from reprokit.site import settings
     from reprokit.site.config import config_files
     from reprokit.site.reaching import reaching
@@ -135,9 +134,9 @@ def _words(key: str, value: Any) -> str:
 
 def _short(text: str | Path) -> str:
     """Relative to the current folder if below it, else with ``~`` for the home folder."""
-    for folder, instead in ((Path.cwd(), ""), (Path.home(), "~/")):
-        if str(text).startswith(f"{folder}/"):
-            return instead + str(text)[len(str(folder)) + 1 :]
+    for folder, instead in ((str(Path.cwd()), ""), (os.path.expanduser("~"), "~/")):  # noqa: PTH111 (raises nothing)
+        if folder != "/" and str(text).startswith(f"{folder}/"):
+            return instead + str(text)[len(folder) + 1 :]
     return str(text)
 
 

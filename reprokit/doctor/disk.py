@@ -15,6 +15,8 @@ from reprokit.doctor.ground import Ground
 FULL, TIGHT = 2e9, 15e9
 """Bytes: below the first nothing can be built; a GPU build of a framework takes up to the second."""
 
+_MOVED_BY = {"cache": "XDG_CACHE_HOME", "store": "REPROKIT_STORE", "temporary files": "TMPDIR"}
+
 say = Voice("disk")
 
 
@@ -31,10 +33,10 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.info(f"the engine keeps its data at {root}, which cannot be looked at from here")
     disks: dict[int, tuple[Path, list[str]]] = {}
     for place, what in places:
-        there = next(path for path in (place, *place.absolute().parents) if path.exists())
+        there = next(path for path in (place, *place.absolute().parents) if _is_seen(path))
         disks.setdefault(there.stat().st_dev, (there, []))[1].append(what)
         if what != "engine" and not os.access(there, os.W_OK):
-            yield say.fail(f"{there} ({what}) cannot be written", f"sudo chown $USER {there}")
+            yield say.fail(f"{place} ({what}) cannot be written", f"export {_MOVED_BY[what]}=<a folder of yours>")
     for there, uses in disks.values():
         usage = shutil.disk_usage(there)
         text = f"{size(usage.free)} free of {size(usage.total)} at {there} ({', '.join(uses)})"
@@ -46,7 +48,14 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.ok(text)
 
 
+def _is_seen(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that this user may not look into
+        return False
+
+
 def _fix(uses: list[str], client: str) -> str:
     if "engine" in uses:
         return f"{client} {'system' if client == 'podman' else 'builder'} prune   # and what 'leftovers' lists"
-    return "make room there, or move it: REPROKIT_STORE, XDG_CACHE_HOME, TMPDIR"
+    return f"make room there, or name another place in {', '.join(_MOVED_BY[use] for use in uses)}"

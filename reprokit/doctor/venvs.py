@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from reprokit.doctor.finding import Finding, Voice
@@ -33,13 +34,13 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 def pythons(environ: Mapping[str, str]) -> list[str]:
     """The versions (``3.11``) of the CPythons on PATH, by their names."""
-    names = {
-        match[1]
-        for folder in environ.get("PATH", os.defpath).split(os.pathsep)
-        if folder and Path(folder).is_dir()
-        for file in Path(folder).glob("python3.*")
-        if (match := re.fullmatch(r"python(3\.\d+)", file.name)) and os.access(file, os.X_OK) and not _is_script(file)
-    }
+    names = set()
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        with suppress(OSError):  # one that is not there, or that this user may not look into
+            for file in Path(folder).iterdir():
+                match = re.fullmatch(r"python(3\.\d+)", file.name)
+                if match and os.access(file, os.X_OK) and not _is_script(file):
+                    names.add(match[1])
     return sorted(names, key=lambda name: int(name.partition(".")[2]))
 
 

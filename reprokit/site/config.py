@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.errors import UsageError
+from reprokit.site.home import home, is_file
 from reprokit.site.keys import GCC_PROVIDERS, PARSERS, PYTHON_PROVIDERS
 from reprokit.spelling import near
 
@@ -114,14 +115,14 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
         if not path.exists() or path.is_dir():  # /dev/null is a configuration without keys
             raise UsageError(f"REPROKIT_CONFIG names {path}, which is no file")
         return [path]
-    home = Path(environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".config")
-    user = home / "reprokit" / FILE
+    own = Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config")
+    user = own / "reprokit" / FILE
     above = (start, *start.parents)
-    for old, new in ((home / OLD_FILES[1], user), *((folder / OLD_FILES[0], folder / FILE) for folder in above)):
-        if old.is_file():
+    for old, new in ((own / OLD_FILES[1], user), *((folder / OLD_FILES[0], folder / FILE) for folder in above)):
+        if is_file(old):
             raise UsageError(f'{old} is no longer read: move its keys to {new} (KEY = "VALUE"), and remove it')
-    found = [user, *[folder / FILE for folder in above if (folder / FILE).is_file()][:1]]
-    return [path for path in dict.fromkeys(found) if path.is_file()]
+    found = [user, *[folder / FILE for folder in above if is_file(folder / FILE)][:1]]
+    return [path for path in dict.fromkeys(found) if is_file(path)]
 
 
 def variable(key: str) -> str:
@@ -153,7 +154,10 @@ def _parsed(key: str, value: Any, base: Path, where: str, text: str) -> Iterator
     if key in MERGED and text:
         file = where.rpartition(":")[0]
         for name, folder in parsed.items():
-            yield key, {name: folder}, f"{file}:{line_of(text, key, name)}"
+            at = f"{file}:{line_of(text, key, name)}"
+            if name in KEYS:  # TOML's trap: what stands below a table's name belongs to the table
+                raise UsageError(f"{at}: {name} is a key of its own: put it above [{key}]")
+            yield key, {name: folder}, at
     else:
         yield key, parsed, where
 

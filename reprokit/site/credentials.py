@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from reprokit.site.home import home, is_file
+
 HIDDEN = "****"
 _LOGIN = re.compile(r"(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]*://)(?P<login>[^\s/?#'\"]*)@")
+_BARE_LOGIN = re.compile(r"(?<![\w./%+-])([\w.%+-]+:)[^\s/@'\"]+@")  # of an address without scheme
 _SHORTEST = 4  # shorter words would blot out ordinary output
 
 
@@ -37,9 +40,8 @@ def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
 def netrc_file(environ: Mapping[str, str]) -> Path | None:
     """The netrc in force: ``$NETRC``, else the home folder's; None without one."""
     named = environ.get("NETRC")
-    home = Path(environ.get("HOME") or Path.home())
-    candidates = [Path(named).expanduser()] if named else [home / ".netrc", home / "_netrc"]
-    return next((path for path in candidates if path.is_file()), None)
+    candidates = [Path(named).expanduser()] if named else [home(environ) / ".netrc", home(environ) / "_netrc"]
+    return next((path for path in candidates if is_file(path)), None)
 
 
 def _quoted(word: str) -> str:
@@ -64,7 +66,7 @@ def blotted(text: str) -> str:
         user, colon, _ = match["login"].partition(":")
         return f"{match['scheme']}{user + colon if colon else ''}{HIDDEN}@"
 
-    return _LOGIN.sub(hide, text)
+    return _BARE_LOGIN.sub(rf"\1{HIDDEN}@", _LOGIN.sub(hide, text))
 
 
 def redactor(words: Iterable[str]) -> Callable[[str], str]:

@@ -30,7 +30,14 @@ def _text(value: Any, base: Path) -> str:
 def _path(value: Any, base: Path) -> Path | None:
     """``~`` is the home folder; a relative path starts at ``base``."""
     text = _text(value, base)
-    return (base / Path(text).expanduser()).resolve() if text else None
+    return _below(base, text) if text else None
+
+
+def _below(base: Path, text: str) -> Path:
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except RuntimeError:
+        raise ValueError("a path that starts with / where no home folder is known for ~") from None
 
 
 def _file(value: Any, base: Path) -> Path | None:
@@ -117,7 +124,7 @@ def _folders(value: Any, base: Path) -> dict[str, Path]:
         value = {name.strip(): folder.strip() for name, _, folder in pairs}
     if not isinstance(value, Mapping) or not all(isinstance(folder, str) and folder for folder in value.values()):
         raise ValueError(wanted)
-    return {str(name): (base / Path(folder).expanduser()).resolve() for name, folder in value.items()}
+    return {str(name): _below(base, folder) for name, folder in value.items()}
 
 
 def _gpus(value: Any, base: Path) -> tuple[str, ...]:

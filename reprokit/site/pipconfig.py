@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from reprokit.errors import UsageError
+from reprokit.site.home import home
 
 LISTS = frozenset({"extra-index-url", "find-links", "trusted-host", "constraint", "only-binary", "no-binary"})
 """Options that hold several values, separated by white space."""
@@ -71,16 +72,16 @@ def files(environ: Mapping[str, str], *, prefix: str | None = None) -> list[Path
     named = environ.get("PIP_CONFIG_FILE")
     if named == os.devnull:
         return []
-    home = Path(environ.get("HOME") or Path.home())
+    user = home(environ)
     system = [Path(folder) for folder in (environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep) if folder]
     found = [*(folder / "pip" / "pip.conf" for folder in system), SYSTEM]
     if sys.platform == "darwin":
         found.append(Path("/Library/Application Support/pip/pip.conf"))
     if not (named and Path(named).exists()):
-        config = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
-        found += [home / ".pip" / "pip.conf", config / "pip" / "pip.conf"]
+        config = Path(environ.get("XDG_CONFIG_HOME") or user / ".config")
+        found += [user / ".pip" / "pip.conf", config / "pip" / "pip.conf"]
         if sys.platform == "darwin":
-            found.append(home / "Library/Application Support/pip/pip.conf")
+            found.append(user / "Library/Application Support/pip/pip.conf")
     # An active virtual environment's pip is the user's pip, even when reprokit lives in another one.
     found.append(Path(prefix or environ.get("VIRTUAL_ENV") or sys.prefix, "pip.conf"))
     return [*found, Path(named)] if named else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,9 @@ def find_folder(start: Path | None = None) -> Path:
     """The project's store: the nearest ``.reprokit`` upwards, or one beside ``.git`` or here."""
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents):
-        if (folder / FOLDER).is_dir():
-            return folder / FOLDER
-        if (folder / ".git").exists():
-            return folder / FOLDER
+        with suppress(PermissionError):  # of a folder that this user may not look into
+            if (folder / FOLDER).is_dir() or (folder / ".git").exists():
+                return folder / FOLDER
     return here / FOLDER
 
 

@@ -229,6 +229,10 @@ def test_a_full_disk_prevents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for free, status in ((1e9, "fail"), (10e9, "warn"), (100e9, "ok")):
         monkeypatch.setattr(disk.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=200e9))
         assert {one for one, _, _ in said(disk.check(here))} == {status}
+    monkeypatch.setattr(disk.os, "access", lambda *_: False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    fixes = [fix for status, text, fix in said(disk.check(here)) if status == "fail" and "cannot be written" in text]
+    assert "export REPROKIT_STORE=<a folder of yours>" in fixes
     far = ground(tmp_path, **engine(info={"DockerRootDir": "/data", "Name": "another"}))
     assert "cannot be looked at from here" in said(disk.check(far))[0][1]
 

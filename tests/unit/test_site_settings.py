@@ -136,6 +136,10 @@ def test_paths_start_at_their_file(tmp_path: Path) -> None:
         ('python_providers = ["conda"]\n', "each one of distribution, image, uv"),
         ("gcc_providers = []\n", "at least one of distribution, image, conda"),
         ('apt_snapshot = "http://s/"\n', "with {date} where the date belongs"),
+        (
+            '[datasets]\na = "/a"\nstore = "runs"\n',
+            r"own\.toml:3: store is a key of its own: put it above \[datasets\]",
+        ),
         ("jobs = 1\nregistry = unquoted\n", r"own\.toml:2:\d+: is no TOML"),
         ("registry: no\n", r"own\.toml:1:\d+: is no TOML"),
     ],
@@ -157,6 +161,21 @@ def test_a_refused_value_keeps_its_password(tmp_path: Path) -> None:
         read(tmp_path, 'apt_snapshot = "http://me:s3cr3t@host/"\n')
     assert "s3cr3t" not in str(caught.value)
     assert "http://me:****@host/" in str(caught.value)
+
+
+def test_a_password_without_a_scheme_is_not_shown_either(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"found 'me:\*\*\*\*@host:3128'"):
+        read(tmp_path, 'proxy = "me:s3cr3t@host:3128"\n')
+
+
+def test_a_user_without_home_has_no_file_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert settings({}, tmp_path) == Settings()
+    with pytest.raises(UsageError, match="REPROKIT_STORE: store: expected a path that starts with / where no home"):
+        settings({"REPROKIT_STORE": "~/runs"}, tmp_path)
 
 
 @pytest.mark.parametrize("old", ["config/reprokit/config.yaml", ".reprokit/config.yaml"])
