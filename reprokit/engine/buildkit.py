@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reprokit.engine import context, failure
+from reprokit.engine import context, exchange, failure
 from reprokit.engine.protocol import Build, ImageInfo, Progress
-from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
+from reprokit.engine.wire import Wire
 from reprokit.errors import Cancelled, EngineError
 
 if TYPE_CHECKING:
     from reprokit.site import Served, Site
 
 _BUILDKIT = "2"  # the Engine API's "builder version"
-_LOOK = 0.2  # seconds between looks at the cancel event
 
 
 def build(
@@ -48,7 +46,13 @@ def build(
                 ) from error
 
         with session.serve(open_session, served.secrets, lambda host: credentials(wire, host)) as session_id:
-            error = _converse(wire, build, served, session_id, trace.feed, cancel)
+            error = exchange.build(
+                wire,
+                parameters(build, served, session_id),
+                context.stream(build.dockerfile, build.context),
+                lambda message: _take(message, trace.feed),
+                cancel,
+            )
         if error:
             step, tail, cause = trace.failed()
             raise failure.of_build(served.redact(cause or error), step=step, tail=tail)
@@ -81,76 +85,9 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
     return query
 
 
-def _converse(
-    wire: Wire, build: Build, served: Served, session_id: str, feed: Callable[[bytes], None], cancel: threading.Event
-) -> str:
-    """Send the request and follow the answer; returns the engine's error, or '' for success. Raises Cancelled."""
-
-    def body() -> Iterator[bytes]:
-        for piece in context.stream(build.dockerfile, build.context):
-            if cancel.is_set():
-                raise Cancelled("cancelled while the build context was sent")
-            yield piece
-
-    client = wire.client()
-    with wire.errors():
-        response = client.post(
-            wire.url("/build"),
-            params=parameters(build, served, session_id),
-            data=body(),
-            headers={"Content-Type": "application/x-tar"},
-            stream=True,
-            timeout=ANSWER_WITHIN,
-        )
-    try:
-        with wire.errors(), cut_on(response, cancel):
-            raise_for_status(response)
-            for line in response.iter_lines(chunk_size=None):
-                if cancel.is_set():
-                    break
-                if line and (error := _take(json.loads(line), feed)):
-                    return error
-    except EngineError:
-        if not cancel.is_set():
-            raise
-    finally:
-        response.close()  # also how the engine learns that nobody waits any more: it stops the build
-    if cancel.is_set():
-        raise Cancelled("cancelled during the build")
-    return ""
-
-
-def _take(message: dict[str, Any], feed: Callable[[bytes], None]) -> str:
-    """Handle one line of the answer; returns the error that it carries."""
+def _take(message: Mapping[str, Any], feed: Callable[[bytes], None]) -> None:
     if message.get("id") == "moby.buildkit.trace":
         feed(base64.b64decode(message["aux"]))
-    detail = message.get("errorDetail") or {}
-    return str(detail.get("message") or message.get("error") or "")
-
-
-@contextlib.contextmanager
-def cut_on(response: Any, cancel: threading.Event) -> Iterator[None]:
-    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read."""
-    sock = raw_socket(response)
-    sock.settimeout(None)  # a step may be silent for as long as it likes
-    done = threading.Event()
-
-    def watch() -> None:
-        import socket
-
-        while not done.wait(_LOOK):
-            if cancel.is_set():
-                with contextlib.suppress(OSError):
-                    sock.shutdown(socket.SHUT_RDWR)
-                return
-
-    watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
 
 
 def credentials(wire: Wire, host: str) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import io
 import posixpath
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import mode
 from reprokit.engine import labels
+from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, LineMerger, Turns
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors
@@ -49,6 +51,8 @@ _TICK = 0.2  # how often a silent trial looks at its cancel event; output and th
 _READ = 256 * 1024
 _KILLED = 137
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
+# The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
+_ULIMITS = {"nofile": 1048576, "nproc": 32768}
 
 
 def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
@@ -94,6 +98,25 @@ def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def for_podman(body: Mapping[str, Any], hard_limits: Callable[[str], float]) -> dict[str, Any]:
+    """A container description as Podman needs it: with limits that the host grants, for a process of this user.
+
+    Docker's containers inherit their daemon's; Podman asks for limits of its own, which fails where less is granted.
+    ``hard_limits``: "nofile" or "nproc" -> what this process may have at most.
+    """
+    asked = [(name, int(min(most, hard_limits(name)))) for name, most in _ULIMITS.items()]
+    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in asked]
+    host = body["HostConfig"]
+    return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
+
+
+def _hard_limit(name: str) -> float:
+    import resource
+
+    hard = resource.getrlimit({"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}[name])[1]
+    return float("inf") if hard == resource.RLIM_INFINITY else hard
+
+
 def packed(files: Mapping[str, str]) -> bytes:
     """A tar archive of text files and their folders, owned by the user ``repro``; the same files, the same bytes."""
     paths = {posixpath.normpath(path): text for path, text in files.items()}
@@ -112,8 +135,10 @@ def packed(files: Mapping[str, str]) -> bytes:
     return stream.getvalue()
 
 
-def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot) -> Ending:
-    """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`.
+def run(
+    wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot, *, podman: bool
+) -> Ending:
+    """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`. ``podman``: whether the engine is Podman.
 
     At its time limit a trial gets SIGTERM and, ``GRACE`` seconds later, SIGKILL. On ``cancel`` it gets SIGKILL at once.
     """
@@ -121,7 +146,10 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
         raise Cancelled("cancelled before the trial started")
     name = f"reprokit-{uuid.uuid4().hex[:12]}"
     body = create_body(trial, labels.ownership())
+    if podman:
+        body = for_podman(body, _hard_limit)
     attached: Hijacked | None = None
+    kills: MemoryKills | None = None
     client = wire.client()
     try:
         with wire.errors():
@@ -141,11 +169,17 @@ def run(wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threadi
             with wire.errors():
                 client.start(name)
             started = time.monotonic()
-            timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel).follow(sink)
-        return _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None)
+            if podman and trial.limits.memory is not None:
+                with wire.errors():
+                    kills = MemoryKills(client.inspect_container(name)["State"]["Pid"])
+            timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel, kills).follow(sink)
+        ending = _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None and not podman)
+        return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending
     finally:
         # Nested, so that a second interrupt cannot skip the removal.
         try:
+            if kills is not None:
+                kills.close()
             if attached is not None:
                 attached.close()
         finally:
@@ -174,12 +208,21 @@ def remove(client: Any, name: str, where: str) -> bool:
 class _Watch:
     """Follows an attached container to its end, the time limit or cancellation."""
 
-    def __init__(self, wire: Wire, name: str, attached: Hijacked, deadline: float, cancel: threading.Event) -> None:
+    def __init__(
+        self,
+        wire: Wire,
+        name: str,
+        attached: Hijacked,
+        deadline: float,
+        cancel: threading.Event,
+        kills: MemoryKills | None,
+    ) -> None:
         self._wire = wire
         self._name = name
         self._attached = attached
         self._deadline = deadline
         self._cancel = cancel
+        self._kills = kills
         self._signals = ["SIGTERM", "SIGKILL"]
         self._demux = Demux()
         self._turns = Turns()
@@ -202,6 +245,8 @@ class _Watch:
             data = b""
             if self._readable(max(min(moments), 0.0)):
                 data = self._attached.socket.recv(_READ)
+                if self._kills is not None:
+                    self._kills.look()
                 if not data:
                     break
             if whole := self._merged(self._received(data, time.monotonic())):

@@ -84,7 +84,7 @@ class DockerEngine:
         ``slot`` is held while its program runs. Whatever way it ends, the container and its anonymous volumes are gone
         when this returns.
         """
-        return containers.run(self._wire, trial, sink, cancel, slot or nullcontext())
+        return containers.run(self._wire, trial, sink, cancel, slot or nullcontext(), podman=self.is_podman)
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""

@@ -44,7 +44,7 @@ def pull(wire: Wire, reference: str, cancel: threading.Event) -> ImageInfo | Non
     """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
     from docker.auth import get_config_header, resolve_repository_name
 
-    from reprokit.engine.buildkit import cut_on
+    from reprokit.engine.exchange import cut_on
 
     client = wire.client()
     name, tag = split(reference)
@@ -130,11 +130,35 @@ def import_rootfs(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) ->
     """Make an image of one layer from a root file system archive (plain, gzip, bzip2, xz), streamed from disk."""
     name, version = split(tag)
     changes = [f"LABEL {_quoted(key)}={_quoted(value)}" for key, value in sorted(labels.items())]
+    query = {"fromSrc": "-", "repo": name, "tag": version, "changes": changes}
+    return _imported(wire, wire.url("/images/create"), query, tar, tag)
+
+
+def import_into_podman(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+    """:func:`import_rootfs` over Podman's own API: the Docker-compatible one drops the tag (podman issue 18597)."""
+    # Without a registry's name Podman would put its own before it, and not find the image by the name that Docker's
+    # users say. Labels are taken as they stand, but for quotes around the whole.
+    query = {
+        "reference": on_docker_hub(tag),
+        "changes": [f"LABEL {key}={value}" for key, value in sorted(labels.items())],
+    }
+    return _imported(wire, wire.podman_url("/images/import"), query, tar, tag)
+
+
+def on_docker_hub(reference: str) -> str:
+    """A reference as Podman keeps it for Docker's clients: with the registry that they take for granted."""
+    first, slash, _ = reference.partition("/")
+    if not slash:
+        return f"docker.io/library/{reference}"
+    return reference if "." in first or ":" in first or first == "localhost" else f"docker.io/{reference}"
+
+
+def _imported(wire: Wire, url: str, query: Mapping[str, Any], tar: Path, tag: str) -> ImageInfo:
     client = wire.client()
     with wire.errors(), tar.open("rb") as reader:
         response = client.post(
-            wire.url("/images/create"),
-            params={"fromSrc": "-", "repo": name, "tag": version, "changes": changes},
+            url,
+            params=query,
             data=reader,
             headers={"Content-Type": "application/x-tar"},
             # The engine unpacks everything before it answers.

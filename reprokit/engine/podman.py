@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.engine import images
 from reprokit.engine.docker import DockerEngine
+from reprokit.engine.protocol import Build, ImageInfo, Progress
+
+if TYPE_CHECKING:
+    from reprokit.site import Site
 
 
 class PodmanEngine(DockerEngine):
@@ -10,3 +20,15 @@ class PodmanEngine(DockerEngine):
 
     name = "Podman Engine"
     is_podman = True
+
+    def build(
+        self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
+        """Build with buildah and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
+        from reprokit.engine import buildah
+
+        return buildah.build(self._wire, build, site, on_progress, cancel)
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Make an image from a root file system archive. Raises EngineError."""
+        return images.import_into_podman(self._wire, tar, tag, labels)

@@ -144,6 +144,12 @@ class Wire:
         client = self.client()
         return f"{client.base_url}/v{client.api_version}{path}"
 
+    def podman_url(self, path: str) -> str:
+        """The full address of a path of Podman's own API."""
+        parts = [part for part in self.about()["Components"] if "podman" in str(part.get("Name")).lower()]
+        version = (parts[0].get("Details") or {}).get("APIVersion") or parts[0]["Version"]
+        return f"{self.client().base_url}/v{version}/libpod{path}"
+
     def errors(self) -> contextlib.AbstractContextManager[None]:
         """A block in which the SDK's errors become EngineError."""
         return errors(self.endpoint.url)

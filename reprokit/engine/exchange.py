@@ -1,0 +1,90 @@
+"""Requests to the engine that take long: streamed there and back, and cut off when the user does not want them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
+from reprokit.errors import Cancelled, EngineError
+
+_LOOK = 0.2  # seconds between looks at the cancel event
+
+
+def build(
+    wire: Wire,
+    parameters: Mapping[str, str],
+    context: Iterable[bytes],
+    take: Callable[[dict[str, Any]], None],
+    cancel: threading.Event,
+) -> str:
+    """``POST /build`` with a tar stream; ``take`` gets each message of the answer.
+
+    Returns the engine's error, or '' for success. Raises Cancelled, EngineError.
+    """
+
+    def body() -> Iterator[bytes]:
+        for piece in context:
+            if cancel.is_set():
+                raise Cancelled("cancelled while the build context was sent")
+            yield piece
+
+    client = wire.client()
+    with wire.errors():
+        response = client.post(
+            wire.url("/build"),
+            params=parameters,
+            data=body(),
+            headers={"Content-Type": "application/x-tar"},
+            stream=True,
+            timeout=ANSWER_WITHIN,
+        )
+    try:
+        with wire.errors(), cut_on(response, cancel):
+            raise_for_status(response)
+            for line in response.iter_lines(chunk_size=None):
+                if cancel.is_set():
+                    break
+                if not line:
+                    continue
+                message = json.loads(line)
+                take(message)
+                detail = message.get("errorDetail") or {}
+                if error := str(detail.get("message") or message.get("error") or ""):
+                    return error
+    except EngineError:
+        if not cancel.is_set():
+            raise
+    finally:
+        response.close()  # also how the engine learns that nobody waits any more: it stops the build
+    if cancel.is_set():
+        raise Cancelled("cancelled during the build")
+    return ""
+
+
+@contextlib.contextmanager
+def cut_on(response: Any, cancel: threading.Event) -> Iterator[None]:
+    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read."""
+    sock = raw_socket(response)
+    sock.settimeout(None)  # a step may be silent for as long as it likes
+    done = threading.Event()
+
+    def watch() -> None:
+        import socket
+
+        while not done.wait(_LOOK):
+            if cancel.is_set():
+                with contextlib.suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+                return
+
+    watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()

@@ -1,0 +1,61 @@
+"""The kernel's own count of processes that it killed for memory in a container of this host."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_COUNT = re.compile(rb"^oom_kill (\d+)$", re.M)
+
+
+class MemoryKills:
+    """Watches the memory cgroup of a process: :meth:`seen` holds once a look found a kill.
+
+    For engines that do not tell: Podman has no oom event, and its ``OOMKilled`` stays false with cgroups v1 (seen with
+    4.3.1). The count goes with the container's cgroup, so look while it runs and at once when its output ends. Of a
+    process that cannot be seen from here (an engine on another machine) nothing is ever found.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._file = -1
+        self._seen = False
+        with suppress(OSError):
+            path = counter_of(Path(f"/proc/{pid}/cgroup").read_text())
+            if pid and path is not None:
+                self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def look(self) -> None:
+        """Read the count."""
+        if self._file < 0 or self._seen:
+            return
+        with suppress(OSError):  # gone together with the container
+            found = _COUNT.search(os.pread(self._file, 4096, 0))
+            self._seen = found is not None and int(found[1]) > 0
+
+    @property
+    def seen(self) -> bool:
+        """Whether a process was killed for memory, as far as looked."""
+        return self._seen
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def counter_of(groups: str, root: Path = _CGROUPS) -> Path | None:
+    """The file with the count, for the text of a ``/proc/PID/cgroup``; None without a memory group of its own.
+
+    ``memory.oom_control`` of cgroups v1, ``memory.events`` of v2 (Linux, admin-guide/cgroup-v1/memory.rst and
+    admin-guide/cgroup-v2.rst).
+    """
+    of = {names: path for _, names, path in (line.split(":", 2) for line in groups.splitlines())}
+    for names, path in of.items():
+        if "memory" in names.split(",") and path != "/":
+            return root / "memory" / path.lstrip("/") / "memory.oom_control"
+    path = of.get("", "/")
+    return None if path == "/" else root / path.lstrip("/") / "memory.events"
