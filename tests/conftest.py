@@ -58,7 +58,13 @@ def _busybox(folder: Path) -> Path:
 @pytest.fixture(scope="session")
 def tiny(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The tag of an image with busybox, the user repro (1000) and /workspace; removed at the end."""
-    folder = tmp_path_factory.mktemp("tiny")
+    tag = import_tiny(engine, tmp_path_factory.mktemp("tiny"))
+    yield tag
+    remove_image(tag)
+
+
+def import_tiny(engine: DockerEngine, folder: Path) -> str:
+    """Make the image of :func:`tiny` and return its tag."""
     binary = _busybox(folder)
     tag = f"reprokit-test/tiny:{uuid.uuid4().hex[:8]}"
     archive = folder / "root.tar"
@@ -80,8 +86,7 @@ def tiny(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iter
         add("etc/passwd", b"root:x:0:0::/root:/bin/sh\nrepro:x:1000:1000::/home/repro:/bin/sh\n")
         add("etc/group", b"root:x:0:\nrepro:x:1000:\n")
     engine.import_rootfs(archive, tag, {"org.reprokit.test": 'quotes " and $dollar'})
-    yield tag
-    remove_image(tag)
+    return tag
 
 
 def docker(*arguments: str) -> str:

@@ -24,6 +24,10 @@ from reprokit.errors import Cancelled, EngineError
 if TYPE_CHECKING:
     from reprokit.site import Served, Site
 
+# buildah 1.28 keeps a cache's lock as a file in the cache. apt-get update would remove it from the folder of package
+# lists as no list of its own, and the next build waits for that lock for ever.
+_KEEP_LOCK = b'APT::Get::List-Cleanup "false";\n'
+
 _STEP = re.compile(r"STEP (?P<number>\d+)/(?P<total>\d+): (?P<name>.*)", re.S)
 _LAYER = re.compile(r"--> (?P<cached>Using cache )?[0-9a-f]{7,64}")
 
@@ -40,9 +44,10 @@ def build(
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         steps = Steps(on_progress, served.redact)
+        secrets = {**served.secrets, "apt_conf": served.secrets.get("apt_conf", b"") + _KEEP_LOCK}
         # A name that no context has; it tells nothing and reaches no layer.
-        beside = {name: f".secret-{uuid.uuid4().hex}" for name in served.secrets}
-        files = {**build.context, **{beside[name]: secret for name, secret in served.secrets.items()}}
+        beside = {name: f".secret-{uuid.uuid4().hex}" for name in secrets}
+        files = {**build.context, **{beside[name]: secret for name, secret in secrets.items()}}
         error = exchange.build(
             wire,
             parameters(build, served, beside),
@@ -52,7 +57,7 @@ def build(
         )
         if error:
             step, tail = steps.last()
-            raise failure.of_build(served.redact(error), step=step, tail=tail)
+            raise failure.of_buildah(served.redact(error), step=step, tail=tail)
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(f"Podman says that it built {build.tag}, yet has no such image: was it removed meanwhile?")
@@ -73,9 +78,8 @@ def parameters(build: Build, served: Served, secrets: Mapping[str, str]) -> dict
         # No container of a failed step is left behind.
         "rm": "1",
         "forcerm": "1",
+        "secrets": json.dumps([f"id={name},src={file}" for name, file in secrets.items()]),
     }
-    if secrets:
-        query["secrets"] = json.dumps([f"id={name},src={file}" for name, file in secrets.items()])
     if served.network != "default":
         query["networkmode"] = served.network
     if build.platform:

@@ -44,6 +44,14 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"unable to find user|no matching entries in passwd file", re.I),
         "the image has no such user: set resources.user to one that it has (root always exists)",
     ),
+    (
+        re.compile(r"container-init binary not found", re.I),
+        "Podman has no init program for containers: install catatonit ('sudo apt-get install catatonit')",
+    ),
+    (
+        re.compile(r"cgroups in hybrid mode not supported", re.I),
+        "Podman's runtime crun does not serve this host's mixed cgroups: start 'podman --runtime runc system service'",
+    ),
     (re.compile(r"unable to find group|no matching entries in group file", re.I), "the image has no such group"),
     (
         re.compile(r"no such image", re.I),
@@ -79,7 +87,15 @@ _NO_SUCH_BASE = re.compile(
     re.I,
 )
 _RUN_FAILED = re.compile(
-    r"executor failed running|did not complete successfully: exit code|process .* exit code: \d+", re.I | re.S
+    r"executor failed running|did not complete successfully: exit code|process .* exit code: \d+"
+    r"|^while running runtime: exit status \d+$",
+    re.I | re.S,
+)
+# buildah repeats the whole step, whose own words must not be taken for the engine's.
+_BUILDAH_STEP = re.compile(r"(?:error )?building at STEP \"(?P<step>.*)\": (?:error )?(?P<cause>.*)", re.S)
+# How buildah says, among a step's output, that its runtime did not get as far as the step's program.
+_BUILDAH_RUNTIME = re.compile(
+    r"(?:error )?running container: (?:error )?from \S+ (?:creating|starting|running) container"
 )
 _DAEMON_TROUBLE = re.compile(
     r"rpc error: code = (unavailable|internal)|runc run failed|failed to (create|start) (shim|containerd)"
@@ -151,6 +167,19 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
     if _NO_SUCH_BASE.search(message):
         return BuildFailed(f"{where}: there is no such base image: {message}", step=step, tail=tuple(tail))
     return BuildFailed(f"{where} failed: {message}", step=step, tail=tuple(tail))
+
+
+def of_buildah(message: str, *, step: str = "", tail: Sequence[str] = ()) -> ReprokitError:
+    """Like :func:`of_build`, for the words of buildah (seen with 1.28)."""
+    found = _BUILDAH_STEP.fullmatch(message.strip())
+    cause = found["cause"] if found else message
+    trouble = next((line for line in tail if _BUILDAH_RUNTIME.match(line)), "")
+    if trouble:
+        return EngineError(
+            "Podman's runtime cannot start the steps of a build; 'podman info' names it, 'podman --runtime runc system "
+            f"service' takes another. It says: {trouble}"
+        )
+    return of_build(cause, step=step, tail=tail)
 
 
 def of_pull(text: str, reference: str) -> ReprokitError:
