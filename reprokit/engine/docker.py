@@ -29,6 +29,7 @@ class DockerEngine:
 
     name = "Docker Engine"
     is_podman = False
+    program = "docker"
 
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
         self._wire = wire or Wire(environ)
@@ -46,7 +47,14 @@ class DockerEngine:
             version=str(version.get("Version", "")),
             kernel=str(version.get("KernelVersion", "")),
             architecture=str(version.get("Arch", "")),
+            unenforced=self._unenforced(),
         )
+
+    def _unenforced(self) -> frozenset[str]:
+        """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
+        about = self._wire.details()
+        keys = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
+        return frozenset(limit for limit, key in keys.items() if about.get(key) is False)
 
     def image(self, tag: str) -> ImageInfo | None:
         """The image of that tag, or None when the engine has none."""
@@ -88,7 +96,7 @@ class DockerEngine:
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
-        return docker_run_line(trial, files)
+        return docker_run_line(trial, files, self.program)
 
     def sweep(self) -> list[str]:
         """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.

@@ -92,7 +92,8 @@ _RUN_FAILED = re.compile(
     re.I | re.S,
 )
 # buildah repeats the whole step, whose own words must not be taken for the engine's.
-_BUILDAH_STEP = re.compile(r"(?:error )?building at STEP \"(?P<step>.*)\": (?:error )?(?P<cause>.*)", re.S)
+_BUILDAH_STEP = re.compile(r"(?:error )?building at STEP \".*?\": (?:error )?(?P<cause>.*)", re.S)
+_BUILDAH_RUN = re.compile(r"while running runtime: exit status \d+$")
 # How buildah says, among a step's output, that its runtime did not get as far as the step's program.
 _BUILDAH_RUNTIME = re.compile(
     r"(?:error )?running container: (?:error )?from \S+ (?:creating|starting|running) container"
@@ -118,9 +119,17 @@ def of_engine(text: str) -> ReprokitError:
     return EngineError(f"the container engine refused: {text}")
 
 
+START_PODMAN = (
+    "start Podman's service ('systemctl --user start podman.socket', as root 'systemctl start podman.socket', without "
+    "systemd 'podman system service --time=0 unix:///run/podman/podman.sock'), or name its address in CONTAINER_HOST"
+)
+
+
 def of_connection(error: BaseException, where: str) -> EngineError:
     """Why no conversation with the engine at ``where`` came about, and what to do."""
     text = str(error)
+    if "podman" in where and ("No such file or directory" in text or "refused" in text):
+        return EngineError(f"no Podman answers at {where}: {START_PODMAN}")
     if "Permission denied" in text or isinstance(error, PermissionError):
         return EngineError(
             f"this user may not talk to the container engine at {where}: add the user to the group 'docker' "
@@ -171,8 +180,8 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
 
 def of_buildah(message: str, *, step: str = "", tail: Sequence[str] = ()) -> ReprokitError:
     """Like :func:`of_build`, for the words of buildah (seen with 1.28)."""
-    found = _BUILDAH_STEP.fullmatch(message.strip())
-    cause = found["cause"] if found else message
+    found, ended = _BUILDAH_STEP.fullmatch(message.strip()), _BUILDAH_RUN.search(message.strip())
+    cause = ended[0] if ended else found["cause"] if found else message
     trouble = next((line for line in tail if _BUILDAH_RUNTIME.match(line)), "")
     if trouble:
         return EngineError(

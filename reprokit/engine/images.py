@@ -15,6 +15,8 @@ from reprokit.engine.protocol import ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
 from reprokit.errors import Cancelled, EngineError
 
+_OURS = re.compile(r"(docker\.io/)?reprokit/")
+
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:
     """The image of that tag or id, or None."""
@@ -29,7 +31,8 @@ def find(wire: Wire, tag: str) -> ImageInfo | None:
 
 
 def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
-    digests = found.get("RepoDigests") or []
+    # Podman, and Docker with containerd's image store, name one for what was made here too: no registry has that.
+    digests = [one for one in found.get("RepoDigests") or [] if not _OURS.match(one)]
     return ImageInfo(
         tag=tag,
         id=found["Id"],

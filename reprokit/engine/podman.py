@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reprokit.engine import images
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.wire import ANSWER_WITHIN, raise_for_status
 from reprokit.errors import Unsupported
 from reprokit.evidence.model import Ending
 
@@ -22,6 +23,19 @@ class PodmanEngine(DockerEngine):
 
     name = "Podman Engine"
     is_podman = True
+    program = "podman"
+
+    def _unenforced(self) -> frozenset[str]:
+        # Its answer to Docker's question is about the kernel, not about what a rootless service may use of it.
+        client = self._wire.client()
+        with self._wire.errors():
+            answer = client.get(self._wire.podman_url("/info"), timeout=ANSWER_WITHIN)
+            raise_for_status(answer)
+        controllers = answer.json()["host"].get("cgroupControllers")
+        if controllers is None:
+            return super()._unenforced()
+        needed = {"memory": "memory", "cpus": "cpu", "pids": "pids"}
+        return frozenset(limit for limit, controller in needed.items() if controller not in controllers)
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event

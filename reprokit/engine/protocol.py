@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineInfo:
-    """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24"."""
+    """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
+
+    ``unenforced``: which of the limits "memory", "cpus" and "pids" it would take and not hold.
+    """
 
     name: str
     version: str
     kernel: str = ""
     architecture: str = ""
+    unenforced: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)

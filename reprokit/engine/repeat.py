@@ -10,13 +10,14 @@ from pathlib import Path, PurePosixPath
 from reprokit.engine.protocol import Trial
 
 
-def docker_run_line(trial: Trial, files: Path | None = None) -> str:
+def docker_run_line(trial: Trial, files: Path | None = None, program: str = "docker") -> str:
     """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command.
 
-    ``files``: the folder of this host that holds a copy of the trial's files.
+    ``files``: the folder of this host that holds a copy of the trial's files. ``program``: docker or podman, which
+    take the same words.
     """
     limits = trial.limits
-    words = ["docker", "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
+    words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
     if trial.gpus:
         words.append(f'--gpus="device={",".join(trial.gpus)}"')

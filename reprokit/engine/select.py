@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.engine.failure import START_PODMAN
 from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
 from reprokit.errors import EngineError, UsageError
 
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
 
 NAMES = ("auto", "docker", "podman", "venv")
 _SYSTEM_SOCKET = Path("/run/podman/podman.sock")
-_START_PODMAN = (
-    "start Podman's service ('systemctl --user start podman.socket', as root 'systemctl start podman.socket', without "
-    "systemd 'podman system service --time=0 unix:///run/podman/podman.sock'), or name its address in CONTAINER_HOST"
-)
 _VENV = "'--engine venv' runs without any container engine what a virtual environment can serve"
 
 
@@ -100,5 +97,5 @@ def _podman(environ: Mapping[str, str]) -> DockerEngine:
     tried = ", ".join(where.url for where in podman_endpoints(environ))
     if not tried:
         tried = "CONTAINER_HOST, $XDG_RUNTIME_DIR/podman/podman.sock and /run/podman/podman.sock"
-        raise EngineError(f"Podman's service listens nowhere (looked for {tried}): {_START_PODMAN}")
-    raise EngineError(f"no Podman answers at {tried}: {_START_PODMAN}")
+        raise EngineError(f"Podman's service listens nowhere (looked for {tried}): {START_PODMAN}")
+    raise EngineError(f"no Podman answers at {tried}: {START_PODMAN}")

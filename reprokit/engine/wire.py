@@ -90,6 +90,7 @@ class Wire:
         self._endpoint = where
         self._version: str | None = None
         self._about: Mapping[str, Any] | None = None
+        self._details: Mapping[str, Any] | None = None
 
     @property
     def endpoint(self) -> Endpoint:
@@ -113,7 +114,7 @@ class Wire:
         return client
 
     def about(self) -> Mapping[str, Any]:
-        """What the engine answers to ``GET /version``, asked once. Not its info, for which it counts all it holds."""
+        """What the engine answers to ``GET /version``, asked once."""
         if self._about is None:
             client = self.client()
             with self.errors():
@@ -125,19 +126,26 @@ class Wire:
         """Whether it is Podman that speaks Docker's language there."""
         return any("podman" in str(part.get("Name")).lower() for part in self.about().get("Components") or [])
 
+    def details(self) -> Mapping[str, Any]:
+        """What the engine answers to ``GET /info``, asked once: it counts all that it holds, which takes its time."""
+        if self._details is None:
+            client = self.client()
+            with self.errors():
+                self._details = client.info()
+        assert self._details is not None
+        return self._details
+
     def shares_loopback(self) -> bool:
         """Whether a build on the engine's host network reaches servers on this process's loopback.
 
         Not so on another machine, in a virtual machine (Docker Desktop), from inside a container that merely has the
-        engine's socket (all of these have another host name), or for a rootless engine (its own network namespace).
+        engine's socket (all of these have another host name), or for a rootless Docker (its own network namespace).
         """
         if not self.endpoint.url.startswith("unix://"):
             return False
-        client = self.client()
-        with self.errors():
-            about = client.info()
+        about = self.details()
         rootless = any("rootless" in option for option in about.get("SecurityOptions") or [])
-        return about.get("Name") == platform.node() and not rootless
+        return about.get("Name") == platform.node() and (not rootless or self.is_podman())
 
     def url(self, path: str) -> str:
         """The full address of an API path, versioned."""

@@ -25,6 +25,7 @@ from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, 
 from reprokit.evidence.model import Verdict
 from reprokit.runner.gpus import GpuPool
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
+from reprokit.runner.limits import check_limits
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
@@ -123,6 +124,8 @@ class Runner:
             for task in tasks:
                 self._decide(decided(task, Verdict.ENGINE_ERROR, reason))
             return
+        if built is None:
+            tasks = [task for task in tasks if self._serve(task, lambda task: check_limits(task.spec.limits, info))]
         groups = self._group(tasks)
         jobs = max(1, self.request.jobs)
         bench = Bench(

@@ -25,7 +25,12 @@ def serve() -> Iterator[Serve]:
     running = []
 
     def start(path: Path, component: str) -> None:
-        about = {"Version": "1.2", "ApiVersion": "1.41", "Components": [{"Name": component}]}
+        about = {
+            "Version": "1.2",
+            "ApiVersion": "1.41",
+            "Components": [{"Name": component, "Version": "1.2"}],
+            "host": {},
+        }
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
