@@ -119,3 +119,15 @@ class DockerEngine:
                 of = f" of run {run}, case {case}" if run or case else ""
                 removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
         return removed + leftovers.sweep_folders()
+
+    def gpus_in_use(self) -> dict[str, str]:
+        """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
+        client = self._wire.client()
+        with self._wire.errors():
+            found = client.containers(all=True, filters={"label": [ownership.GPUS]})
+        return {
+            gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
+            for container in found
+            for gpu in container["Labels"][ownership.GPUS].split(",")
+            if container["State"] not in ("exited", "dead", "stopped")
+        }

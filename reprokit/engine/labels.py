@@ -11,6 +11,7 @@ import functools
 import json
 import os
 import platform
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -22,6 +23,8 @@ PID = PREFIX + "pid"
 PID_START = PREFIX + "pid-start"
 HOST = PREFIX + "host"
 IMAGE = PREFIX + "image"
+GPUS = PREFIX + "gpus"
+"""UUIDs of the GPUs that a container has, with commas between them."""
 
 IMAGE_LABELS: Mapping[str, str] = {IMAGE: "1"}
 """What images of ours carry. Nothing of a single run: images are shared between runs."""
@@ -71,6 +74,16 @@ def started(pid: int) -> str | None:
             return ""
         return ""
     return None if fields[0] in {"Z", "X"} else fields[19]
+
+
+def birth(pid: int) -> float | None:
+    """When a process started, in seconds since 1970 (to a hundredth); None when it is gone, or nobody tells."""
+    ticks = started(pid)
+    try:
+        uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
+    except OSError:
+        return None
+    return time.time() - uptime + int(ticks) / os.sysconf("SC_CLK_TCK") if ticks else None
 
 
 def is_orphan(

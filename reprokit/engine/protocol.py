@@ -140,3 +140,6 @@ class Engine(Protocol):
 
     def sweep(self) -> list[str]:
         """Remove containers of ours whose process is gone (by label); returns what was removed, in words."""
+
+    def gpus_in_use(self) -> Mapping[str, str]:
+        """UUID of a GPU -> the container of ours that has it, in words; for all that exist, whoever made them."""

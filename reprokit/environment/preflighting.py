@@ -29,6 +29,19 @@ def preflight(spec: CellSpec, facts: HostFacts) -> None:
     if cuda is not None and cuda != versions.NONE:
         _driver(cuda, facts)
         _architecture(cuda, facts, wanted)
+    if len(fit := able(spec, facts)) < wanted:
+        raise Unsupported(
+            f"the case asks for {_count(wanted)}; this host has {_count(len(fit))} with enough memory whose "
+            f"architecture CUDA {cuda} knows"
+        )
+
+
+def able(spec: CellSpec, facts: HostFacts) -> tuple[Gpu, ...]:
+    """The GPUs of the host on which a cell can run: large enough, and known to its CUDA version."""
+    least, cuda = spec.limits.gpu_memory or 0, spec.cell.get("cuda", versions.NONE)
+    # A GPU that does not tell its memory is not excluded by it.
+    large = (gpu for gpu in facts.gpus if gpu.memory == 0 or gpu.memory >= least)
+    return tuple(gpu for gpu in large if cuda == versions.NONE or not _unknown_to(cuda, gpu))
 
 
 def _count(gpus: int) -> str:

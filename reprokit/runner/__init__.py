@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +24,12 @@ from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
 from reprokit.evidence.model import Verdict
-from reprokit.runner.gpus import GpuPool
+from reprokit.gpus.policy import odd_request
+from reprokit.runner.gpus import GpuDesk, Grant
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.runner.limits import check_limits
 from reprokit.runner.listener import Listener
+from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
 from reprokit.runner.trials import Bench, decided, known_facts, mismatches, run_trials
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
 class Runner:
     """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
 
+    ``gpu_leases``: where the leases lie, None for the host's usual place.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -57,6 +61,7 @@ class Runner:
         listener: Listener,
         supply: Callable[[], Supply],
         caps: Caps | None = None,
+        gpu_leases: Path | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -70,7 +75,7 @@ class Runner:
         self._listener = listener
         self._supply = supply
         self._cancel = threading.Event()
-        self._gpus = GpuPool([gpu.uuid for gpu in facts.gpus])
+        self._gpu_leases = gpu_leases
         self._records: dict[int, CellRecord] = {}
         self._lock = threading.Lock()
 
@@ -85,6 +90,7 @@ class Runner:
         interrupted = False
         try:
             servable = [self._granted(task) for task in tasks if self._serve(task, self._preflight)]
+            self._say_odd_requests(servable)
             if servable:
                 self._run_servable(servable)
         except KeyboardInterrupt:
@@ -95,6 +101,14 @@ class Runner:
         if interrupted:
             raise KeyboardInterrupt
         return self.records
+
+    def _say_odd_requests(self, tasks: Sequence[Task]) -> None:
+        for text in dict.fromkeys(
+            f"{task.case.id}: {odd}"
+            for task in tasks
+            if (odd := odd_request(task.spec.env.get("CUDA_VISIBLE_DEVICES"), task.spec.limits.gpus))
+        ):
+            self._listener.note(text)
 
     def _preflight(self, task: Task) -> None:
         preflight(task.spec, self._facts)
@@ -133,10 +147,14 @@ class Runner:
             run_id=self.run_id,
             folder=self._folder,
             cancel=self._cancel,
-            running=threading.Semaphore(jobs),
+            places=Places(jobs),
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
-        with ThreadPoolExecutor(jobs, "build") as builders, ThreadPoolExecutor(2 * jobs, "trial") as workers:
+        with (
+            ThreadPoolExecutor(jobs, "build") as builders,
+            ThreadPoolExecutor(2 * jobs, "trial") as workers,
+            self._desk(bench) as desk,
+        ):
             runs: list[Future[None]] = []
 
             def prepare(image: Wanted, waiting: list[Task]) -> None:
@@ -144,7 +162,12 @@ class Runner:
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
-                    runs.extend(workers.submit(self._run_cell, bench, ready, task, facts) for task in waiting)
+                    for task in self._faithful(ready, waiting, facts):
+                        run = partial(self._run_cell, bench, ready, task, facts)
+                        if task.spec.limits.gpus:
+                            runs.append(desk.submit(task, run, partial(self._refuse, task, facts)))
+                        else:
+                            runs.append(workers.submit(run))
 
             builds: list[Future[None]] = []
             try:
@@ -155,6 +178,18 @@ class Runner:
             except KeyboardInterrupt:
                 self._stop(builds, runs)
                 raise
+
+    def _desk(self, bench: Bench) -> GpuDesk:
+        return GpuDesk(
+            self._facts,
+            folder=self._gpu_leases,
+            run_id=self.run_id,
+            engine=bench.engine,
+            places=bench.places,
+            cancel=self._cancel,
+            note=self._listener.note,
+            waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
+        )
 
     def _stop(self, builds: Sequence[Future[None]], runs: Sequence[Future[None]]) -> None:
         """Stop everything that was started, and stay until it is gone, however often the user presses Ctrl-C."""
@@ -171,7 +206,7 @@ class Runner:
                 self._listener.note("still removing containers; this takes seconds")
 
     def _group(self, tasks: Sequence[Task]) -> list[tuple[Wanted, list[Task]]]:
-        """Tasks by the image that they share, in the order of their first task."""
+        """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
         supply = self._supply()
         trees = SourceTrees(self.request.sources, self._listener.note)
         images: dict[str, tuple[Wanted, list[Task]]] = {}
@@ -182,7 +217,7 @@ class Runner:
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")
-        return list(images.values())
+        return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
     def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, dict[str, Any]]:
         numbers = [task.number for task in waiting]
@@ -210,7 +245,25 @@ class Runner:
             return None, facts
         return found[0], facts
 
-    def _run_cell(self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any]) -> None:
+    def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:
+        """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
+        served = []
+        for task in waiting:
+            if differs := mismatches(task, ready):
+                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
+            else:
+                served.append(task)
+        return served
+
+    def _refuse(self, task: Task, facts: dict[str, Any], error: Exception) -> None:
+        def fail(_: Task) -> None:
+            raise error
+
+        self._serve(task, fail, facts)
+
+    def _run_cell(
+        self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any], grant: Grant | None = None
+    ) -> None:
         facts = dict(facts)
         starts: list[float] = []
 
@@ -221,26 +274,21 @@ class Runner:
 
         def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
             facts.update(trials=trials, repeat=repeat)
+            if grant is not None:
+                # An image is measured once, without a GPU; which one a trial got is the host's fact.
+                names = [f"GPU {gpu.index}: {gpu.name}" for gpu in grant.gpus]
+                facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
 
         def trials(task: Task) -> None:
-            differs = mismatches(task, ready)
-            if differs:
-                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
-                return
-            with self._gpus.lease(task.spec.limits.gpus, self._cancel) as gpus:
-                if gpus:
-                    # An image is measured once, without a GPU; which one a trial got is the host's fact.
-                    names = [f"GPU {gpu.index}: {gpu.name}" for gpu in self._facts.gpus if gpu.uuid in gpus]
-                    facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
-                verdict, reason = run_trials(
-                    bench,
-                    task,
-                    ready.image.tag,
-                    gpus,
-                    on_start=on_start,
-                    keep=keep,
-                    echo=lambda data: self._listener.output(task.number, data),
-                )
+            verdict, reason = run_trials(
+                bench,
+                task,
+                ready.image.tag,
+                grant,
+                on_start=on_start,
+                keep=keep,
+                echo=lambda data: self._listener.output(task.number, data),
+            )
             seconds = round(time.monotonic() - starts[0], 3) if starts else None
             self._decide(decided(task, verdict, reason, seconds=seconds, **facts))
 

@@ -16,7 +16,7 @@ class Listener(Protocol):
         """The run begins with these tasks."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """These tasks are now ``queued``, ``building`` (with step and name) or ``running`` (with the trial)."""
+        """These tasks are now ``queued``, ``building`` (with step and name), ``waiting`` (for what) or ``running``."""
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """Output of a build step that these tasks wait for."""

@@ -21,6 +21,7 @@ from reprokit.environment import host
 from reprokit.environment.granting import Caps
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.gpus.policy import lendable
 from reprokit.matrix import Selection, label
 from reprokit.report.plain import say
 from reprokit.report.words import summary
@@ -187,10 +188,11 @@ class Session:
             engine=self._engine or (lambda: _engine(request.engine)),
             folder=self._folder,
             recorder=recorder,
-            facts=self._facts,
+            facts=lendable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: supply_of(request),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
+            gpu_leases=own.gpu_leases,
         )
 
     def _go(

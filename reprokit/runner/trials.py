@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,13 +12,17 @@ from typing import Any
 
 from reprokit import environment
 from reprokit.case.cellspec import mode
-from reprokit.engine.labels import ownership
+from reprokit.engine.labels import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.environment.host import Gpu
+from reprokit.errors import EngineError, Unsupported
 from reprokit.evidence import Condenser, judge
 from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.verdict import decide
 from reprokit.matrix import KNOWN_AXES
+from reprokit.runner.gpus import Grant
 from reprokit.runner.images import Ready, Wanted, handed_files, image_json
+from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord, TrialRecord
 
@@ -52,26 +56,27 @@ class Bench:
     run_id: str
     folder: Path
     cancel: threading.Event
-    running: threading.Semaphore
+    places: Places
     """One for each program that may run at a time."""
 
 
-def trial_of(task: Task, image: str, run_id: str, gpus: tuple[str, ...] = ()) -> Trial:
+def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> Trial:
     """The container that a task asks for."""
     workdir = task.spec.workdir.rstrip("/")
+    uuids = tuple(gpu.uuid for gpu in gpus)
     return Trial(
         image=image,
         command=task.spec.command,
         env=task.spec.env,
         workdir=task.spec.workdir,
         limits=task.spec.limits,
-        labels=ownership(run_id, task.case.id, task.cell),
+        labels=ownership(run_id, task.case.id, task.cell) | ({GPUS: ",".join(uuids)} if uuids else {}),
         mounts=tuple(
             Mount(source=folder, target=f"{workdir}/{task.spec.datasets[name].path}")
             for name, folder in sorted(task.datasets.items())
         ),
         files=handed_files(task),
-        gpus=gpus,
+        gpus=uuids,
     )
 
 
@@ -121,24 +126,25 @@ def run_trials(
     bench: Bench,
     task: Task,
     image: str,
-    gpus: tuple[str, ...],
+    grant: Grant | None = None,
     *,
     on_start: Callable[[int], None],
     keep: Callable[[tuple[TrialRecord, ...], str], None],
     echo: Callable[[bytes], None] | None = None,
 ) -> tuple[Verdict, str]:
-    """Run a task's trials; the verdict and its reason.
+    """Run a task's trials; the verdict and its reason. ``grant``: the GPUs that the task asks for.
 
     ``keep`` gets the trials so far, and the line that repeats one by hand, after each: they are worth keeping even if
     the engine fails in the next.
     """
-    trial = trial_of(task, image, bench.run_id, gpus)
-    repeat = bench.engine.repeat(trial, _kept_files(bench, task, trial))
+    files = _kept_files(bench, task)
     records: list[TrialRecord] = []
     for number in range(1, task.trials + 1):
-        slot = _Slot(bench.running, partial(on_start, number))
-        records.append(_one(bench, task, trial, number, slot, echo))
-        keep(tuple(records), repeat)
+        # A cell with GPUs has its place already, for as long as it has them.
+        slot = _Slot(None if grant else bench.places, partial(on_start, number))
+        record, trial = _steady(bench, task, image, grant, number, slot, echo)
+        records.append(record)
+        keep(tuple(records), bench.engine.repeat(trial, files))
         if records[-1].outcome in STOPPING:
             break
     verdict, reason = decide([record.outcome for record in records])
@@ -148,15 +154,49 @@ def run_trials(
     return verdict, reason
 
 
+def _steady(
+    bench: Bench,
+    task: Task,
+    image: str,
+    grant: Grant | None,
+    number: int,
+    slot: _Slot,
+    echo: Callable[[bytes], None] | None,
+) -> tuple[TrialRecord, Trial]:
+    """One trial, once more in a fresh container if it lost its GPU. Raises EngineError if that one did too."""
+    lost = ""
+    while True:
+        trial = trial_of(task, image, bench.run_id, grant.gpus if grant else ())
+        try:
+            record = _one(bench, task, trial, number, slot, echo)
+        except (EngineError, Unsupported) as error:
+            why = grant.why_lost(str(error)) if grant else ""
+            if not why:
+                raise
+        else:
+            if grant is None or record.outcome is Outcome.PASSED:
+                return record, trial
+            log = bench.folder / record.log
+            # What the signature asks for is the finding, whatever its words are; a GPU that is gone is none.
+            why = grant.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
+            if not why:
+                return record, trial
+            log.replace(log.with_suffix(".lost.log"))
+        if lost or grant is None:
+            raise EngineError(f"{lost}; and once more in a fresh container: {why}")
+        lost = why
+        grant.renew()
+
+
 def _folder(bench: Bench, task: Task) -> Path:
     """Where what is kept of a task's trials lies, below the store's folder."""
     return Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
 
 
-def _kept_files(bench: Bench, task: Task, trial: Trial) -> Path:
+def _kept_files(bench: Bench, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
     folder = (bench.folder / _folder(bench, task) / "files").absolute()
-    for path, text in trial.files.items():
+    for path, text in handed_files(task).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
@@ -165,22 +205,24 @@ def _kept_files(bench: Bench, task: Task, trial: Trial) -> Path:
 
 
 class _Slot:
-    """One of the bench's places, with word given when it is taken."""
+    """One of the bench's places, if it takes one, with word given when the program starts."""
 
-    def __init__(self, running: threading.Semaphore, on_taken: Callable[[], None]) -> None:
-        self._running = running
+    def __init__(self, places: Places | None, on_taken: Callable[[], None]) -> None:
+        self._places = places
         self._on_taken = on_taken
 
     def __enter__(self) -> None:
-        self._running.acquire()
+        if self._places is not None:
+            self._places.take()
         try:
             self._on_taken()
         except BaseException:
-            self._running.release()
+            self.__exit__()
             raise
 
     def __exit__(self, *_: object) -> None:
-        self._running.release()
+        if self._places is not None:
+            self._places.give_back()
 
 
 def _one(

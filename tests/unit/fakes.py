@@ -25,6 +25,7 @@ class FakeEngine:
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
+        self.using: dict[str, str] = {}
         self.cancel = threading.Event()
         self.lock = threading.Lock()
 
@@ -80,3 +81,6 @@ class FakeEngine:
     def sweep(self) -> list[str]:
         self.swept += 1
         return []
+
+    def gpus_in_use(self) -> dict[str, str]:
+        return dict(self.using)

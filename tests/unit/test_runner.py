@@ -6,7 +6,6 @@ import io
 import json
 import os
 import signal
-import threading
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine.protocol import Trial
-from reprokit.environment import host
-from reprokit.environment.host import Gpu, HostFacts
 from reprokit.errors import BuildFailed, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.library.filters import Filter
@@ -416,29 +413,3 @@ def test_the_record_is_written_by_our_libraries_not_by_files_of_the_folder(
     monkeypatch.chdir(project.folder)
     assert project.run() == 0
     assert Store(project.folder / "store").run("last").exit_status == 0
-
-
-def test_trials_that_need_a_gpu_take_turns_on_it_and_the_record_names_it(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = Gpu(index=0, uuid="GPU-1", name="Tesla V100", memory=16 << 30, compute="7.0")
-    monkeypatch.setattr(host, "facts", lambda: HostFacts(gpus=(one,), driver="535.104.05"))
-    project.case.write_text(CASE + "resources: {gpus: 1}\n")
-    at_once: list[int] = []
-    running = threading.Semaphore(1)
-
-    def alone(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
-        assert running.acquire(blocking=False), "two trials hold the only GPU"
-        at_once.append(1)
-        threading.Event().wait(0.02)
-        running.release()
-        return toy(trial, sink)
-
-    project.engine.behave = alone
-    project.session = project.new_session()
-    assert project.run(jobs=4) == 0
-    assert len(at_once) == 4
-    assert {trial.gpus for trial in project.engine.trials} == {("GPU-1",)}
-    environment = project.cells[0].environment
-    assert environment is not None
-    assert (environment["gpu"], environment["driver"]) == (["GPU 0: Tesla V100"], "535.104.05")
