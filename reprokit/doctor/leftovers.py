@@ -38,12 +38,19 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.warn(text, f"rm -rf {names}")
     if nothing:
         yield say.ok("no container or temporary folder is left over")
-    kept = cache.folder("sources").parent
-    if held := used(kept):
-        yield say.info(f"the cache {kept} holds {size(held)}", f"rm -rf {kept}")
+    # Root's virtual environments are elsewhere.
+    for kept in dict.fromkeys((cache.folder("sources").parent, *_environments())):
+        if held := used(kept):
+            yield say.info(f"the cache {kept} holds {size(held)}", f"rm -rf {kept}")
     store = ground.settings.store or find_folder(ground.folder)
     if held := used(store):
         yield say.info(f"the store {store} holds {size(held)} of recorded runs")
+
+
+def _environments() -> list[Path]:
+    from reprokit.engine.venv.keeping import top
+
+    return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
 
 
 def _orphan(container: Any) -> bool:
@@ -51,14 +58,19 @@ def _orphan(container: Any) -> bool:
 
 
 def _images(client: Any, program: str) -> Iterator[Finding]:
-    for label, what in ((labels.IMAGE, "of cells"), (BASE, "made as bases")):
-        found = client.images(filters={"label": [label]})
-        if found:
+    found = client.images(filters={"label": [labels.IMAGE]})
+    # What is built on a base inherits its label.
+    bases = [one for one in client.images(filters={"label": [BASE]}) if labels.IMAGE not in (one.get("Labels") or {})]
+    for images, what, chosen in (
+        (found, "of cells", f"--filter label={labels.IMAGE}"),
+        (bases, "made as bases", f"--filter label={BASE} --filter label!={labels.IMAGE}"),
+    ):
+        if images:
             # Layers that images share are counted once for each: the engine tells no better without counting all.
-            most = size(sum(image.get("Size", 0) for image in found))
+            most = size(sum(image.get("Size", 0) for image in images))
             yield say.info(
-                f"{many(len(found), 'image')} {what}, {most} at most (they share layers); a run makes them again",
-                f"{program} image prune --all --filter label={label}",
+                f"{many(len(images), 'image')} {what}, {most} at most (they share layers); a run makes them again",
+                f"{program} image prune --all {chosen}",
             )
 
 

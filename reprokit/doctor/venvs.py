@@ -1,53 +1,34 @@
-"""What the embedded engine (``--engine venv``) has to work with."""
+"""What the embedded engine (``--engine venv``) has to work with, and what this host lets it enforce."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import re
-import shutil
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import fields
 
-from reprokit.doctor.finding import Finding, Voice
+from reprokit.doctor.finding import Finding, Voice, install
 from reprokit.doctor.ground import Ground
+from reprokit.environment import versions
 
 say = Voice("venv")
-_INSTALL = "pip install uv"
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """uv and the Pythons of this host."""
-    uv = shutil.which("uv", path=ground.environ.get("PATH")) or (
-        importlib.util.find_spec("uv") and "uv (its Python package)"
-    )
+    """The Pythons of this host, uv, and which of a case's limits can be kept without a container engine."""
+    from reprokit.engine.venv import host
+
     chosen = ground.settings.engine == "venv"
-    found = pythons(ground.environ)
-    said = ", ".join(found) or "none"
-    if uv:
-        yield say.ok(f"--engine venv: {uv}; Pythons of this host: {said}")
-    else:
+    pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
+    if not pythons:
         speak = say.fail if chosen else say.info
-        yield speak(f"--engine venv is out of reach: uv was not found (Pythons of this host: {said})", _INSTALL)
-
-
-def pythons(environ: Mapping[str, str]) -> list[str]:
-    """The versions (``3.11``) of the CPythons on PATH, by their names."""
-    names = set()
-    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
-        with suppress(OSError):  # one that is not there, or that this user may not look into
-            for file in Path(folder).iterdir():
-                match = re.fullmatch(r"python(3\.\d+)", file.name)
-                if match and os.access(file, os.X_OK) and not _is_script(file):
-                    names.add(match[1])
-    return sorted(names, key=lambda name: int(name.partition(".")[2]))
-
-
-def _is_script(file: Path) -> bool:
-    """Whether it is a version manager's shim, which may have no Python behind it."""
-    try:
-        with file.open("rb") as stream:
-            return stream.read(2) == b"#!"
-    except OSError:
-        return True
+        yield speak("--engine venv has no Python of this host to work with", install("python3 python3-venv"))
+        return
+    uv = host.uv_version()
+    text = f"--engine venv serves Python {', '.join(pythons)}, of this host"
+    if uv:
+        yield say.ok(f"{text}, with uv {uv}")
+    else:
+        yield say.info(f"{text}; uv, which brings others, was not found", "pip install uv")
+    powers = host.powers()
+    refused = dict.fromkeys(why for one in fields(powers) if (why := getattr(powers, one.name)))
+    for why in refused:
+        yield (say.warn if chosen else say.info)(f"--engine venv: {why}; cells that need it are unsupported there")

@@ -23,7 +23,11 @@ from reprokit.cli.doctor_command import lines
 from reprokit.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, venvs
 from reprokit.doctor.finding import Finding, Status, size
 from reprokit.doctor.ground import Ground
+from reprokit.engine import labels
+from reprokit.engine.venv import host as venv_host
 from reprokit.environment.host import Gpu, HostFacts
+from reprokit.environment.model import Interpreter
+from reprokit.environment.on_host import Powers
 from reprokit.errors import EngineError
 from reprokit.site import Settings, network, pipconfig, trust
 from tests.fake_nvml import H200, V100, FakeNvml
@@ -207,11 +211,49 @@ def test_how_an_engine_is_started(tmp_path: Path, programs: tuple[str, ...], val
 def test_who_chose_venv_needs_no_engine(tmp_path: Path) -> None:
     here = ground(tmp_path, unreachable="no engine listens: start it", settings=Settings(engine="venv"))
     assert [status for status, _, _ in said(engines.check(here))] == ["info"]
-    program(tmp_path, "python3.8")  # a script: a shim
-    for name in ("python3.9", "python3.12", "python3.12-config"):
-        (tmp_path / name).symlink_to(sys.executable)
-    assert said(venvs.check(here))[0][0] in ("ok", "fail")
-    assert venvs.pythons(here.environ) == ["3.9", "3.12"]
+
+
+def python(version: str) -> Interpreter:
+    return Interpreter(version=version, path=f"/usr/bin/python{version}", prefix="/usr", build=version)
+
+
+@pytest.mark.parametrize(
+    ("versions", "uv", "powers", "chosen", "wanted"),
+    [
+        (
+            ["3.12.1", "3.9.18", "3.12.4"],
+            "0.9.1",
+            Powers(),
+            False,
+            [("ok", "Python 3.9, 3.12, of this host, with uv 0.9.1")],
+        ),
+        (["3.11.2"], "", Powers(), False, [("info", "uv, which brings others, was not found")]),
+        ([], "0.9.1", Powers(), False, [("info", "no Python")]),
+        ([], "", Powers(), True, [("fail", "no Python")]),
+        (
+            ["3.11.2"],
+            "1.0",
+            Powers(memory="no cgroups", pids="no cgroups"),
+            True,
+            [("ok", ""), ("warn", "no cgroups; cells")],
+        ),
+    ],
+)
+def test_what_virtual_environments_are_made_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    versions: list[str],
+    uv: str,
+    powers: Powers,
+    chosen: bool,
+    wanted: list[tuple[str, str]],
+) -> None:
+    monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
+    monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
+    monkeypatch.setattr(venv_host, "powers", lambda: powers)
+    found = said(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
+    assert [status for status, _, _ in found] == [status for status, _ in wanted]
+    assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
 
 
 def test_limits_that_the_engine_cannot_keep(tmp_path: Path) -> None:
@@ -274,13 +316,38 @@ def test_folders_of_processes_that_are_gone_are_left_over(tmp_path: Path, monkey
     (tmp_path / "cache/reprokit/sources").mkdir(parents=True)
     (tmp_path / "cache/reprokit/sources/tree").write_bytes(b"x" * 50_000)
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", lambda: [left])
-    (status, text, fix), (_, cached, remove) = said(leftovers.check(ground(tmp_path)))
+    (status, text, fix), (_, cached, remove), *_ = said(leftovers.check(ground(tmp_path)))
     assert (status, fix) == ("warn", f"rm -rf {left}")
     assert text.startswith("1 temporary folder of processes that are gone, 1")
     assert (cached.split(" holds ")[0], remove) == (
         f"the cache {tmp_path}/cache/reprokit",
         f"rm -rf {tmp_path}/cache/reprokit",
     )
+
+
+def test_images_of_cells_and_bases_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = {"Labels": {labels.IMAGE: "1", leftovers.BASE: "debian-12"}, "Size": 2_000_000_000}
+    base = {"Labels": {leftovers.BASE: "debian-12"}, "Size": 100_000_000}
+
+    class Client:
+        def images(self, filters: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+            return [one for one in (cell, base) if filters["label"][0] in one["Labels"]]
+
+        def containers(self, **_: object) -> list[dict[str, Any]]:
+            return []
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    values = engine()
+    values["engine"].wire.client = Client
+    found = said(leftovers.check(ground(tmp_path, **values)))
+    assert [(text.partition(" at most")[0], fix) for status, text, fix in found if status == "info"][:2] == [
+        ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={labels.IMAGE}"),
+        (
+            "1 image made as bases, 100 MB",
+            f"docker image prune --all --filter label={leftovers.BASE} --filter label!={labels.IMAGE}",
+        ),
+    ]
 
 
 def test_a_stale_lock_is_named(tmp_path: Path) -> None:
