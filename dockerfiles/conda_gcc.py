@@ -10,14 +10,14 @@ from rattler.virtual_package import VirtualPackage
 
 PUBLIC = "https://conda.anaconda.org/conda-forge"
 SITE = Path("/run/secrets/conda_channel")
+PACKAGES = ("gcc_impl_linux-64", "gxx_impl_linux-64")
 
 
 async def main(version, target):
     channel = SITE.read_text().strip() if SITE.exists() else ""
-    names = ("gcc_impl_linux-64", "gxx_impl_linux-64")
     records = await solve(
         sources=[channel or PUBLIC],
-        specs=[MatchSpec(f"{name} =={version}") for name in names],
+        specs=[MatchSpec(f"{name} =={version}") for name in PACKAGES],
         platforms=["linux-64", "noarch"],
         virtual_packages=VirtualPackage.detect(),
     )
@@ -26,4 +26,10 @@ async def main(version, target):
         print(record.name.normalized, record.version, record.build)
 
 
-asyncio.run(main(*sys.argv[1:]))
+try:
+    asyncio.run(main(*sys.argv[1:]))
+except Exception as error:
+    sys.exit(
+        f"{type(error).__name__}: {error}\nerror: GCC {sys.argv[1]} cannot be had from conda-forge (why: see above); "
+        "conda_channel and gcc_providers of reprokit's configuration say where from"
+    )

@@ -48,6 +48,7 @@ SUPPORT = (
     "locked-apt.sh",
     "locked-setup.conf",
     "site.sh",
+    "uv-python.sh",
 )
 """Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
 
@@ -64,7 +65,10 @@ class Rendered:
     prefix: str = TAG_PREFIX
 
     def tag(self, base_id: str) -> str:
-        """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else."""
+        """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else.
+
+        Where there are several images to start from, ``base_id`` is all their ids with spaces between.
+        """
         inputs = [
             FORMAT,
             self.dockerfile,
@@ -72,6 +76,14 @@ class Rendered:
             [[name, _digest(self.context[name])] for name in sorted(self.context)],
         ]
         return self.prefix + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
+
+    def starting_from(self, names: Mapping[str, str]) -> str:
+        """The Dockerfile for an engine that holds the images FROM names under other ``names``."""
+
+        def renamed(found: re.Match[str]) -> str:
+            return f"FROM {names.get(found[1], found[1])}"
+
+        return re.sub(r"^FROM (\S+)", renamed, self.dockerfile, flags=re.MULTILINE)
 
     def write(self, folder: Path) -> None:
         """Write Dockerfile and context, so that ``docker build FOLDER`` makes the image.

@@ -17,6 +17,7 @@ from reprokit.cli import options
 @options.stand_in_options
 @options.base_option
 @options.locked_option
+@options.refresh_option
 @options.engine_option
 @options.jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")

@@ -116,6 +116,15 @@ def locked_option(function: F) -> F:
     )(function)
 
 
+def refresh_option(function: F) -> F:
+    """--refresh-bases."""
+    return click.option(
+        "--refresh-bases",
+        is_flag=True,
+        help="Take base images of a registry as they are now. Otherwise each stays what it was when it was met first.",
+    )(function)
+
+
 def store_option(function: F) -> F:
     """--store."""
     return click.option(

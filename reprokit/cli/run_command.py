@@ -42,6 +42,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.stand_in_options
 @options.base_option
 @options.locked_option
+@options.refresh_option
 @options.engine_option
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
@@ -85,6 +86,7 @@ def command(**given: Any) -> int:
                     "datasets",
                     "sources",
                     "base_images",
+                    "refresh_bases",
                     "engine",
                 )
                 if given[name]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from reprokit import cache
 from reprokit.engine.leftovers import private_folder
@@ -18,35 +20,86 @@ from reprokit.errors import Cancelled, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from reprokit.environment.model import Base
+    from reprokit.store.folder import SeenBases
 
 REGISTRY = "registry-1.docker.io"
 ANSWER_SECONDS = 2.0
 REMEMBERED_SECONDS = 600.0
+UNAVAILABLE = "base-unavailable"
+"""What the reason begins with where a registry's image cannot be had."""
 LABEL_RECIPE = "org.reprokit.base.recipe"
 LABEL_RELEASE = "org.reprokit.base.release"
 
 
-def ensure(engine: Engine, base: Base, cancel: threading.Event, on_progress: Callable[[Progress], None]) -> ImageInfo:
-    """The base image, pulled or made when the engine does not have it yet.
+def ensure(
+    engine: Engine,
+    base: Base,
+    cancel: threading.Event,
+    on_progress: Callable[[Progress], None],
+    *,
+    seen: SeenBases | None = None,
+    since: float = 0.0,
+) -> ImageInfo:
+    """The base image, pulled or made when the engine does not have it yet; its ``tag`` is what FROM has to name.
 
-    Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled. Two processes that
-    need the same base make it once.
+    ``seen``: a registry's image stays the one that was met first; what was met before ``since`` (seconds since 1970) is
+    looked up anew. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
+    where it is a registry's image, UNAVAILABLE begins the reason. Two processes that need the same base make it
+    once.
     """
     if base.source == "bootstrap":
         return _bootstrapped(engine, base, cancel, on_progress)
-    found = engine.image(base.reference) or _pulled(engine, base.reference, cancel, on_progress)
-    if found is not None:
-        return found
-    if base.source == "image":
-        raise Unsupported(f"environment.image {base.reference}: neither this engine nor its registry has such an image")
-    if base.brings:
+    reference = base.reference
+    if "@" in reference:
+        plain, _, digest = reference.partition("@")
+        return _as_seen(engine, replace(base, reference=plain), digest, cancel, on_progress)
+    if seen is None:
+        return engine.image(reference) or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
+    lock = hashlib.sha256(reference.encode()).hexdigest()[:16]
+    with locked(cache.folder("locks") / f"pull-{lock}.lock", cancel):
+        if digest := seen.digest(reference, since):
+            return _as_seen(engine, base, digest, cancel, on_progress)
+        before = seen.digest(reference)
+        found = None if since else engine.image(reference)
+        found = found or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
+        if not found.digest:  # it is no registry's, but was built or imported here
+            return found
+        if before and before != found.digest:
+            on_progress(Progress(number=1, total=1, name=f"{reference} is {found.digest} now, and was {before}"))
+        seen.keep(reference, found.digest)
+        return replace(engine.tag(found.id, own_name(found.digest)), digest=found.digest)
+
+
+def own_name(digest: str) -> str:
+    """The name that we give to a registry's image of that digest: it stays when the registry's tag moves."""
+    from reprokit.environment.model import BASE_PREFIX
+
+    return BASE_PREFIX + digest.replace(":", "-")[:48]
+
+
+def _as_seen(
+    engine: Engine, base: Base, digest: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+) -> ImageInfo:
+    """The image of that digest, whatever the tag means by now."""
+    if (found := engine.image(own_name(digest))) is not None:
+        return replace(found, digest=digest)
+    found = engine.image(base.reference)
+    if found is None or found.digest != digest:
+        found = _pulled(engine, base.reference, digest, cancel, on_progress)
+    if found is None:
         raise Unsupported(
-            f"the registry has no image {base.reference}, and nothing else has {base.brings} for {base.name}"
+            f"{UNAVAILABLE}: the registry no longer has the image that {base.reference} was ({digest}); "
+            "--refresh-bases takes what the tag means now"
         )
-    raise Unsupported(
-        f"the registry has no image {base.reference} (old tags get deleted); base images made from the "
-        f"distribution's packages (base source bootstrap) serve {base.name} without it"
-    )
+    return replace(engine.tag(found.id, own_name(digest)), digest=digest)
+
+
+def _missing(base: Base) -> NoReturn:
+    if base.source == "image":
+        raise Unsupported(
+            f"{UNAVAILABLE}: environment.image {base.reference}: neither this engine nor its registry has such an image"
+        )
+    raise Unsupported(f"{UNAVAILABLE}: the registry has no image {base.reference} (old tags get deleted)")
 
 
 def detect_source(setting: str) -> str:
@@ -131,17 +184,21 @@ def _bootstrapped(
 
 
 def _pulled(
-    engine: Engine, reference: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+    engine: Engine, reference: str, digest: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
 ) -> ImageInfo | None:
-    """The image from the site's registry, kept under its plain name: a Dockerfile does not tell which site built it."""
+    """The image from the site's registry: what the tag means now, or the one with that ``digest``."""
     for place in places(reference, _site_setting("registry")):
-        on_progress(Progress(number=1, total=1, name=f"pull {place}"))
-        found = engine.pull(place, cancel)
-        if found is not None and place == reference:
-            return found
+        wanted = f"{_without_tag(place)}@{digest}" if digest else place
+        on_progress(Progress(number=1, total=1, name=f"pull {wanted}"))
+        found = (engine.image(wanted) if digest else None) or engine.pull(wanted, cancel)
         if found is not None:
-            return engine.tag(found.id, reference)
+            return found
     return None
+
+
+def _without_tag(reference: str) -> str:
+    name, colon, tag = reference.rpartition(":")
+    return name if colon and "/" not in tag else reference
 
 
 def places(reference: str, registry: str) -> tuple[str, ...]:

@@ -195,8 +195,8 @@ def of_pull(text: str, reference: str) -> ReprokitError:
     """Why an image that may well exist could not be pulled."""
     if _DAEMON_NETWORK.search(text) and not _NO_SPACE.search(text):
         return EngineError(
-            f"the registry of {reference} does not answer the engine: check its network, proxy and registry mirror, or "
-            f'set base_images = "bootstrap" in reprokit.toml. The engine says: {text.strip()}'
+            f"base-unavailable: the registry of {reference} does not answer the engine: check its network, proxy and "
+            f"registry mirror. The engine says: {text.strip()}"
         )
     return of_engine(text)
 

@@ -33,6 +33,8 @@ def find(wire: Wire, tag: str) -> ImageInfo | None:
 def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
     # Podman, and Docker with containerd's image store, name one for what was made here too: no registry has that.
     digests = [one for one in found.get("RepoDigests") or [] if not _OURS.match(one)]
+    # One image may have come from several registries; the digest is the one of the name that was asked for.
+    digests.sort(key=lambda digest: not digest.startswith(f"{split(tag)[0]}@"))
     return ImageInfo(
         tag=tag,
         id=found["Id"],

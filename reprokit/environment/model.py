@@ -17,13 +17,12 @@ class Base:
     ``name`` is the release (``debian-12``) or the image named by the case; ``source`` says which served it:
     ``registry``, ``bootstrap`` (made from the distribution's packages), ``image`` (``environment.image``) or ``host``
     (this host itself, for virtual environments).
-    ``reference`` is what stands after FROM. ``brings`` is what of the cell comes with this image and no other base.
+    ``reference`` is what stands after FROM.
     """
 
     name: str
     source: Literal["registry", "bootstrap", "image", "host"]
     reference: str
-    brings: str = ""
 
 
 PIPS = {(3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
@@ -166,6 +165,13 @@ class Environment:
     setup: str = ""
     host: OnHost | None = None
     notes: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def images(self) -> tuple[Base, ...]:
+        """The images that its Dockerfile starts from: its base, and what a compiler is copied from."""
+        if self.gcc and self.gcc.image:
+            return self.base, Base(name=self.gcc.image, source="registry", reference=self.gcc.image)
+        return (self.base,)
 
     @property
     def venv(self) -> bool:

@@ -84,7 +84,7 @@ def _base(release: catalog.Release, python: Python | None, cuda: Cuda | None, ba
         return Base(name=release.name, source="bootstrap", reference=BASE_PREFIX + release.name)
     if python and python.source == "image":
         image = providers_python.image_of(python.version, release)
-        return Base(name=release.name, source="registry", reference=image, brings=f"python {python.version}")
+        return Base(name=release.name, source="registry", reference=image)
     if cuda and cuda.source == "image":
         tag = f"{cuda.version}-devel-{release.name.replace('-', '')}"
         return Base(name=release.name, source="registry", reference=f"nvidia/cuda:{tag}")

@@ -34,7 +34,7 @@ from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
 from reprokit.runner.trials import Bench, decided, known_facts, mismatches, run_trials
 from reprokit.sources import SourceError
-from reprokit.store.folder import Measurements
+from reprokit.store.folder import Measurements, SeenBases
 from reprokit.store.records import CellRecord, TrialRecord
 
 if TYPE_CHECKING:
@@ -70,6 +70,8 @@ class Runner:
         self._folder = folder
         self._recorder = recorder
         self._measurements = Measurements(folder)
+        self._seen = SeenBases(folder)
+        self._since = time.time() if request.refresh_bases else 0.0
         self._facts = facts
         self._caps = caps or Caps()
         self._listener = listener
@@ -233,7 +235,15 @@ class Runner:
         facts: dict[str, Any] = {"dockerfile": image.rendered.dockerfile}
 
         def attempt(_: Task) -> None:
-            ready = make_ready(engine, self._measurements, image, on_progress=on_progress, cancel=self._cancel)
+            ready = make_ready(
+                engine,
+                self._measurements,
+                image,
+                on_progress=on_progress,
+                cancel=self._cancel,
+                seen=self._seen,
+                since=self._since,
+            )
             facts.update(known_facts(image, ready))
             found.append(ready)
 

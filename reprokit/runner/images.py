@@ -16,45 +16,64 @@ from reprokit.engine.labels import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import probe as probing
 from reprokit.environment import resolve
+from reprokit.environment.alternative import without_registry
 from reprokit.environment.model import Environment
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
+from reprokit.errors import EngineError, Unsupported
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
     from reprokit.locking.model import Held
-    from reprokit.store.folder import Measurements
+    from reprokit.store.folder import Measurements, SeenBases
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """An image that tasks need: where it starts and what is built on it."""
+    """An image that tasks need: where it starts and what is built on it.
+
+    ``instead``: what can be had where a registry's image cannot, in words.
+    """
 
     environment: Environment
     rendered: dockerfile.Rendered
     sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
     held: Held | None = None
+    instead: str = ""
 
     @property
     def key(self) -> str:
         """The same for tasks that share the image."""
         return self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
 
-    def tag(self, base_id: str) -> str:
-        """The image's identity. A locked base is known by what it holds, whatever id an engine gives it."""
-        return self.rendered.tag(self.environment.base.reference if self.held else base_id)
+    def tag(self, bases: Mapping[str, ImageInfo]) -> str:
+        """The image's identity, given what it starts from by reference.
+
+        Content decides, not where it came from: the same base of another mirror gives the same tag. A locked base is
+        known by what it holds, whatever id an engine gives it.
+        """
+        if self.held:
+            return self.rendered.tag(self.environment.base.reference)
+        return self.rendered.tag(" ".join(base.id for base in bases.values()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """An image that stands: built now or before, in how many seconds, and what was measured in it."""
+    """An image that stands: built now or before, in how many seconds, and what was measured in it.
+
+    ``bases``: what its Dockerfile starts from, by reference; the first is its base.
+    """
 
     image: ImageInfo
-    base: ImageInfo
+    bases: Mapping[str, ImageInfo]
     built: bool
     seconds: float
     measured: probing.Measured
+
+    @property
+    def base(self) -> ImageInfo:
+        """What the image itself is built on."""
+        return next(iter(self.bases.values()))
 
 
 class SourceTrees:
@@ -114,7 +133,8 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         spec = replace(spec, files={})
     pins = task.held.entry.pins if task.held else None
     rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
-    return Wanted(environment=environment, rendered=rendered, sources=fetched, held=task.held)
+    instead = "" if task.held else without_registry(task.spec, supply, environment)
+    return Wanted(environment=environment, rendered=rendered, sources=fetched, held=task.held, instead=instead)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:
@@ -146,31 +166,28 @@ def make_ready(
     *,
     on_progress: Callable[[Progress], None],
     cancel: threading.Event,
+    seen: SeenBases,
+    since: float = 0.0,
 ) -> Ready:
-    """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise."""
-    from reprokit.engine import bases
+    """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
-    if image.held:
-        from reprokit.locking import applying
-
-        def packages(base: ImageInfo) -> Mapping[str, str]:
-            return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
-
-        base = applying.ensure_base(engine, image.held.entry.pins, packages, cancel, on_progress)
-    else:
-        base = bases.ensure(engine, image.environment.base, cancel, on_progress)
-    tag = image.tag(base.id)
+    ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`.
+    """
+    found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
+    tag = image.tag(found_bases)
     started = time.monotonic()
     found = engine.image(tag)
     built = found is None
     if found is None:
         request = Build(
             tag=tag,
-            dockerfile=image.rendered.dockerfile,
+            dockerfile=image.rendered.starting_from({name: base.tag for name, base in found_bases.items()}),
             context=image.rendered.context,
             labels=IMAGE_LABELS,
         )
         if image.held:
+            from reprokit.locking import applying
+
             found = applying.build(engine, request, image.held, image.environment, on_progress, cancel)
         else:
             from reprokit import site
@@ -178,7 +195,38 @@ def make_ready(
             found = engine.build(request, site.current(), on_progress, cancel)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
-    return Ready(image=found, base=base, built=built, seconds=seconds, measured=measured)
+    return Ready(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
+
+
+def _bases(
+    engine: Engine,
+    measurements: Measurements,
+    image: Wanted,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    seen: SeenBases,
+    since: float,
+) -> dict[str, ImageInfo]:
+    """The images that the Dockerfile starts from, by reference. A failure says what can be had instead."""
+    from reprokit.engine import bases
+
+    found: dict[str, ImageInfo] = {}
+    for base in image.environment.images:
+        if image.held and base == image.environment.base:
+            from reprokit.locking import applying
+
+            def packages(base: ImageInfo) -> Mapping[str, str]:
+                return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
+
+            found[base.reference] = applying.ensure_base(engine, image.held.entry.pins, packages, cancel, on_progress)
+            continue
+        try:
+            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since)
+        except (Unsupported, EngineError) as error:
+            if image.instead and str(error).startswith(bases.UNAVAILABLE):
+                raise type(error)(f"{error}; {image.instead}") from error
+            raise
+    return found
 
 
 def measure(

@@ -149,7 +149,7 @@ def _identity(entry: Entry, task: Task, trees: SourceTrees) -> str:
     """The tag of the image that is built from an entry."""
     lock = Lock(path="", case=task.case.id, version=__version__, entries=(entry,))
     image = wanted(replace(task, held=Held(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
-    return image.tag("")
+    return image.tag({})
 
 
 def merged(wish: Wish, new: Sequence[Entry], whole: Collection[str]) -> Lock:

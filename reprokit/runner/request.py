@@ -15,6 +15,8 @@ from reprokit.matrix import Selection
 class Request:
     """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
 
+    ``refresh_bases``: take a registry's images as they are now, not as the store met them first.
+
     ``engine``: auto | docker | podman | venv, see :func:`reprokit.engine.select.make`.
 
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
@@ -31,6 +33,7 @@ class Request:
     sources: Mapping[str, Path] = field(default_factory=dict)
     named: tuple[str, ...] = ()
     base_images: str = "auto"
+    refresh_bases: bool = False
     engine: str = "auto"
     jobs: int = 2
     locked: bool = False
@@ -51,6 +54,7 @@ class Request:
             "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
             "named": list(self.named),
             "base_images": self.base_images,
+            "refresh_bases": self.refresh_bases,
             "engine": self.engine,
             "jobs": self.jobs,
             "locked": self.locked,
@@ -78,6 +82,7 @@ class Request:
             sources={name: Path(path) for name, path in data["sources"].items()},
             named=tuple(data["named"]),
             base_images=data["base_images"],
+            refresh_bases=data.get("refresh_bases", False),
             engine=data.get("engine", "auto"),
             jobs=data["jobs"],
             locked=data.get("locked", False),

@@ -109,8 +109,8 @@ class Session:
                 f"run {record.id} was asked for something else; leave out the options to go on with it, "
                 "or leave out --resume to run anew"
             )
-        if jobs is not None:
-            request = dataclasses.replace(request, jobs=jobs)
+        # Its decided cells hold what the bases were when it started.
+        request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
         tasks = plan(load_all(request.cases), request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]

@@ -95,6 +95,7 @@ def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
                 "id": ready.base.id,
                 "digest": ready.base.digest,
             },
+            "images": {name: {"id": found.id, "digest": found.digest} for name, found in ready.bases.items()},
             "served_by": dict(image.environment.served_by),
             **_lock_json(image),
             "notes": list(image.environment.notes),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +37,37 @@ def make_folder(folder: Path) -> Path:
             f"the store {folder} cannot be written: {error.strerror}; choose another with --store"
         ) from error
     return folder
+
+
+class SeenBases:
+    """The digest that each base image of a registry had when this store met it first: the file ``bases.json``.
+
+    What a case runs on then stays, also when the tag moves or is deleted, until somebody asks for what it is now.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "bases.json"
+
+    def digest(self, reference: str, since: float = 0.0) -> str:
+        """The digest (``sha256:...``) of a reference as seen at ``since`` (seconds since 1970) or later, else ''."""
+        seen = self._read().get(reference, {})
+        return str(seen.get("digest", "")) if seen.get("at", 0.0) >= since else ""
+
+    def keep(self, reference: str, digest: str) -> None:
+        """Remember what a reference is now."""
+        from reprokit.report.result import write
+
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # other processes add theirs
+            write(self._path, json.dumps({**self._read(), reference: {"digest": digest, "at": time.time()}}, indent=1))
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            found: dict[str, dict[str, Any]] = json.loads(self._path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found
 
 
 class Measurements:

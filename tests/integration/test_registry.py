@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.engine.bases import own_name
 from reprokit.environment import catalog
 from tests.integration.test_run import User
 
@@ -164,3 +165,146 @@ def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry
         assert not {"python3", "python3-venv"} & set(measured["packages"]["apt"])
     finally:
         subprocess.run(["docker", "rmi", "-f", pushed, local], capture_output=True, check=False)
+
+
+def push_marked(registry: str, local: str, mark: str, folder: Path) -> str:
+    """Push debian-12 with that mark as ``local``; nothing of it stays in the engine. Returns its digest."""
+    pushed = f"{registry}/{local}"
+    made = docker_says("create", "reprokit/base:debian-12", "true")
+    try:
+        (folder / "marker").write_text(f"{mark}\n")
+        docker("cp", str(folder / "marker"), f"{made}:/from-the-registry")
+        docker("commit", made, pushed)
+        docker("push", pushed)
+        return docker_says("image", "inspect", "-f", "{{index .RepoDigests 0}}", pushed).partition("@")[2]
+    finally:
+        docker("rm", "-f", made)
+        docker("rmi", pushed)
+
+
+def docker_says(*words: str) -> str:
+    return subprocess.run(["docker", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_base_stays_what_it_was_when_its_tag_moves_or_goes(tmp_path: Path, registry: str) -> None:
+    local = "debian:bookworm-slim"
+    user = user_of(registry, tmp_path, local)
+    user.write("case.yaml", CASE.replace("[debian-12, debian-13]", "[debian-12]"))
+    user.types("build", "case.yaml", "--base", "bootstrap")  # makes sure of a base to push
+    kept: list[str] = []
+
+    def forgotten() -> None:
+        """The engine holds nothing of the registry any more, as on a new host."""
+        names = [own_name(digest) for digest in kept]
+        subprocess.run(["docker", "rmi", "-f", *names, f"{registry}/{local}"], capture_output=True, check=False)
+        for digest in kept:
+            subprocess.run(["docker", "rmi", "-f", f"{registry}/debian@{digest}"], capture_output=True, check=False)
+
+    def log(*options: str) -> tuple[str, str]:
+        user.types("run", "case.yaml", *options)
+        return user.types("show", "last", "1", "--log"), user.cells()[0]["details"]["base"]["digest"]
+
+    try:
+        kept.append(push_marked(registry, local, "one", tmp_path))
+        assert log() == ("one\n", kept[0])
+        image = user.cells()[0]["image"]["tag"]
+        kept.append(push_marked(registry, local, "two", tmp_path))
+        assert log() == ("one\n", kept[0])
+        forgotten()
+        assert log() == ("one\n", kept[0])
+        assert user.cells()[0]["image"]["tag"] == image
+        assert log("--refresh-bases") == ("two\n", kept[1])
+        assert log() == ("two\n", kept[1])
+        shutil.rmtree(tmp_path / "data" / "docker/registry/v2/repositories/debian")
+        assert log() == ("two\n", kept[1])  # the engine still holds it
+        forgotten()
+        said = user.types("run", "case.yaml", status=3)
+        assert user.cells()[0]["verdict"] == "unsupported"
+        assert f"base-unavailable: the registry no longer has the image that {local} was ({kept[1]})" in said
+        assert "--base bootstrap makes debian-12 from the distribution's packages instead" in said
+        user.environment["REPROKIT_REGISTRY"] = "127.0.0.1:9"
+        said = user.types("run", "case.yaml", "--base", "registry", status=3)
+        assert user.cells()[0]["verdict"] == "engine-error"
+        assert "base-unavailable: the registry of 127.0.0.1:9/debian" in said
+        assert "--base bootstrap makes debian-12" in said
+    finally:
+        forgotten()
+
+
+COMPILED = """\
+schema: reprokit/v1
+id: compiled
+title: A GCC that Debian 12 does not package
+matrix: {os: [debian-12], gcc: ["10.2"]}
+environment: {apt: [libisl23, libmpc3, libmpfr6]}
+files:
+  a.cpp: |
+    #include <iostream>
+    #include <stdexcept>
+    int main() {
+        try { throw std::runtime_error("caught"); } catch (const std::exception& e) { std::cout << e.what() << " "; }
+        std::cout << __VERSION__ << std::endl;
+    }
+  b.c: |
+    #include <Python.h>
+    #include <pthread.h>
+    int main(void) { return 0; }
+command: |
+  g++ a.cpp -o a && ./a
+  cc -I"$(python -c 'import sysconfig; print(sysconfig.get_path("include"))')" b.c -o b && ./b
+  command -v gcc c++ x86_64-linux-gnu-gcc
+expect: {reproduces: none}
+"""
+
+# What Docker's image is to a build: a compiler below /usr/local.
+COMPILER = """\
+FROM {lender}
+USER root
+RUN for tool in gcc g++ cpp gcov gcc-ar gcc-nm gcc-ranlib; do \
+      cp "/usr/bin/x86_64-linux-gnu-$tool-10" "/usr/local/bin/$tool"; \
+    done \
+ && mkdir -p /usr/local/lib/gcc/x86_64-linux-gnu /usr/local/include/c++ /usr/local/lib64 \
+ && cp -r /usr/lib/gcc/x86_64-linux-gnu/10 /usr/local/lib/gcc/x86_64-linux-gnu/ \
+ && mkdir -p /usr/local/lib/gcc/x86_64-linux-gnu/10/include-fixed \
+ && echo '#error stale' > /usr/local/lib/gcc/x86_64-linux-gnu/10/include-fixed/pthread.h \
+ && cp -r /usr/include/c++/10 /usr/local/include/c++/ \
+ && cp -r /usr/include/x86_64-linux-gnu/c++/10/bits /usr/local/include/c++/10/x86-bits \
+ && cp -rn /usr/include/x86_64-linux-gnu/c++/10/. /usr/local/include/c++/10/ \
+ && cp -L /usr/lib/x86_64-linux-gnu/libstdc++.so.6 /usr/local/lib64/libstdc++.so.6.0.28 \
+ && ln -s libstdc++.so.6.0.28 /usr/local/lib64/libstdc++.so.6 \
+ && cp -L /lib/x86_64-linux-gnu/libgcc_s.so.1 /usr/local/lib64/
+"""
+
+
+def test_a_gcc_that_debian_lacks_is_copied_from_an_image(tmp_path: Path, registry: str) -> None:
+    local = "gcc:10.2.0"
+    user = user_of(registry, tmp_path, local)
+    user.write("case.yaml", COMPILED)
+    user.write("lender.yaml", LENDER.replace("matrix: {os: [debian-11]}", 'matrix: {os: [debian-11], gcc: ["10"]}'))
+    user.types("run", "lender.yaml", "--base", "bootstrap")
+    lender = user.cells()[0]["image"]["tag"]
+    pushed = f"{registry}/{local}"
+    digests = []
+    try:
+        build = {**os.environ, "DOCKER_BUILDKIT": "0"}
+        words = ["docker", "build", "-q", "-t", pushed, "-"]
+        subprocess.run(words, input=COMPILER.format(lender=lender).encode(), env=build, capture_output=True, check=True)
+        docker("push", pushed)
+        digests.append(docker_says("image", "inspect", "-f", "{{index .RepoDigests 0}}", pushed).partition("@")[2])
+        docker("rmi", pushed)
+        digests.append(push_marked(registry, "debian:bookworm-slim", "plain", tmp_path))
+        user.types("run", "case.yaml", "-v")
+        (cell,) = user.cells()
+        assert cell["verdict"] == "not-reproduced", cell["reason"]
+        assert user.types("show", "last", "1", "--log").splitlines() == [
+            "caught 10.2.1 20210110",
+            "/usr/local/bin/gcc",
+            "/usr/local/bin/c++",
+            "/usr/local/bin/x86_64-linux-gnu-gcc",
+        ]
+        assert cell["details"]["served_by"]["gcc"] == f"image {local}"
+        assert cell["details"]["images"][local]["digest"] == digests[0]
+        assert "gcc-10" not in cell["environment"]["packages"]["apt"]
+    finally:
+        names = [own_name(digest) for digest in digests]
+        subprocess.run(["docker", "rmi", "-f", pushed, *names], capture_output=True, check=False)

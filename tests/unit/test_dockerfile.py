@@ -120,6 +120,17 @@ def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None
     assert {name: content for name, content in found.context.items() if not name.startswith("reprokit/")} == copied
 
 
+def test_an_engine_may_hold_the_images_under_other_names() -> None:
+    found = rendered(cell({"os": "ubuntu-20.04", "gcc": "8.2", "python": "3.11", "cuda": "11.8"}), "registry")
+    text = found.starting_from({"nvidia/cuda:11.8.0-devel-ubuntu20.04": "own:1", "gcc:8.2.0": "own:2"})
+    assert [line for line in text.splitlines() if line.startswith("FROM")] == [
+        "FROM own:1 AS uv",
+        "FROM own:2 AS gcc",
+        "FROM own:1",
+    ]
+    assert found.starting_from({}) == found.dockerfile
+
+
 def test_a_dataset_that_is_given_is_not_generated() -> None:
     spec = cell({}, datasets={"d": DatasetSpec(path="data/d", generate="make-it")})
     assert rendered(spec).context["reprokit/generate-0.sh"] == b"make-it"

@@ -19,6 +19,7 @@ from reprokit.engine.protocol import ImageInfo, Progress
 from reprokit.environment import bootstrap, catalog
 from reprokit.environment.model import Base
 from reprokit.errors import Cancelled, EngineError, Unsupported, UsageError
+from reprokit.store.folder import SeenBases
 
 DEBIAN = Base(name="debian-12", source="bootstrap", reference="reprokit/base:debian-12")
 
@@ -94,21 +95,98 @@ def test_a_base_is_pulled_once() -> None:
     assert engine.asked == ["debian:bookworm-slim"]
 
 
-def test_a_tag_that_is_gone_is_unsupported_and_says_what_helps() -> None:
+def test_an_image_that_no_registry_has_is_unavailable() -> None:
     base = Base(name="ubuntu-22.04", source="registry", reference="nvidia/cuda:11.7.1-devel-ubuntu22.04")
-    with pytest.raises(Unsupported, match=r"no image nvidia/cuda:11\.7\.1-devel-ubuntu22\.04.*bootstrap"):
+    with pytest.raises(Unsupported, match=r"^base-unavailable: the registry has no image nvidia/cuda:11\.7\.1-devel"):
         ensure(Shelf(), base)
-
-
-def test_a_python_that_only_a_missing_image_has() -> None:
-    base = Base(name="debian-12", source="registry", reference="python:3.8.20-slim-bookworm", brings="python 3.8.20")
-    with pytest.raises(Unsupported, match=r"slim-bookworm, and nothing else has python 3\.8\.20 for debian-12"):
-        ensure(Shelf(), base)
-
-
-def test_an_image_of_the_case_that_nobody_has() -> None:
-    with pytest.raises(Unsupported, match=r"environment\.image own:1: neither this engine nor its registry"):
+    with pytest.raises(Unsupported, match=r"^base-unavailable: environment\.image own:1: neither this engine nor its"):
         ensure(Shelf(), Base(name="own:1", source="image", reference="own:1"))
+
+
+BOOKWORM = Base(name="debian-12", source="registry", reference="debian:bookworm-slim")
+OLD, NEW = "sha256:" + "a" * 64, "sha256:" + "b" * 64
+
+
+class Tagged(Shelf):
+    """An engine whose registry has tags, each of an image with a digest, and images that no tag names any more."""
+
+    def __init__(self, **tags: str) -> None:
+        super().__init__()
+        self.tags = {"debian:bookworm-slim": OLD, **tags}
+        self.held = {OLD, NEW}
+        self.reachable = True
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        self.asked.append(reference)
+        if not self.reachable:
+            raise EngineError("base-unavailable: the registry does not answer")
+        name, _, digest = reference.partition("@")
+        digest = digest or self.tags.get(name, "")
+        if digest not in self.held:
+            return None
+        found = ImageInfo(tag=reference, id=f"sha256:image-of-{digest}", digest=digest)
+        self.images[reference] = found
+        return found
+
+
+def met(engine: Shelf, folder: Path, since: float = 0.0, base: Base = BOOKWORM) -> ImageInfo:
+    seen = SeenBases(folder)
+    return bases.ensure(engine, base, threading.Event(), lambda progress: None, seen=seen, since=since)  # type: ignore[arg-type]
+
+
+def test_a_base_stays_the_one_that_was_met_first(tmp_path: Path) -> None:
+    engine = Tagged()
+    first = met(engine, tmp_path)
+    assert (first.tag, first.digest) == (bases.own_name(OLD), OLD)
+    engine.tags["debian:bookworm-slim"] = NEW
+    assert met(engine, tmp_path) == first
+    assert engine.asked == ["debian:bookworm-slim"]
+    # An engine that never held it, or no longer does, gets the same one, by its digest.
+    other = Tagged(**{"debian:bookworm-slim": NEW})
+    assert met(other, tmp_path) == first
+    assert other.asked == [f"debian@{OLD}"]
+    # Somebody pulled the tag anew: what was met first counts all the same.
+    other = Tagged(**{"debian:bookworm-slim": NEW})
+    other.pull("debian:bookworm-slim", threading.Event())
+    assert met(other, tmp_path).digest == OLD
+
+
+def test_a_tag_that_vanished_changes_nothing_as_long_as_its_image_can_be_had(tmp_path: Path) -> None:
+    engine = Tagged()
+    first = met(engine, tmp_path)
+    engine.tags.clear()
+    engine.reachable = False
+    assert met(engine, tmp_path) == first
+    with pytest.raises(EngineError, match="base-unavailable"):
+        met(engine, tmp_path, since=time.time() + 1)
+    empty = Tagged()
+    empty.held = {NEW}
+    with pytest.raises(Unsupported, match=rf"^base-unavailable: .*bookworm-slim was \({OLD}\); --refresh-bases"):
+        met(empty, tmp_path)
+
+
+def test_a_refresh_takes_what_the_tag_is_now_once(tmp_path: Path) -> None:
+    engine = Tagged()
+    met(engine, tmp_path)
+    engine.tags["debian:bookworm-slim"] = NEW
+    asked = time.time()
+    assert met(engine, tmp_path, since=asked).digest == NEW
+    assert met(engine, tmp_path, since=asked).digest == NEW
+    assert met(engine, tmp_path).digest == NEW
+    assert len(engine.asked) == 2
+
+
+def test_an_image_without_a_registry_is_taken_as_it_is(tmp_path: Path) -> None:
+    engine = Tagged()
+    engine.images["debian:bookworm-slim"] = ImageInfo(tag="debian:bookworm-slim", id="sha256:made-here")
+    assert met(engine, tmp_path).id == "sha256:made-here"
+    assert not (tmp_path / "bases.json").exists()
+
+
+def test_a_memory_that_is_no_json_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / "bases.json").write_text("{")
+    assert met(Tagged(), tmp_path).digest == OLD
+    assert SeenBases(tmp_path).digest("debian:bookworm-slim") == OLD
 
 
 @pytest.mark.parametrize(
@@ -125,13 +203,15 @@ def test_a_mirror_stands_in_for_docker_hub_alone(reference: str, registry: str, 
     assert bases.places(reference, registry) == expected
 
 
-def test_what_a_mirror_serves_keeps_its_plain_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_mirror_serves_gets_a_name_of_ours(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bases, "_site_setting", lambda name: "mirror.example")
-    engine = Shelf("mirror.example/library/debian:bookworm-slim")
-    base = Base(name="debian-12", source="registry", reference="debian:bookworm-slim")
-    named = ensure(engine, base)
-    assert (named.tag, named.id) == ("debian:bookworm-slim", "sha256:mirror.example/library/debian:bookworm-slim")
+    engine = Tagged(**{"mirror.example/library/debian:bookworm-slim": NEW})
+    named = met(engine, tmp_path)
+    assert (named.tag, named.id) == (bases.own_name(NEW), f"sha256:image-of-{NEW}")
     assert engine.asked == ["mirror.example/debian:bookworm-slim", "mirror.example/library/debian:bookworm-slim"]
+    again = Tagged()
+    assert met(again, tmp_path).id == named.id
+    assert again.asked == [f"mirror.example/debian@{NEW}"]
 
 
 def test_a_base_is_made_from_packages_once(tools: Callable[[str, str], None]) -> None:

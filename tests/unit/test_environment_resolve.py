@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.environment import Supply, catalog, resolve, versions
+from reprokit.environment.alternative import without_registry
 from reprokit.errors import Unsupported, UsageError
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
@@ -100,7 +101,6 @@ def test_dockers_image_serves_a_python_that_debian_lacks() -> None:
     asked = cell({"os": "debian-12", "python": "3.8", "gcc": "12", "cuda": "11.8"})
     found = resolve(asked, REGISTRY)
     assert (found.base.source, found.base.reference) == ("registry", "python:3.8.20-slim-bookworm")
-    assert found.base.brings == "python 3.8.20"
     assert found.python is not None
     assert (found.python.source, found.python.packages, found.python.headers) == ("image", (), ())
     assert found.served_by["python"] == "python:3.8.20-slim-bookworm /usr/local/bin/python3 3.8.20"
@@ -241,6 +241,33 @@ def test_a_gcc_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], sup
     with pytest.raises(Unsupported) as caught:
         resolve(cell(axes), supply)
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("axes", "words"),
+    [
+        (
+            {"os": "ubuntu-20.04", "cuda": "11.8", "gcc": "10.2", "python": "3.11"},
+            "and nothing serves the cell without a registry: gcc 10.2 cannot be had on ubuntu-20.04",
+        ),
+        (
+            {"os": "ubuntu-20.04", "cuda": "11.8", "gcc": "9.4"},
+            (
+                "--base bootstrap makes ubuntu-20.04 from the distribution's packages instead, with CUDA 11.8.0 from "
+                "NVIDIA's wheels"
+            ),
+        ),
+        (
+            {"os": "debian-12", "python": "3.8", "gcc": "10"},
+            "instead, with Python 3.8.20 from uv and GCC 10.4.0 from conda-forge",
+        ),
+        ({"os": "debian-12"}, "--base bootstrap makes debian-12 from the distribution's packages instead"),
+    ],
+)
+def test_what_would_serve_a_cell_without_a_registry_is_said(axes: dict[str, str], words: str) -> None:
+    said = without_registry(cell(axes), REGISTRY, resolve(cell(axes), REGISTRY))
+    assert words in said
+    assert not without_registry(cell(axes), BOOTSTRAP, resolve(cell(axes, image="own:1"), REGISTRY))
 
 
 def test_an_unknown_provider_is_wrong_usage() -> None:

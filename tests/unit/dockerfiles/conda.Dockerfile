@@ -1,4 +1,5 @@
 FROM reprokit/base:debian-12 AS conda
+ENV PATH=/opt/tool/bin:$PATH
 RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
@@ -6,18 +7,20 @@ RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=l
     --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
-    --mount=type=cache,id=reprokit-conda,target=/root/.cache/rattler \
-    --mount=type=bind,source=reprokit/conda_gcc.py,target=/run/reprokit/conda_gcc.py \
-    --mount=type=secret,id=conda_channel \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
     --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y ca-certificates python3 python3-venv \
  && python3 -m venv /opt/tool \
- && export PATH="/opt/tool/bin:$PATH" \
  && pip install pip==24.0 \
- && pip install py-rattler==0.25.0 \
+ && pip install py-rattler==0.25.0
+RUN --mount=type=cache,id=reprokit-conda,target=/root/.cache/rattler \
+    --mount=type=secret,id=conda_channel \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/conda_gcc.py,target=/run/reprokit/conda_gcc.py \
+    . /run/reprokit/site.sh \
  && python /run/reprokit/conda_gcc.py 10.4.0 /opt/gcc
 FROM reprokit/base:debian-12
 ENTRYPOINT []

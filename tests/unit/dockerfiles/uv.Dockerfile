@@ -1,4 +1,5 @@
 FROM nvidia/cuda:11.8.0-devel-ubuntu20.04 AS uv
+ENV PATH=/opt/tool/bin:$PATH
 RUN --mount=type=cache,id=reprokit-apt-ubuntu-20.04,target=/var/cache/apt,sharing=locked \
     --mount=type=cache,id=reprokit-lists-ubuntu-20.04,target=/var/lib/apt/lists,sharing=locked \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
@@ -6,20 +7,21 @@ RUN --mount=type=cache,id=reprokit-apt-ubuntu-20.04,target=/var/cache/apt,sharin
     --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
-    --mount=type=cache,id=reprokit-uv,target=/root/.cache/uv \
-    --mount=type=secret,id=uv_python --mount=type=secret,id=uv_downloads \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
     --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y ca-certificates python3.9 python3.9-venv python3-distutils \
  && python3.9 -m venv /opt/tool \
- && export PATH="/opt/tool/bin:$PATH" \
  && pip install pip==24.0 \
- && pip install uv==0.13.9 \
- && { [ ! -s /run/secrets/uv_python ] || . /run/secrets/uv_python; } \
- && UV_PYTHON_CACHE_DIR=/root/.cache/uv/python uv python install --no-config --no-bin --install-dir /opt/python 3.11.18 \
- && ln -s /opt/python/cpython-3.11.18-* /opt/python/3.11.18
+ && pip install uv==0.13.9
+RUN --mount=type=cache,id=reprokit-uv,target=/root/.cache/uv \
+    --mount=type=secret,id=uv_python --mount=type=secret,id=uv_downloads \
+    --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/uv-python.sh,target=/run/reprokit/uv-python.sh \
+    . /run/reprokit/site.sh \
+ && sh /run/reprokit/uv-python.sh 3.11.18
 FROM gcc:8.2.0 AS gcc
 FROM nvidia/cuda:11.8.0-devel-ubuntu20.04
 ENTRYPOINT []

@@ -1,0 +1,35 @@
+"""What would serve a cell without a registry: offered in words where a base image cannot be had, never taken. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reprokit.case.cellspec import CellSpec
+from reprokit.environment.model import Environment
+from reprokit.environment.resolving import resolve
+from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported
+
+WORDS = {"distribution": "its packages", "uv": "uv", "conda": "conda-forge", "wheels": "NVIDIA's wheels"}
+
+
+def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
+    """What ``--base bootstrap`` would make of the cell instead; '' where the case names its own image."""
+    if chosen.base.source != "registry":
+        return ""
+    try:
+        other = resolve(spec, replace(supply, base_source="bootstrap"))
+    except Unsupported as error:
+        return f"and nothing serves the cell without a registry: {error}"
+    parts = [
+        f"{name} {part.version} from {WORDS[part.source]}"
+        for name, part, before in (
+            ("Python", other.python, chosen.python),
+            ("GCC", other.gcc, chosen.gcc),
+            ("CUDA", other.cuda, chosen.cuda),
+        )
+        if part is not None and part != before
+    ]
+    return f"--base bootstrap makes {other.os} from the distribution's packages instead" + (
+        f", with {' and '.join(parts)}" if parts else ""
+    )
