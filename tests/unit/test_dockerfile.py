@@ -7,6 +7,8 @@ import http.server
 import itertools
 import os
 import random
+import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -24,8 +26,10 @@ from reprokit import dockerfile
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
 from reprokit.environment import Supply, resolve
 from reprokit.errors import Unsupported, UsageError
+from reprokit.runner import rendering
 from reprokit.sources import SourceTree
 
+HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 EXPECTED = Path(__file__).parent / "dockerfiles"
 BASE = "sha256:" + "0" * 64
 
@@ -106,9 +110,19 @@ def test_the_text_is_the_expected_one(
     assert found == path.read_text()
 
 
-def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None:
-    import re
+@pytest.mark.skipif(not HADOLINT, reason="hadolint is not installed (reprokit[dev])")
+def test_hadolint_has_nothing_to_say(tmp_path: Path) -> None:
+    """Of each Dockerfile that is expected above, with the file that `reprokit render` writes beside it."""
+    (tmp_path / ".hadolint.yaml").write_text(rendering.HADOLINT)
+    texts = [str(path) for path in sorted(EXPECTED.iterdir())]
+    done = subprocess.run([HADOLINT, *texts], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    rules = re.findall(r"- (DL\d+)", rendering.HADOLINT)
+    said = subprocess.run([HADOLINT, "-c", os.devnull, *texts], capture_output=True, text=True, check=False).stdout
+    assert {rule for rule in rules if rule in said} == set(rules)  # no rule is left out for nothing
 
+
+def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None:
     found = rendered(cell({"cuda": "11.8", "gcc": "12"}, **EVERYTHING), PaddleSeg=tmp_path)
     mounted = set(re.findall(r"source=([^,]+),", found.dockerfile))
     assert mounted <= set(found.context)
