@@ -100,8 +100,8 @@ def remove_image(*tags: str) -> None:
 
 
 def trial(image: str, script: str, **changes: object) -> Trial:
-    """A trial of a shell script; keyword arguments go to Limits, but ``env``, ``mounts``, ``labels`` and ``gpus``."""
-    own = {key: changes.pop(key) for key in ("env", "mounts", "labels", "gpus", "workdir") if key in changes}
+    """A trial of a shell script; keyword arguments go to Limits, but for those that a Trial has itself."""
+    own = {key: changes.pop(key) for key in ("env", "mounts", "labels", "gpus", "workdir", "files") if key in changes}
     limits = Limits(**{"timeout": 60.0, **changes})  # type: ignore[arg-type]
     return Trial(
         image=image,

@@ -17,11 +17,11 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import mode
-from reprokit.engine import labels
+from reprokit.engine import devices, labels, libpod
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, LineMerger, Turns
-from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors
+from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
 from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
@@ -55,8 +55,13 @@ _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the e
 _ULIMITS = {"nofile": 1048576, "nproc": 32768}
 
 
-def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
-    """The Engine API's container description (``POST /containers/create``) of a trial. Pure."""
+def create_body(
+    trial: Trial, owner: Mapping[str, str], *, cdi: list[str] | None = None, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The Engine API's container description (``POST /containers/create``) of a trial. Pure.
+
+    ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables besides the trial's own.
+    """
     limits = trial.limits
     host: dict[str, Any] = {
         "Init": True,
@@ -78,15 +83,13 @@ def create_body(trial: Trial, owner: Mapping[str, str]) -> dict[str, Any]:
         host["Memory"] = host["MemorySwap"] = limits.memory
     if limits.shm_size is not None:
         host["ShmSize"] = limits.shm_size
-    if limits.gpus or trial.gpus:
-        request: dict[str, Any] = {"Driver": "", "Capabilities": [["gpu", "compute", "utility"]], "Options": {}}
-        request |= {"DeviceIDs": list(trial.gpus)} if trial.gpus else {"Count": limits.gpus}
-        host["DeviceRequests"] = [request]
+    if wanted := devices.requests(trial, cdi or []):
+        host["DeviceRequests"] = wanted
     return {
         "Image": trial.image,
         "Entrypoint": [],
         "Cmd": list(trial.command),
-        "Env": [f"{name}={value}" for name, value in trial.env.items()],
+        "Env": [f"{name}={value}" for name, value in {**(env or {}), **trial.env}.items()],
         "WorkingDir": trial.workdir,
         "User": limits.user,
         "Hostname": HOSTNAME,
@@ -145,7 +148,8 @@ def run(
     if cancel.is_set():
         raise Cancelled("cancelled before the trial started")
     name = f"reprokit-{uuid.uuid4().hex[:12]}"
-    body = create_body(trial, labels.ownership())
+    cdi = cdi_names(wire, trial, podman=podman)
+    body = create_body(trial, labels.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
     if podman:
         body = for_podman(body, _hard_limit)
     attached: Hijacked | None = None
@@ -154,7 +158,7 @@ def run(
     try:
         with wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
-            shielded(lambda: client.create_container_from_config(body, name=name))
+            shielded(lambda: _create(wire, name, body, podman=podman))
             if trial.files:
                 client.put_archive(name, trial.workdir, packed(trial.files))
             attached = wire.hijack(
@@ -184,6 +188,22 @@ def run(
                 attached.close()
         finally:
             shielded(lambda: remove(client, name, wire.endpoint.url))
+
+
+def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
+    """The CDI names of a trial's GPUs, [] where they come another way. Raises Unsupported where there is none."""
+    if not trial.gpus:
+        return []
+    local = wire.endpoint.url.startswith(("unix://", "http+unix://"))
+    return devices.cdi_names(trial, wire.details(), podman=podman, local=local)
+
+
+def _create(wire: Wire, name: str, body: Mapping[str, Any], *, podman: bool) -> None:
+    if podman and "DeviceRequests" in body["HostConfig"]:
+        url = wire.podman_url("/containers/create")
+        raise_for_status(wire.client().post(url, json=libpod.spec_of(name, body), timeout=ANSWER_WITHIN))
+    else:
+        wire.client().create_container_from_config(body, name=name)
 
 
 def remove(client: Any, name: str, where: str) -> bool:

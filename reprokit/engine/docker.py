@@ -96,7 +96,8 @@ class DockerEngine:
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
-        return docker_run_line(trial, files, self.program)
+        cdi = containers.cdi_names(self._wire, trial, podman=self.is_podman)
+        return docker_run_line(trial, files, self.program, cdi)
 
     def sweep(self) -> list[str]:
         """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 from reprokit.engine import images
 from reprokit.engine.docker import DockerEngine
-from reprokit.engine.protocol import Build, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import ANSWER_WITHIN, raise_for_status
-from reprokit.errors import Unsupported
-from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
     from reprokit.site import Site
@@ -48,14 +46,3 @@ class PodmanEngine(DockerEngine):
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_into_podman(self._wire, tar, tag, labels)
-
-    def run(
-        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
-    ) -> Ending:
-        """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`. Raises Unsupported for GPUs."""
-        # Podman 4.3 starts a container that asks so, without a GPU and without a word (podman issue 22645).
-        if trial.gpus or trial.limits.gpus:
-            raise Unsupported(
-                "Podman does not take requests for GPUs over Docker's API: run the cell with --engine docker"
-            )
-        return super().run(trial, sink, cancel, slot)

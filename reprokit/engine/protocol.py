@@ -79,6 +79,7 @@ class Mount:
 @dataclass(frozen=True, kw_only=True)
 class Trial:
     """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked.
+    ``gpu_indices``: those of ``gpus`` on the host, where they are known.
 
     ``files``: path below ``workdir`` -> text, put there before the command starts, owned by the unprivileged user;
     what begins with ``#!`` is executable.
@@ -93,6 +94,7 @@ class Trial:
     mounts: tuple[Mount, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
+    gpu_indices: tuple[int, ...] = ()
 
 
 Slot = AbstractContextManager[object]

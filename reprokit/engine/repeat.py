@@ -5,21 +5,23 @@ from __future__ import annotations
 import csv
 import io
 import shlex
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from reprokit.engine.protocol import Trial
 
 
-def docker_run_line(trial: Trial, files: Path | None = None, program: str = "docker") -> str:
+def docker_run_line(trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = ()) -> str:
     """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command.
 
     ``files``: the folder of this host that holds a copy of the trial's files. ``program``: docker or podman, which
-    take the same words.
+    take the same words. ``cdi``: the names of its GPUs, where they come that way.
     """
     limits = trial.limits
     words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
-    if trial.gpus:
+    words += [f"--device={name}" for name in cdi]
+    if trial.gpus and not cdi:
         words.append(f'--gpus="device={",".join(trial.gpus)}"')
     if limits.cpus is not None:
         words.append(f"--cpus={limits.cpus:g}")

@@ -77,6 +77,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
         ),
         files=handed_files(task),
         gpus=uuids,
+        gpu_indices=tuple(gpu.index for gpu in gpus),
     )
 
 

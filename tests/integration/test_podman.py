@@ -16,9 +16,9 @@ from reprokit.engine.docker import DockerEngine
 from reprokit.engine.podman import PodmanEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.select import make
-from reprokit.errors import BuildFailed, EngineError, Unsupported
+from reprokit.errors import BuildFailed, EngineError
 from reprokit.site import Site
-from tests.conftest import build_of, import_tiny, never, trial
+from tests.conftest import build_of, import_tiny, never
 from tests.integration.test_engine_build import (  # noqa: F401
     read,
     tag,
@@ -134,8 +134,3 @@ def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEn
     assert f"{tag}: no such host" in failed.value.tail[-3:]
     assert "exit status 7" in str(failed.value)
     assert engine.image(tag) is None
-
-
-def test_gpus_are_refused_rather_than_forgotten(engine: DockerEngine, tiny: str) -> None:
-    with pytest.raises(Unsupported, match="--engine docker"):
-        engine.run(trial(tiny, "true", gpus=("0",)), lambda _: None, never())
