@@ -42,18 +42,18 @@ def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder
 
 
 def _runs(store: Store, limit: int) -> None:
-    from reprokit.report.words import case_names, summary
+    from reprokit.report.words import case_names, served_by, summary
 
     for bare in store.runs(limit):
         run = store.run(bare.id)
         names = case_names(cell.case_id for cell in run.cells)
         status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
-        click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}")
+        click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
 
 
 def _cells(store: Store, case_id: str, only: tuple[str, ...], limit: int) -> None:
     from reprokit.matrix import in_group, parse_group
-    from reprokit.report.words import cell_name, expectation
+    from reprokit.report.words import cell_name, expectation, served_by
 
     groups = [parse_group(text) for text in only]
     seen = store.history(case_id, limit=limit * 1000)
@@ -62,7 +62,7 @@ def _cells(store: Store, case_id: str, only: tuple[str, ...], limit: int) -> Non
     for run, cell in seen:
         if run.id in runs and (not groups or any(in_group(cell.cell, group) for group in groups)):
             verdict = cell.verdict.value if cell.verdict else "undecided"
-            line = f"  {run.started_at}  {verdict} ({expectation(cell)})  run {run.id}"
+            line = f"  {run.started_at}  {verdict} ({expectation(cell)})  run {run.id}{served_by(run.engine)}"
             by_cell.setdefault(cell_name(cell), []).append(line)
     for name, lines in by_cell.items():
         click.echo(name)

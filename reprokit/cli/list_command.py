@@ -80,10 +80,10 @@ class _Row:
         """What the newest run showed, in a few words."""
         if self.seen is None:
             return "never run"
-        from reprokit.report.words import standing
+        from reprokit.report.words import served_by, standing
 
         run, cells = self.seen
-        return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}"
+        return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}{served_by(run.engine)}"
 
     def json(self) -> Mapping[str, Any]:
         """All of it, as plain data."""
@@ -94,6 +94,7 @@ class _Row:
             run, cells = self.seen
             departs = sum(cell.as_expected is False for cell in cells)
             seen = {"run_id": run.id, "started_at": run.started_at, "case_changed_since": self.changed}
+            seen["engine"] = run.engine or None
             seen |= {"summary": summary(cells), "departures": departs}
         return {
             "id": case.id,

@@ -72,5 +72,6 @@ def _table(record: Any) -> None:
     if not console.is_terminal:
         console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
-    click.echo(f"run {record.id}, {record.started_at}, {status}")
+    engine = record.host.get("engine") or "no engine was needed"
+    click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)

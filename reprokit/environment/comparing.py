@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reprokit.case.cellspec import CellSpec
-from reprokit.environment import catalog, compatibility, frameworks, versions
+from reprokit.environment import catalog, versions
 from reprokit.environment.measured import Measured
 
 WORDS = {"python": "Python", "gcc": "GCC", "cuda": "CUDA", "cudnn": "cuDNN"}
@@ -29,14 +28,6 @@ def compare(asked: Mapping[str, str], measured: Measured) -> list[str]:
         found = f"measures {word} {have}" if have else f"has no {word}"
         differences.append(f"the cell asks for {axis} {want}, the image {found}")
     return differences
-
-
-def compare_builds(spec: CellSpec, measured: Measured) -> list[str]:
-    """The frameworks that are built for another CUDA version than the cell asks for, or for none; in words.
-
-    A case that allows such a conflict, or expects its failure in this cell, has it so on purpose.
-    """
-    return [] if compatibility.tolerated(spec) else frameworks.differences(spec, measured)
 
 
 def _same_os(want: str, have: str | None) -> bool:

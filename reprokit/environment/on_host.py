@@ -64,9 +64,15 @@ class Host:
         return f"host:{self.os}-glibc-{self.glibc}" + ("" if not self.powers.namespaces else "-plain")
 
 
-def resolve_on(host: Host, spec: CellSpec) -> Environment:
-    """The environment of a cell on that host. Raises Unsupported with every reason why there is none."""
+def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> Environment:
+    """The environment of a cell on that host. Raises Unsupported with every reason why there is none.
+
+    ``network_written``: whether the case itself says which network it wants. One that does not gets none where the host
+    can cut it off, and a note where it cannot.
+    """
     reasons = [*_system(host, spec), *_limits(host, spec.limits), *_places(host, spec)]
+    if network_written and spec.limits.network == "none" and host.powers.network:
+        reasons.append(f"resources.network none: {host.powers.network}")
     found: dict[str, Any] = {}
     for axis, serve in (("python", _python), ("gcc", _gcc), ("cuda", _cuda)):
         try:

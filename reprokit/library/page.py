@@ -16,6 +16,7 @@ from reprokit.library.facts import Facts
 from reprokit.library.flip import flip
 from reprokit.library.verdicts import Seen, SeenCase, Verdicts
 from reprokit.library.words import Anchors, inline, link, size, table
+from reprokit.report.words import served_by
 from reprokit.spelling import many
 
 FILE = "README.md"
@@ -188,7 +189,8 @@ def last_seen(seen: SeenCase | None, fresh: SeenCase | None, usual_day: str = ""
     departures = sum(one.as_expected is False for one in fresh.cells)
     if departures:
         parts.append(f"{departures} not as expected")
-    return "; ".join(part for part in parts if part) + day
+    others = "".join(sorted({served_by(one.engine) for one in fresh.cells}))
+    return "; ".join(part for part in parts if part) + others + day
 
 
 def _verdicts(cells: Sequence[Seen]) -> str:

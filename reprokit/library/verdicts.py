@@ -15,7 +15,7 @@ from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.library.facts import Facts
 from reprokit.matrix import Cell
-from reprokit.store.records import cell_key
+from reprokit.store.records import cell_key, engine_kind
 
 FILE = "verdicts.json"
 FORMAT = "reprokit-verdicts/v1"
@@ -27,7 +27,10 @@ class _Model(BaseModel):
 
 
 class Seen(_Model):
-    """One variant of one cell, as it was last decided. ``size``: bytes of its image; ``reason`` where it is telling."""
+    """One variant of one cell, as it was last decided. ``size``: bytes of its image; ``reason`` where it is telling.
+
+    ``engine``: what served it, '' for Docker.
+    """
 
     cell: dict[str, str]
     variant: Literal["case", "fix"]
@@ -38,6 +41,7 @@ class Seen(_Model):
     image: str = ""
     size: int | None = None
     reason: str = ""
+    engine: str = ""
 
 
 class SeenCase(_Model):
@@ -67,6 +71,9 @@ class Verdicts(_Model):
 class _Result(_Model):
     """What is read of a result file."""
 
+    class Host(_Model):
+        engine: str | None = None
+
     class Image(_Model):
         tag: str = ""
         size: int | None = None
@@ -87,6 +94,7 @@ class _Result(_Model):
 
     format: Literal["reprokit-result/v1"]
     started_at: str = Field(pattern=r"^\d{4}-\d\d-\d\dT")
+    host: _Result.Host = Field(default_factory=lambda: _Result.Host())
     cases: tuple[Case, ...]
 
 
@@ -113,6 +121,8 @@ def read(path: Path) -> Verdicts:
 def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[str, Facts]) -> Merged:
     """``old`` with what the result file says of these cases; cells that it does not speak of stay as they are.
 
+    A verdict of a container engine is never replaced by one of virtual environments, which only stand in for it.
+
     Verdicts of another state of a case than the folder's are not taken. Raises UsageError.
     """
     result = _load(path, _Result, f"expected a file that `reprokit run --json` writes ({RESULT})")
@@ -120,6 +130,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
     here = {file.case.id: file for file in files}
     cases = {name: seen for name, seen in old.cases.items() if name in here}
     taken, outdated = [], []
+    engine = engine_kind(result.host.engine)
     for case in result.cases:
         if case.id not in here:
             continue
@@ -128,7 +139,9 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
             continue
         before = cases.get(case.id)
         kept = before.cells if before and before.digest == case.digest else ()
-        fresh = [_seen(cell, result.started_at[:10]) for cell in case.cells if cell.verdict is not Verdict.CANCELLED]
+        fresh = [
+            _seen(cell, result.started_at[:10], engine) for cell in case.cells if cell.verdict is not Verdict.CANCELLED
+        ]
         cells = _ordered((*kept, *fresh), facts[case.id].cells)
         if cells:
             cases[case.id] = SeenCase(digest=case.digest, cells=cells)
@@ -137,7 +150,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
     return Merged(verdicts=Verdicts(cases=cases), taken=tuple(taken), outdated=tuple(outdated), strange=strange)
 
 
-def _seen(cell: _Result.Case.Cell, date: str) -> Seen:
+def _seen(cell: _Result.Case.Cell, date: str, engine: str) -> Seen:
     image = cell.image or _Result.Image()
     telling = not cell.verdict.conclusive or cell.as_expected is False
     return Seen(
@@ -150,12 +163,13 @@ def _seen(cell: _Result.Case.Cell, date: str) -> Seen:
         image=image.tag.rpartition(":")[2][:12],
         size=image.size,
         reason=cell.reason.strip().partition("\n")[0] if telling else "",
+        engine="" if engine == "docker" else engine,
     )
 
 
 def _ordered(seen: Sequence[Seen], cells: Sequence[Cell]) -> tuple[Seen, ...]:
     """The last of each of the case's own cells and variants, in the order of the matrix; a finding before none."""
-    by_weight = sorted(seen, key=lambda one: (one.verdict.conclusive, one.date))
+    by_weight = sorted(seen, key=lambda one: (one.verdict.conclusive, one.engine != "venv", one.date))
     last = {(cell_key(one.cell), one.variant): one for one in by_weight}
     keys = ((cell_key(cell), variant) for cell in cells for variant in ("case", "fix"))
     return tuple(last[key] for key in keys if key in last)

@@ -44,7 +44,8 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
 
     yield f"{record.case_id}: {cell_name(record)}"
     yield f"{record.verdict} ({expectation(record)}): {record.reason}"
-    yield f"run {run.id}, {run.started_at}, case {record.case_path} ({record.case_digest[:19]})"
+    engine = f", {run.host['engine']}" if run.host.get("engine") else ""
+    yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
     failed = record.details.get("build")
     if failed:
         yield head("Build")
@@ -63,7 +64,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield _environment(record.environment).rstrip()
     yield from _image(record, head("Image"))
     if record.dockerfile:
-        yield head("Dockerfile")
+        yield head("Build script" if record.dockerfile.startswith("#!") else "Dockerfile")
         yield record.dockerfile.rstrip()
     if record.repeat:
         yield head("Repeat by hand")

@@ -28,6 +28,11 @@ def cell_name(cell: CellRecord) -> str:
     return label(cell.cell) + (" [fix]" if cell.variant == "fix" else "")
 
 
+def served_by(engine: str) -> str:
+    """`` [venv]`` behind verdicts that do not come from the usual engine; '' for Docker's, and for none."""
+    return f" [{engine}]" if engine in {"podman", "venv"} else ""
+
+
 def case_names(ids: Iterable[str]) -> str:
     """The cases of a run, the first three by name."""
     unique = list(dict.fromkeys(ids))

@@ -22,13 +22,14 @@ from reprokit.environment import preflight
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
-from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported
+from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.gpus.policy import odd_request
 from reprokit.runner.gpus import GpuDesk, Grant
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.runner.limits import check_limits
 from reprokit.runner.listener import Listener
+from reprokit.runner.mixing import check_engine
 from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
@@ -38,7 +39,7 @@ from reprokit.store.folder import Measurements, SeenBases
 from reprokit.store.records import CellRecord, TrialRecord
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine, Progress
+    from reprokit.engine.protocol import Engine, EngineInfo, Progress
     from reprokit.store.recorder import Recorder
 
 
@@ -130,11 +131,9 @@ class Runner:
         self, tasks: Sequence[Task], built: Callable[[Wanted, Ready, list[Task]], None] | None = None
     ) -> None:
         try:
-            engine = self._make_engine()
-            info = engine.info()
-            self.engine_info = f"{info.name} {info.version}"
-            for text in engine.sweep():
-                self._listener.note(f"left behind by a run that was killed, removed: {text}")
+            engine, info, supply = self._open()
+        except UsageError:
+            raise
         except Exception as error:
             reason = str(error) if isinstance(error, EngineError) else self._defect(error)
             for task in tasks:
@@ -142,7 +141,7 @@ class Runner:
             return
         if built is None:
             tasks = [task for task in tasks if self._serve(task, lambda task: check_limits(task.spec.limits, info))]
-        groups = self._group(tasks)
+        groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
         bench = Bench(
             engine=engine,
@@ -207,9 +206,18 @@ class Runner:
             except KeyboardInterrupt:
                 self._listener.note("still removing containers; this takes seconds")
 
-    def _group(self, tasks: Sequence[Task]) -> list[tuple[Wanted, list[Task]]]:
+    def _open(self) -> tuple[Engine, EngineInfo, Supply]:
+        """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
+        engine = self._make_engine()
+        info = engine.info()
+        self.engine_info = f"{info.name} {info.version}"
+        check_engine(self.records, self.engine_info)
+        for text in engine.sweep():
+            self._listener.note(f"left behind by a run that was killed, removed: {text}")
+        return engine, info, self._supply()
+
+    def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[Wanted, list[Task]]]:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
-        supply = self._supply()
         trees = SourceTrees(self.request.sources, self._listener.note)
         images: dict[str, tuple[Wanted, list[Task]]] = {}
         for task in tasks:
@@ -253,6 +261,7 @@ class Runner:
                 assert failed.verdict is not None
                 self._decide(decided(task, failed.verdict, failed.reason, **facts))
             return None, facts
+        facts["details"]["engine"] = self.engine_info
         return found[0], facts
 
     def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:

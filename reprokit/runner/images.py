@@ -126,7 +126,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
 
         environment, fetched = applying.applied(task.held, spec, trees.of)
     else:
-        environment = resolve_on(supply.host, spec) if supply.host else resolve(spec, supply)
+        environment = _resolved(task, supply)
         fetched = trees.of(spec)
     if not whole and (files := handed_files(task)):
         _check_places(files, fetched.values())
@@ -135,6 +135,13 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
     instead = "" if task.held else without_registry(task.spec, supply, environment)
     return Wanted(environment=environment, rendered=rendered, sources=fetched, held=task.held, instead=instead)
+
+
+def _resolved(task: Task, supply: Supply) -> Environment:
+    if supply.host is None:
+        return resolve(task.spec, supply)
+    written = "network" in task.case.resources.model_fields_set
+    return resolve_on(supply.host, task.spec, network_written=written)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from reprokit.environment import tables
 from reprokit.environment.supply import Supply
 from reprokit.runner.request import Request
 
@@ -17,7 +16,6 @@ def supply_of(request: Request) -> Supply:
     from reprokit.engine.bases import detect_source
 
     settings = site.settings()
-    tables.override(settings.compatibility)
     return Supply(
         base_source=detect_source(request.base_images),
         python=settings.python_providers,

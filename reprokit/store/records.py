@@ -70,6 +70,17 @@ class RunRecord:
     exit_status: int | None = None
     cells: tuple[CellRecord, ...] = ()
 
+    @property
+    def engine(self) -> str:
+        """What served it: ``docker``, ``podman``, ``venv``; '' when no cell came so far and none was asked for."""
+        asked = str(self.request.get("engine", ""))
+        return engine_kind(self.host.get("engine")) or ("" if asked == "auto" else asked)
+
+
+def engine_kind(engine: str | None) -> str:
+    """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
+    return engine.split()[0].lower() if engine else ""
+
 
 def cell_key(cell: Mapping[str, str]) -> str:
     """Canonical text of a cell: the same for the same values, whatever their order."""

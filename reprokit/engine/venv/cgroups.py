@@ -114,7 +114,7 @@ def refusals() -> dict[str, str]:
     found = {}
     for name in CONTROLLERS:
         if name not in here:
-            found[name] = f"this user may not make control groups for {name} (root may, or systemd-run --user --scope)"
+            found[name] = f"this user may not make control groups for {name} (root may; systemd-run --user --scope helps)"
             continue
         try:
             with held({name: here[name]}, Limits(memory=1 << 30, cpus=1.0)):

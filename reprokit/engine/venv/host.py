@@ -73,7 +73,7 @@ def host() -> Host:
     return Host(
         os=measured.os or "unknown",
         glibc=measured.glibc or "",
-        pythons=tuple(pythons()),
+        pythons=tuple(one for one in pythons() if _reachable(one.path)),
         uv_pythons=uv_pythons(),
         gccs=dict(compilers()),
         gcc=measured.gcc,
@@ -100,6 +100,13 @@ def pythons() -> Iterator[Interpreter]:
         key=lambda one: (one.prefix == "/usr", versions.order(one.version), one.path),
         reverse=True,
     )
+
+
+def _reachable(path: str) -> bool:
+    """Whether trials can run that program: root's run as nobody, and see root's home only where it can be shown them."""
+    if os.getuid() != 0 or not powers().namespaces:
+        return True
+    return all(place.stat().st_mode & 0o001 for place in (Path(path), *Path(path).parents))
 
 
 def candidates() -> list[str]:

@@ -43,6 +43,18 @@ def variables(folder: Path | None, *, namespaces: bool, home: Path, user: str = 
     return found
 
 
+def visible(lent: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES for a trial that was lent GPUs (UUIDs), where the case may say which of those it sees.
+
+    In a container the lent ones are all there are, and the case counts them from 0.
+    """
+    if not lent:
+        return {}
+    words = env.get("CUDA_VISIBLE_DEVICES", ",".join(lent)).split(",")
+    known = [lent[int(word)] if word.isdecimal() and int(word) < len(lent) else word for word in words]
+    return {"CUDA_VISIBLE_DEVICES": ",".join(known)}
+
+
 def scratch_folders(scratch: Path, user: str) -> None:
     """Make the private folders of a program below ``scratch``: its root, home, temporary folders and user database."""
     scratch.chmod(0o711)  # another user than ours may have to pass

@@ -25,9 +25,8 @@ def shell_line(trial: Trial, files: Path | None = None) -> str:
     own = layout.variables(kept.folder, namespaces=False, home=Path("home"))
     for name in ("HOME", "TMPDIR", "HOSTNAME"):
         own.pop(name)
-    if trial.gpus:
-        own["CUDA_VISIBLE_DEVICES"] = ",".join(trial.gpus)
-    values = [shlex.quote(f"{name}={value}") for name, value in {**own, **trial.env}.items()]
+    variables = {**own, **trial.env, **layout.visible(trial.gpus, trial.env)}
+    values = [shlex.quote(f"{name}={value}") for name, value in variables.items()]
     words = ["env", "-i", "HOME=$work", *values, *(shlex.quote(word) for word in trial.command)]
     steps += ["cd $work", " ".join(words)]
     limits = trial.limits

@@ -72,7 +72,8 @@ class Ended:
 def hidden() -> list[str]:
     """The host's folders that programs find empty."""
     places = [*HIDDEN, os.path.expanduser("~")]
-    return sorted({os.path.realpath(place) for place in places if Path(place).is_dir()} - {"/"})
+    real = sorted({os.path.realpath(place) for place in places if Path(place).is_dir()} - {"/"})
+    return [place for place in real if not any(Path(place).is_relative_to(other) for other in real if other != place)]
 
 
 def is_hidden(path: str) -> bool:

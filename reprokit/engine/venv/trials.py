@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from reprokit.case.cellspec import mode
 from reprokit.engine.containers import MODIFIED
@@ -35,10 +35,12 @@ def run(
     with private_folder("trial") as scratch, emptied(scratch), _limited(trial, powers) as group:
         layout.scratch_folders(scratch, user)
         work = _work(trial, kept, scratch)
+        if work is not None and not namespaces:
+            _link_mounts(trial, work)
         own = layout.variables(kept.folder if kept else None, namespaces=namespaces, home=scratch / "home", user=user)
         program = Program(
             command=trial.command,
-            environ={**own, **_gpus(trial), **trial.env},
+            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unlent(trial, powers)},
             folder=trial.workdir if namespaces or work is None else str(work),
             namespaces=namespaces,
             root=scratch / "root",
@@ -75,6 +77,16 @@ def _work(trial: Trial, kept: keeping.Kept | None, scratch: Path) -> Path | None
     return work
 
 
+def _link_mounts(trial: Trial, work: Path) -> None:
+    """Links in the work folder instead of mounts, where none can be made. Not read-only, but for the files' own modes."""
+    for mount in trial.mounts:
+        place = work / PurePosixPath(mount.target).relative_to(trial.workdir)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if place.is_dir() and not place.is_symlink():
+            place.rmdir()  # the empty folder that an image has where something is to be mounted
+        place.symlink_to(mount.source)
+
+
 def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path | None) -> list[Mount]:
     shown = [str(kept.folder), *layout.interpreters(kept.told)] if kept else []
     cuda = kept.folder / "cuda" if kept else None
@@ -91,9 +103,10 @@ def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path |
     return layout.parents_first(found)
 
 
-def _gpus(trial: Trial) -> Mapping[str, str]:
-    """Which GPUs the trial sees; the case's own word comes after this one."""
-    return {"CUDA_VISIBLE_DEVICES": ",".join(trial.gpus)} if trial.gpus else {}
+def _unlent(trial: Trial, powers: Powers) -> dict[str, str]:
+    """Keeps a trial away from GPUs that it was not lent, where their devices cannot be hidden from it."""
+    there = powers.namespaces and not trial.gpus and Path("/dev/nvidia0").exists()
+    return {"CUDA_VISIBLE_DEVICES": ""} if there else {}
 
 
 @contextmanager

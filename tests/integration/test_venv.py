@@ -1,0 +1,327 @@
+"""``--engine venv`` on this host: verdicts, limits, what a program may see, and what it leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reprokit.case.cellspec import Limits
+from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
+from reprokit.environment.on_host import Powers
+from reprokit.errors import Cancelled, EngineError
+from reprokit.evidence.model import Ending
+from tests.integration.test_run import User
+
+pytestmark = pytest.mark.integration
+
+CASE = """\
+schema: reprokit/v1
+id: {id}
+title: A case for virtual environments
+matrix: {{how: [good, bad]}}
+files:
+  go.py: |
+    import os, sys
+    print("in", os.getcwd())
+    if sys.argv[1] == "bad":
+        raise ValueError("singular U")
+command: python go.py {{{{ how }}}}
+expect:
+  failure: {{exception: ValueError, message: singular}}
+  reproduces: [{{how: bad}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def cache() -> Iterator[Path]:
+    """A cache of our own that an unprivileged user can reach, which pytest's folders are not."""
+    folder = Path(tempfile.mkdtemp(prefix="venv-test-"))
+    folder.chmod(0o755)
+    before = os.environ.get("XDG_CACHE_HOME")
+    os.environ["XDG_CACHE_HOME"] = str(folder)
+    yield folder
+    os.environ.pop("XDG_CACHE_HOME") if before is None else os.environ.update(XDG_CACHE_HOME=before)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def user(cache: Path, tmp_path: Path) -> User:
+    (tmp_path / "case.yaml").write_text(CASE.format(id="venv-case"))
+    return User(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> keeping.Kept:
+    """An environment with nothing but its Python."""
+    user = User(tmp_path_factory.mktemp("kept"))
+    user.write("case.yaml", CASE.format(id="kept"))
+    user.types("build", "case.yaml", "--engine", "venv")
+    (folder,) = (keeping.top() / "environments").glob(f"*/{keeping.DESCRIPTION}")
+    found = keeping.find(f"reprokit/venv:{folder.parent.name}")
+    assert found is not None
+    return found
+
+
+PLAIN = "not tried in this test"
+
+
+@pytest.fixture(params=["namespaces", "plain"])
+def powers(request: pytest.FixtureRequest) -> Powers:
+    """What this host permits, and the same without namespaces."""
+    found = host.powers()
+    if request.param == "plain":
+        return replace(found, namespaces=PLAIN, network=PLAIN)
+    if found.namespaces:
+        pytest.skip(found.namespaces)
+    return found
+
+
+def run(
+    kept: keeping.Kept,
+    powers: Powers,
+    script: str,
+    output: list[bytes] | None = None,
+    cancel: threading.Event | None = None,
+    mounts: tuple[Mount, ...] = (),
+    **limits: object,
+) -> Ending:
+    trial = Trial(
+        image=kept.told["tag"],
+        command=("bash", "-c", script),
+        env={"WORD": "two words"},
+        workdir="/workspace",
+        limits=Limits(**{"timeout": 30.0, **limits}),  # type: ignore[arg-type]
+        files={"sub/tool.sh": "#!/bin/sh\necho tool\n"},
+        mounts=mounts,
+    )
+    sink = (output if output is not None else []).append
+    return trials.run(trial, kept, powers, sink, cancel or threading.Event(), nullcontext())
+
+
+def running(word: str) -> list[str]:
+    """Processes of this host whose command line has that word."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word.encode() in path.read_bytes().split(b"\0"):
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def left() -> list[str]:
+    """Folders and control groups of trials of this process."""
+    mine = f"-{os.getpid()}-"
+    places = [Path(tempfile.gettempdir()), *(place.folder for place in cgroups.places().values())]
+    return [str(path) for place in places for path in place.glob("reprokit-*") if mine in path.name]
+
+
+def test_a_case_reproduces_where_it_should_and_is_made_once(user: User) -> None:
+    user.types("run", "case.yaml", "--engine", "venv")
+    first = user.cells()
+    assert [cell["verdict"] for cell in first] == ["not-reproduced", "reproduced"]
+    assert first[0]["environment"]["python"] == first[0]["details"]["served_by"]["python"].split()[-1]
+    assert user.result()["host"]["engine"].startswith("venv (")
+    user.types("run", "case.yaml", "--engine", "venv")
+    assert [cell["image"]["built"] for cell in user.cells()] == [False, False]
+    assert "[venv]" in user.types("history")
+    line = user.types("show", "last", "2", "--repeat")
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert "ValueError: singular U" in done.stderr
+
+
+def test_what_the_host_is_not_is_unsupported_and_nothing_is_made(user: User) -> None:
+    there = len(list((keeping.top() / "environments").glob("*")))
+    shown = user.types("run", "case.yaml", "--engine", "venv", "--os", "ubuntu-10.04", status=3)
+    assert "os ubuntu-10.04: this host is" in shown
+    assert len(list((keeping.top() / "environments").glob("*"))) == there
+
+
+def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: Powers) -> None:
+    output: list[bytes] = []
+    ending = run(kept, powers, 'echo "$WORD"; ./sub/tool.sh; python -c "import sys; print(sys.prefix)"; exit 7', output)
+    assert (ending.exit_code, ending.oom, ending.timed_out) == (7, False, False)
+    assert b"".join(output).decode() == f"two words\ntool\n{kept.folder}/venv\n"
+    assert run(kept, powers, "kill -SEGV $$").exit_code == 128 + signal.SIGSEGV
+    assert left() == []
+
+
+def test_every_trial_has_a_work_folder_of_its_own(kept: keeping.Kept, powers: Powers) -> None:
+    script = "test ! -e mark && touch mark ${TMPDIR:-/tmp}/mark ~/mark && mkdir shut && chmod 0 shut"
+    assert [run(kept, powers, script).exit_code for _ in range(2)] == [0, 0]
+    assert left() == []
+
+
+def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: Powers, cache: Path) -> None:
+    (cache / "real").mkdir(exist_ok=True)
+    (cache / "real" / "one.png").touch()
+    output: list[bytes] = []
+    mounts = (Mount(source=cache / "real", target="/workspace/data/set"),)
+    run(kept, powers, "ls data/set; touch data/set/mine 2> /dev/null || echo no", output, mounts=mounts)
+    assert b"".join(output).split() == (
+        [b"one.png", b"no"] if os.getuid() == 0 or not powers.namespaces else [b"one.png"]
+    )
+    assert (cache / "real" / "one.png").exists()
+
+
+def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: Powers) -> None:
+    output: list[bytes] = []
+    script = "id -u; touch /etc/mine; touch $VIRTUAL_ENV/mine; grep -E 'CapEff|NoNewPrivs' /proc/self/status; env"
+    run(kept, powers, script, output)
+    text = b"".join(output).decode()
+    assert not text.startswith("0\n")
+    assert "CapEff:\t0000000000000000" in text
+    assert "NoNewPrivs:\t1" in text
+    assert "XDG_CACHE_HOME" not in text
+    assert not Path("/etc/mine").exists()
+    assert os.getuid() != 0 or not (kept.folder / "venv" / "mine").exists()
+
+
+def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, powers: Powers) -> None:
+    output: list[bytes] = []
+    script = "trap 'echo got TERM' TERM; (setsid bash -c 'trap \"\" TERM; (sleep 98765 &); sleep 98765' &)"
+    ending = run(kept, powers, f"{script}; while true; do sleep 0.2; done", output, timeout=1.0)
+    assert ending.timed_out
+    assert ending.exit_code == 128 + signal.SIGKILL
+    assert b"got TERM" in b"".join(output)
+    assert running("98765") == []
+    assert left() == []
+
+
+def test_what_a_program_leaves_running_ends_with_it(kept: keeping.Kept, powers: Powers) -> None:
+    assert run(kept, powers, "(setsid sleep 98764 &) ; sleep 0.2").exit_code == 0
+    assert running("98764") == []
+
+
+def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: Powers) -> None:
+    cancel = threading.Event()
+    threading.Timer(1.0, cancel.set).start()
+    with pytest.raises(Cancelled):
+        run(kept, powers, "(setsid sleep 98763 &) ; sleep 98763", cancel=cancel)
+    assert running("98763") == []
+    assert left() == []
+
+
+def test_a_program_that_does_not_exist_is_no_finding(kept: keeping.Kept, powers: Powers) -> None:
+    trial = Trial(image=kept.told["tag"], command=("no-such",), env={}, workdir="/workspace", limits=Limits())
+    with pytest.raises(EngineError, match="cannot be started on this host: no-such"):
+        trials.run(trial, kept, powers, lambda data: None, threading.Event(), nullcontext())
+
+
+def test_memory_beyond_the_limit_is_seen(kept: keeping.Kept, powers: Powers) -> None:
+    if powers.memory:
+        pytest.skip(powers.memory)
+    hungry = "python -c 'x = bytearray(300 << 20)'"
+    ending = run(kept, powers, hungry, memory=100 << 20)
+    assert (ending.oom, ending.exit_code) == (True, 137)
+    child = run(kept, powers, f"{hungry}; exit 3", memory=100 << 20)
+    assert (child.oom, child.exit_code) == (True, 3)
+    assert not run(kept, powers, hungry, memory=400 << 20).oom
+
+
+def test_namespaces_hide_the_host(kept: keeping.Kept) -> None:
+    if found := host.powers().namespaces:
+        pytest.skip(found)
+    output: list[bytes] = []
+    script = (
+        "pwd; hostname; id -un; echo $HOME; ls /home /usr/local /opt /tmp; stat -f -c '%S %b' /dev/shm;"
+        " python -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))' 2>&1 | tail -1;"
+        " ls -d /proc/[0-9]* | wc -l; ls /sys/class/net"
+    )
+    ending = run(kept, host.powers(), script, output, shm_size=8 << 20)
+    lines = b"".join(output).decode().splitlines()
+    size = f"4096 {(8 << 20) // 4096}"
+    assert ending.exit_code == 0
+    assert lines[:4] == ["/workspace", "repro", "repro", "/home/repro"]
+    assert size in lines
+    assert "ConnectionRefusedError: [Errno 111] Connection refused" in lines  # a loopback, with nobody on it
+    shown = set(lines[4 : lines.index(size)]) - {"/home:", "/opt:", "/tmp:", "/usr/local:", ""}
+    assert shown <= {"repro", "environments", *Path(kept.folder).parts}
+
+
+def test_a_program_without_namespaces_never_finds_a_network_that_it_should_not(kept: keeping.Kept) -> None:
+    if found := host.powers().network:
+        pytest.skip(found)
+    output: list[bytes] = []
+    run(kept, host.powers(), "cat /proc/net/dev | tail -n +3 | cut -d: -f1", output)
+    assert b"".join(output).split() == [b"lo"]
+
+
+SLOW = """\
+schema: reprokit/v1
+id: venv-slow
+title: Sleeps
+command: sleep {seconds}
+expect: {{failure: {{exit_code: 1}}}}
+"""
+
+
+@pytest.mark.parametrize(("number", "seconds"), [(signal.SIGINT, "98762"), (signal.SIGKILL, "98761")])
+def test_a_run_that_is_stopped_or_killed_takes_its_programs_with_it(
+    user: User, number: signal.Signals, seconds: str
+) -> None:
+    user.write("slow.yaml", SLOW.format(seconds=seconds))
+    started = user.starts("run", "slow.yaml", "--engine", "venv")
+    until = time.monotonic() + 60
+    while not running(seconds) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert running(seconds)
+    started.send_signal(number)
+    said = started.communicate(timeout=60)[0]
+    assert started.returncode == (130 if number is signal.SIGINT else -signal.SIGKILL), said
+    until = time.monotonic() + 10
+    while running(seconds) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert running(seconds) == []
+    if number is signal.SIGKILL:
+        VenvEngine().sweep()
+    mine = f"-{started.pid}-"
+    assert [path for path in Path(tempfile.gettempdir()).glob("reprokit-*") if mine in path.name] == []
+
+
+SECRET = """\
+schema: reprokit/v1
+id: venv-secret
+title: Has a setup
+environment:
+  setup: |
+    pip config list | grep -c index-url
+    test -s "$PIP_CONFIG_FILE" && ls -l "$PIP_CONFIG_FILE"
+command: "true"
+expect: {failure: {exit_code: 1}}
+"""
+
+
+def test_no_secret_of_the_site_stays_in_an_environment(user: User, cache: Path) -> None:
+    user.write("secret.yaml", SECRET)
+    user.environment["PIP_EXTRA_INDEX_URL"] = "https://me:s3cret-w0rd@index.invalid/simple"
+    shown = user.types("run", "secret.yaml", "--engine", "venv", "-v")
+    assert "s3cret" not in shown
+    found = subprocess.run(["grep", "-rlE", "s3cret-w0rd|index.invalid", str(cache)], capture_output=True, text=True)
+    assert found.stdout == ""
+
+
+def test_a_build_that_fails_tells_its_step_and_stays_nowhere(user: User) -> None:
+    user.write(
+        "broken.yaml", SECRET.replace("venv-secret", "venv-broken").replace("pip config list", "echo no way; exit 4")
+    )
+    user.types("run", "broken.yaml", "--engine", "venv", status=3)
+    (cell,) = user.cells()
+    assert cell["verdict"] == "build-failed"
+    assert cell["details"]["build"]["step"] == "environment.setup"
+    assert "no way" in cell["details"]["build"]["tail"]
+    made = list((keeping.top() / "environments").glob("*/"))
+    assert all((folder / keeping.DESCRIPTION).exists() for folder in made if folder.is_dir())
