@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from reprokit.case.cellspec import CellSpec
@@ -36,7 +37,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     cell = spec.cell
     base_source = supply.base_source
     release = _release(cell.get("os", DEFAULT_OS))
-    cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source)
+    cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source, nvcc=_calls_nvcc(spec))
     cudnn = cudnn_of(cell.get("cudnn"), cuda)
     python = providers_python.python(cell.get("python"), release, supply, cuda)
     if python is None:
@@ -103,7 +104,20 @@ def _without_python(release: catalog.Release, pip: tuple[str, ...], cuda: Cuda |
         raise Unsupported(f"python none on {release.name}, but {' and '.join(needs)} need an interpreter with pip")
 
 
-def _cuda(asked: str | None, release: catalog.Release, apt: Iterable[str], base_source: str) -> Cuda | None:
+def _calls_nvcc(spec: CellSpec) -> bool:
+    """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
+    asked = spec.environment
+    if any("nvcc" in text for text in (*asked.apt, *asked.pip, asked.setup)):
+        return False
+    programs = [text for text in spec.files.values() if text.startswith("#!")]
+    call = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
+    return any(call.search(text) for text in (*spec.command, *programs))
+
+
+def _cuda(
+    asked: str | None, release: catalog.Release, apt: Iterable[str], base_source: str, *, nvcc: bool
+) -> Cuda | None:
+    """From the first that has it. ``nvcc``: it has to have that program, which wheels of CUDA 11 and 12 have not."""
     if TOOLKIT in apt:
         if asked is not None and not versions.matches(asked, release.toolkit):
             raise Unsupported(
@@ -116,14 +130,15 @@ def _cuda(asked: str | None, release: catalog.Release, apt: Iterable[str], base_
     images = catalog.cuda_images(release.name) if base_source == "registry" else ()
     if (version := versions.newest(asked, images)) is not None:
         return Cuda(version=version, source="image")
-    wheels = catalog.cuda_wheels()
+    all_wheels = catalog.cuda_wheels()
+    wheels = {version: parts for version, parts in all_wheels.items() if "crt" in parts} if nvcc else all_wheels
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(version=version, source="wheels", requirements=cuda_requirements(version, wheels[version]))
     if versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
     raise Unsupported(
-        f"cuda {asked} cannot be had on {release.name}; NVIDIA's wheels serve {versions.span(wheels)}, "
-        f"the package {TOOLKIT} serves {release.toolkit}"
+        f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} cannot be had on {release.name}; "
+        f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
     )
 

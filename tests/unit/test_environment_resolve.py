@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -433,3 +434,29 @@ def test_the_catalogue_is_whole() -> None:
     for major in ("11", "12", "13"):
         found = catalog.cudnn_wheels(major)
         assert list(found) == sorted(found, key=versions.order)
+
+
+@pytest.mark.parametrize(
+    ("command", "source"),
+    [
+        ("ptxas --gpu-name sm_90 kernel.ptx", "wheels"),
+        ("nvcc --version; ptxas --gpu-name sm_90 kernel.ptx", "wheels"),
+        ("cd src && nvcc -c kernel.cu", "distribution"),
+        ("nvcc $FLAGS -c kernel.cu", "distribution"),
+    ],
+)
+def test_a_case_that_compiles_with_nvcc_gets_a_toolkit_that_has_it(command: str, source: str) -> None:
+    spec = dataclasses.replace(cell({"cuda": "11.8"}), command=("bash", "-eo", "pipefail", "-c", command))
+    cuda = resolve(spec, BOOTSTRAP).cuda
+    assert cuda is not None
+    assert cuda.source == source
+
+
+def test_a_case_that_compiles_with_nvcc_is_told_where_none_can_be_had() -> None:
+    spec = dataclasses.replace(cell({"cuda": "12.0"}), command=("nvcc -c kernel.cu",))
+    with pytest.raises(Unsupported, match=r"cuda 12\.0 with nvcc, which the case calls, .* wheels serve 13\.0"):
+        resolve(spec, BOOTSTRAP)
+    own = dataclasses.replace(spec, environment=EnvironmentSpec(pip=("nvidia-cuda-nvcc==13.0.88",)))
+    cuda = resolve(own, BOOTSTRAP).cuda
+    assert cuda is not None
+    assert cuda.source == "wheels"
