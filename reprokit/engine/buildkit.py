@@ -80,6 +80,8 @@ def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
     }
     if served.network != "default":
         query["networkmode"] = served.network
+    if build.fresh:
+        query["nocache"] = "1"
     if build.platform:
         query["platform"] = build.platform
     return query

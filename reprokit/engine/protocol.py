@@ -47,13 +47,17 @@ class ImageInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder."""
+    """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder.
+
+    ``fresh``: run every step, whatever the engine has of earlier builds.
+    """
 
     tag: str
     dockerfile: str
     context: Mapping[str, bytes | Path]
     labels: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
+    fresh: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

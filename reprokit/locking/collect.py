@@ -61,6 +61,8 @@ def pins_of(
 def _check_providers(environment: Environment) -> None:
     """An interpreter of uv's is one of an exact version, whose hash uv knows; these are not."""
     gcc = environment.gcc
+    if environment.base.source == "host":
+        raise Unsupported("a lock holds a container image, and a virtual environment of this host is none")
     if gcc and gcc.source == "conda":
         raise Unsupported(
             f"gcc {gcc.version} of conda-forge is solved when it is built, and no lock holds what comes out"

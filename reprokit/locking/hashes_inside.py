@@ -47,6 +47,9 @@ def installed():
         seen.add(normalised(name))
         if (installer or "").strip() not in ("pip", "uv") or ASKED["skip"].get(normalised(name)) == version:
             continue
+        if (normalised(name), version) == ("pkg-resources", "0.0.0"):
+            local[normalised(name)] = version  # what venv of older Debian and Ubuntu leaves; no index has it
+            continue
         direct = json.loads(direct) if direct else {}
         url = direct.get("url", "")
         if "vcs_info" in direct:

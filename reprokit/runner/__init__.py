@@ -67,6 +67,7 @@ class Runner:
         self.run_id = run_id
         self.request = request
         self.engine_info = ""
+        self._fresh = False
         self._make_engine = engine
         self._folder = folder
         self._recorder = recorder
@@ -120,8 +121,12 @@ class Runner:
     def _granted(self, task: Task) -> Task:
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
-    def build(self, tasks: Sequence[Task]) -> list[tuple[Wanted, Ready, list[Task]]]:
-        """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none."""
+    def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[Wanted, Ready, list[Task]]]:
+        """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none.
+
+        ``fresh``: build them again, with what archives and indexes have today.
+        """
+        self._fresh = fresh
         stand: list[tuple[Wanted, Ready, list[Task]]] = []
         # No preflight: building needs no GPU.
         self._run_servable(tasks, built=lambda *found: stand.append(found))
@@ -251,6 +256,7 @@ class Runner:
                 cancel=self._cancel,
                 seen=self._seen,
                 since=self._since,
+                fresh=self._fresh,
             )
             facts.update(known_facts(image, ready))
             found.append(ready)

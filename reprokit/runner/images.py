@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -175,22 +176,26 @@ def make_ready(
     cancel: threading.Event,
     seen: SeenBases,
     since: float = 0.0,
+    fresh: bool = False,
 ) -> Ready:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
-    ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`.
+    ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
+    build it again, with what archives and indexes have today, in place of the one that stands.
     """
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
     started = time.monotonic()
-    found = engine.image(tag)
-    built = found is None
-    if found is None:
+    before = engine.image(tag)
+    built = fresh or before is None
+    found = before
+    if found is None or fresh:
         request = Build(
             tag=tag,
             dockerfile=image.rendered.starting_from({name: base.tag for name, base in found_bases.items()}),
             context=image.rendered.context,
             labels=IMAGE_LABELS,
+            fresh=fresh,
         )
         if image.held:
             from reprokit.locking import applying
@@ -200,6 +205,9 @@ def make_ready(
             from reprokit import site
 
             found = engine.build(request, site.current(), on_progress, cancel)
+    if before is not None and before.id != found.id:
+        with contextlib.suppress(EngineError):  # a container of somebody's still uses it
+            engine.remove_image(before.id)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
     return Ready(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)

@@ -96,7 +96,10 @@ def entries_of(
         try:
             whole = _entry(engine, measurements, (image, ready, sharing), on_progress)
         except ReprokitError as error:
-            failed += [f"{task.case.id}: {label(task.cell)}: not locked: {error}" for task in sharing]
+            failed += [
+                f"{case_id}: not locked: {error}; cells: {', '.join(label(task.cell) for task in tasks)}"
+                for case_id, tasks in by_case.items()
+            ]
             continue
         for tasks in by_case.values():
             entry = replace(whole, cells=tuple(_cell(task) for task in tasks))

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -14,8 +15,10 @@ import click
 from reprokit import sources
 from reprokit.case.cellspec import SourceSpec
 from reprokit.engine import bases
-from reprokit.environment.model import Base
+from reprokit.engine.protocol import Engine, ImageInfo
+from reprokit.environment import probe
 from reprokit.errors import EngineError, Unsupported, UsageError
+from reprokit.locking.bases import ensure as ensure_base
 from reprokit.matrix import label
 from reprokit.runner.images import SourceTrees, Wanted, wanted
 from reprokit.runner.plan import Task
@@ -60,25 +63,34 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
         write_folder(folder, image)
         click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
     if output is not None:
-        _make_bases({image.environment.base.name: image.environment.base for image, _ in images.values()}, request)
+        _make_bases({image.environment.base.reference: image for image, _ in images.values()}, request)
     for text in trees.missing.values():
         click.echo(f"the build context is incomplete: {text}", err=True)
     return 3 if refused else 0
 
 
-def _make_bases(wanted: Mapping[str, Base], request: Request) -> None:
+def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
     """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
-    made = [base for base in wanted.values() if base.source == "bootstrap"]
+    made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
     from reprokit.engine.select import make
 
-    cancel = threading.Event()
-    for base in made:
+    engine, cancel = make(request.engine), threading.Event()
+    for image in made:
+        base = image.environment.base
         try:
-            bases.ensure(make(request.engine), base, cancel, lambda progress: None)
+            if image.held is None:
+                bases.ensure(engine, base, cancel, lambda progress: None)
+            else:
+                ensure_base(engine, image.held.entry.pins, partial(_packages, engine), cancel, lambda progress: None)
         except (EngineError, Unsupported) as error:
             click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
+
+
+def _packages(engine: Engine, base: ImageInfo) -> Mapping[str, str]:
+    measured = probe.measure(engine, base, gpus=(), cancel=threading.Event(), user="root")
+    return measured.packages["apt"]
 
 
 class _Lenient(SourceTrees):

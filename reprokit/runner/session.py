@@ -144,7 +144,7 @@ class Session:
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
         """Write the locks of cases; 0, or 3 where a cell cannot be locked. ``check``: only look; 1 where one is stale.
 
-        ``upgrade``: lock anew what is fresh, too.
+        ``upgrade``: lock anew what is fresh, too, from images that are built again.
         """
         from reprokit.runner import locks
 
@@ -164,7 +164,7 @@ class Session:
         engine = (self._engine or (lambda: _engine(request.engine)))()
         with display, _signals():
             listener.planned("", todo)
-            stand = runner.build(todo)
+            stand = runner.build(todo, fresh=upgrade)
             entries, failed = locks.entries_of(engine, self._folder, stand, request, listener)
         for wish in wishes:
             own = {task.number for task in wish.todo}
@@ -208,6 +208,8 @@ class Session:
         interrupted = False
         with display, _signals():
             listener.planned(record.id, tasks)
+            if not request.locked:
+                self._note_locks(tasks, listener)
             for task in tasks:
                 if task.number in done:
                     runner.reuse(done[task.number], task)
@@ -232,6 +234,14 @@ class Session:
         finally:
             self._close(console, cells, record.id, interrupted)
         return status
+
+    @staticmethod
+    def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
+        from reprokit.locking.standing import unused
+
+        if paths := unused(tasks):
+            which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
+            listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
 
     def _display(self) -> tuple[Any, Listener, Any]:
         """(console or None, listener, context manager that shows it)."""

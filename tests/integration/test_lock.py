@@ -1,0 +1,107 @@
+"""``reprokit lock`` and ``--locked`` as a user types them, on the real engine."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import pytest
+
+from tests.integration.test_run import User
+
+pytestmark = pytest.mark.integration
+CASE = """\
+schema: reprokit/v1
+id: lock-six
+title: Six has a version
+matrix:
+  six: ["1.16.0"]
+environment:
+  apt: [tree]
+  pip: ["six=={{ six }}"]
+  setup: python -c 'import six; print(six.__version__)' > /version
+command: tree --version && grep 1.15 /version
+expect:
+  failure: {exit_code: 1}
+  reproduces: all
+"""
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    someone = User(tmp_path)
+    someone.write("six.yaml", CASE)
+    yield someone
+    remove(set(re.findall(r"reprokit/img:[0-9a-f]{32}", (tmp_path / "seen.txt").read_text())))
+
+
+def remove(tags: set[str]) -> None:
+    client = docker.from_env()
+    for tag in tags:
+        with contextlib.suppress(docker.errors.APIError):
+            client.images.remove(tag)
+    client.close()
+
+
+def images(user: User) -> dict[str, Any]:
+    found = {cell["cell"]["six"]: cell["image"] for cell in user.cells()}
+    with (user.folder / "seen.txt").open("a") as seen:
+        seen.write(" ".join(image["tag"] for image in found.values() if image))
+    return found
+
+
+def test_a_locked_run_builds_what_was_locked_and_refuses_a_hash_or_a_case_that_changed(user: User) -> None:
+    lock = user.folder / "six.lock.yaml"
+    user.types("lock", "six.yaml")
+    assert "six.lock.yaml is not used" in user.types("run", "six.yaml")
+    unlocked = images(user)
+    text = lock.read_text()
+    assert "reprokit lock" in text.splitlines()[0]
+    assert len(re.findall(r'six: \{version: "1.16.0", hash: sha256:[0-9a-f]{64}', text)) == 1
+    assert re.search(r'^      tree: "', text, re.M)
+
+    # Built from the lock, with the identity that the lock names; again when the image is gone.
+    user.types("run", "six.yaml", "--locked")
+    locked = images(user)
+    assert {image["tag"] for image in locked.values()} == set(re.findall(r"image: (\S+)", text))
+    assert not {image["tag"] for image in locked.values()} & {image["tag"] for image in unlocked.values()}
+    remove({image["tag"] for image in locked.values()})
+    user.types("run", "six.yaml", "--locked")
+    assert {one["tag"] for one in images(user).values()} == {one["tag"] for one in locked.values()}
+    assert all(one["built"] for one in images(user).values())
+    assert "the environments are the same" in user.types("diff", "last:1", "last:1")
+
+    # A fresh lock stays as it is.
+    assert "fresh" in user.types("lock", "six.yaml")
+    assert lock.read_text() == text
+
+    # One tampered hash is refused with its line, before anything runs from it.
+    number, line = next((n, x) for n, x in enumerate(text.splitlines(), 1) if 'six: {version: "1.16.0"' in x)
+    lock.write_text(text.replace(line, line.replace("hash: sha256:8", "hash: sha256:9")))
+    said = user.types("run", "six.yaml", "--locked", status=3)
+    assert f"build-failed (inconclusive; reproduced expected): six.lock.yaml:{number}: the sha256 of six 1.16.0" in said
+    lock.write_text(text.replace('      tree: "', '      tree: "0.0.'))
+    said = user.types("run", "six.yaml", "--locked", status=3)
+    assert re.search(r"unsupported.*: six.lock.yaml:\d+: the archive no longer has tree 0.0.", said)
+    lock.write_text(text)
+
+    # A case that asks for something else than was locked is refused before anything is run.
+    user.write("six.yaml", CASE.replace("apt: [tree]", "apt: [tree, file]"))
+    said = user.types("run", "six.yaml", "--locked", status=2)
+    assert "six.lock.yaml: the environment, sources or files of the cell six=1.16.0 changed" in said
+    assert "stale" in user.types("lock", "six.yaml", "--check", status=1)
+    # Its title is not what was locked.
+    user.write("six.yaml", CASE.replace("Six has a version", "Another title"))
+    user.types("lock", "six.yaml", "--check")
+
+
+def test_a_lock_that_is_missing_is_named_with_what_makes_it(user: User) -> None:
+    (user.folder / "seen.txt").touch()
+    said = user.types("run", "six.yaml", "--locked", status=2)
+    assert "six.lock.yaml: there is no such lock" in said
+    assert "mend: reprokit lock six.yaml" in said
