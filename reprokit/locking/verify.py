@@ -66,7 +66,7 @@ def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, compar
         why = (
             f"the lock was written by reprokit {lock.version}, this is {__version__}"
             if lock.version != __version__
-            else "it was edited since it was written"
+            else "it was edited, or this reprokit builds otherwise than the one that wrote it"
         )
         found.append(
             f"{lock.where(entry, 'image')}: what the lock holds makes {tag}, it names {entry.image}: {why}; "
