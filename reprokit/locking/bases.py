@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping
 
@@ -74,7 +75,9 @@ def _made(
                     snapshot=then,
                 )
             except EngineError as error:
-                failures.append(f"{where}: {str(error).splitlines()[-1].strip()}")
+                lines = str(error).splitlines()
+                telling = [line for line in lines if re.search("resolve|fetch|connect|timed out|404", line, re.I)]
+                failures.append(f"{where}: {(telling or lines)[-1].strip()}")
                 continue
             has = bootstrap.packages_of(rootfs)
             if has == dict(base.packages):
