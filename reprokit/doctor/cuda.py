@@ -8,8 +8,10 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.doctor.finding import Finding, Voice
 from reprokit.doctor.ground import Ground
 from reprokit.environment import catalog, versions
+from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 from reprokit.errors import Unsupported
+from reprokit.gpus.policy import lendable
 
 say = Voice("cuda")
 
@@ -24,14 +26,15 @@ def known() -> tuple[str, ...]:
 
 def check(ground: Ground) -> Iterator[Finding]:
     """With GPUs: what runs on them, and what each of the others lacks. Without: what can be had all the same."""
-    if not ground.facts.gpus:
+    facts = lendable(ground.facts, ground.settings.gpus, ground.environ)
+    if not facts.gpus:
         yield say.info(
             f"without a GPU: CUDA {ranges(known())} can be built and used for what needs none (nvcc, ptxas, linking)"
         )
         return
     refused: dict[str, list[str]] = {}
     for cuda in known():
-        refused.setdefault(_why_not(cuda, ground), []).append(cuda)
+        refused.setdefault(_why_not(cuda, facts), []).append(cuda)
     if fitting := refused.pop("", []):
         yield say.ok(f"CUDA {ranges(fitting)} can run on this host")
     else:
@@ -41,7 +44,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.info(f"not CUDA {ranges(those)}: {why}", fix)
 
 
-def _why_not(cuda: str, ground: Ground) -> str:
+def _why_not(cuda: str, facts: HostFacts) -> str:
     spec = CellSpec(
         cell={"cuda": cuda},
         environment=EnvironmentSpec(),
@@ -54,7 +57,7 @@ def _why_not(cuda: str, ground: Ground) -> str:
         limits=Limits(gpus=1),
     )
     try:
-        preflight(spec, ground.facts)
+        preflight(spec, facts)
     except Unsupported as error:
         # The versions differ in the words; what they lack is the same.
         return str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from reprokit.doctor.finding import Finding, Voice
 from reprokit.doctor.ground import Ground
+from reprokit.environment.host import Gpu
+from reprokit.gpus.leases import Leases, default_folder
+from reprokit.gpus.policy import lendable
 
 CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
 """Where engines look for device descriptions (https://github.com/cncf-tags/container-device-interface)."""
@@ -36,15 +41,31 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.warn(
                 f"{text} is cut into MIG instances: it cannot be lent whole", f"sudo nvidia-smi -i {gpu.index} -mig 0"
             )
+        elif held := _lease(ground, gpu):
+            yield say.info(f"{text} {held}")
         elif gpu.processes:
             yield say.warn(f"{text} is in use by process {', '.join(map(str, gpu.processes))}", "nvidia-smi")
         else:
             yield say.ok(text)
-    if facts.gpus and ground.settings.gpus:
-        lent = "none" if ground.settings.gpus == ("none",) else ", ".join(ground.settings.gpus)
-        yield say.info(f"the configuration lends {lent} of them ({ground.settings.origins.get('gpus', 'gpus')})")
+    whole = tuple(gpu for gpu in facts.gpus if not gpu.mig)
+    lent = lendable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
+    if lent.note:
+        yield say.info(lent.note, "" if lent.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
     if facts.gpus and ground.engine is not None:
         yield from _reached(ground)
+
+
+def _lease(ground: Ground, gpu: Gpu) -> str:
+    """Who has it from reprokit, in words; '' when nobody has."""
+    leases = Leases(ground.settings.gpu_leases or default_folder(), run="", in_use=lambda *_: "")
+    holder = leases.holder(gpu)
+    if holder is None:
+        return ""
+    free = leases.lock(gpu.uuid)
+    if free is None:
+        return f"is lent to {holder}"
+    os.close(free)
+    return f"was lent to {holder}, who is gone: it is lent again once nothing computes on it"
 
 
 def _because(note: str) -> str:

@@ -29,6 +29,7 @@ from reprokit.environment.host import Gpu, HostFacts
 from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import Powers
 from reprokit.errors import EngineError
+from reprokit.gpus.leases import Leases
 from reprokit.site import Settings, network, pipconfig, trust
 from tests.fake_nvml import H200, V100, FakeNvml
 
@@ -109,6 +110,7 @@ def nothing(tmp_path: Path, **more: str) -> dict[str, str]:
     environ = {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "bin"), "PYTHONPATH": str(REPOSITORY)}
     environ |= {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "REPROKIT_PROXY": "http://127.0.0.1:9"}
     environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")  # whatever becomes of the settings
+    environ["REPROKIT_GPU_LEASES"] = str(tmp_path / "leases")
     return {**environ, "PIP_CONFIG_FILE": os.devnull, "REPROKIT_REGISTRY": "127.0.0.1:9", **more}
 
 
@@ -397,6 +399,30 @@ def test_without_a_gpu_it_says_why_none_is_seen(tmp_path: Path) -> None:
         gpus.check(ground(tmp_path, facts=HostFacts(asked="NVML", note="NVML failed: hangs")))
     )
     assert (status, text, bool(fix)) == ("warn", "NVML failed: hangs", True)
+
+
+def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
+    own = Settings(gpu_leases=tmp_path / "leases", gpus=("0", "1"))
+    here = ground(tmp_path, facts=facts("9.0", "9.0", "7.0"), settings=own)
+    desk = Leases(tmp_path / "leases", run="run-7", in_use=lambda *_: "")
+    claim = desk.claim(here.facts.gpus[:1], 1)
+    assert claim.attempt()
+    died = desk.lock("GPU-1")
+    assert died is not None
+    desk.sign(died)
+    os.close(died)  # as when its holder is killed: the lock is gone, the name is not
+    try:
+        found = [(status, text) for status, text, _ in said(gpus.check(here))]
+    finally:
+        claim.close()
+    assert found[1][0] == "info"
+    assert "(GPU-0) is lent to pid" in found[1][1]
+    assert "(run run-7)" in found[1][1]
+    assert "(GPU-1) was lent to pid" in found[2][1]
+    assert "who is gone" in found[2][1]
+    assert found[3][0] == "ok"
+    assert found[4] == ("info", "GPU 2 not lent: gpus = ['0', '1'] in the config")
+    assert next(text for _, text, _ in said(cuda.check(here))).startswith("CUDA 11.8 to")
 
 
 def test_ranges_follow_the_versions_that_are_known() -> None:

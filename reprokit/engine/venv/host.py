@@ -23,6 +23,7 @@ from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import Host, Powers
 from reprokit.environment.probe import Measured, command
 from reprokit.errors import EngineError
+from reprokit.site.home import home
 
 SECONDS = 30
 """Time for a program of the host to tell its version."""
@@ -113,8 +114,8 @@ def candidates() -> list[str]:
     """Programs that may be a Python: on PATH, of the distribution, of pyenv, of uv."""
     patterns = ["/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(os.pathsep)]
     found = [path for folder in patterns for path in sorted(Path(folder).glob("python3*")) if _plain(path)]
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
-    data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
+    pyenv = Path(os.environ.get("PYENV_ROOT") or home(os.environ) / ".pyenv")
+    data = Path(os.environ.get("XDG_DATA_HOME") or home(os.environ) / ".local" / "share")
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
     for folder in (pyenv / "versions", uv, keeping.pythons()):
         found += [path for path in sorted(folder.glob("*/bin/python3*")) if _plain(path)]
