@@ -1,0 +1,47 @@
+"""Hosts that the doctor's tests look at."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from reprokit.doctor.finding import Finding
+from reprokit.doctor.ground import Ground
+
+INFO = {
+    "Driver": "overlay2",
+    "CgroupVersion": "2",
+    "Name": platform.node(),
+    "SecurityOptions": [],
+    "Runtimes": {"runc": {}},
+}
+
+
+def engine(version: str = "28.1.0", info: Mapping[str, Any] | None = None, *, podman: bool = False) -> dict[str, Any]:
+    """What a Ground has of an engine that says this of itself."""
+    found = {**INFO, **(info or {})}
+    where = SimpleNamespace(url="unix:///run/docker.sock", source="default socket")
+    wire = SimpleNamespace(endpoint=where)
+    name = "Podman Engine" if podman else "Docker Engine"
+    return {
+        "engine": SimpleNamespace(name=name, is_podman=podman, wire=wire),
+        "version": {"Version": version, "ApiVersion": "1.49"},
+        "info": found,
+    }
+
+
+def ground(tmp_path: Path, **values: Any) -> Ground:
+    return Ground(**{"environ": {"PATH": str(tmp_path)}, "folder": tmp_path, **values})
+
+
+def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
+    return [(finding.status.value, finding.text, finding.fix) for finding in findings]
+
+
+def program(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
