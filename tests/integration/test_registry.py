@@ -261,17 +261,17 @@ COMPILER = """\
 FROM {lender}
 USER root
 RUN for tool in gcc g++ cpp gcov gcc-ar gcc-nm gcc-ranlib; do \
-      cp "/usr/bin/x86_64-linux-gnu-$tool-10" "/usr/local/bin/$tool"; \
+      cp -L --remove-destination "/usr/bin/x86_64-linux-gnu-$tool-10" "/usr/local/bin/$tool"; \
     done \
  && mkdir -p /usr/local/lib/gcc/x86_64-linux-gnu /usr/local/include/c++ /usr/local/lib64 \
  && cp -r /usr/lib/gcc/x86_64-linux-gnu/10 /usr/local/lib/gcc/x86_64-linux-gnu/ \
  && mkdir -p /usr/local/lib/gcc/x86_64-linux-gnu/10/include-fixed \
  && echo '#error stale' > /usr/local/lib/gcc/x86_64-linux-gnu/10/include-fixed/pthread.h \
  && cp -r /usr/include/c++/10 /usr/local/include/c++/ \
- && cp -r /usr/include/x86_64-linux-gnu/c++/10/bits /usr/local/include/c++/10/x86-bits \
  && cp -rn /usr/include/x86_64-linux-gnu/c++/10/. /usr/local/include/c++/10/ \
  && cp -L /usr/lib/x86_64-linux-gnu/libstdc++.so.6 /usr/local/lib64/libstdc++.so.6.0.28 \
  && ln -s libstdc++.so.6.0.28 /usr/local/lib64/libstdc++.so.6 \
+ && ln -sf ../../../../lib64/libstdc++.so.6 /usr/local/lib/gcc/x86_64-linux-gnu/10/libstdc++.so \
  && cp -L /lib/x86_64-linux-gnu/libgcc_s.so.1 /usr/local/lib64/
 """
 
