@@ -336,7 +336,7 @@ def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
 
 def _essence(request: Request) -> dict[str, Any]:
     """What decides the outcome of a request, rather than how it is carried out."""
-    return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named")}
+    return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases")}
 
 
 @contextmanager
