@@ -57,6 +57,9 @@ def registry(tmp_path: Path) -> Iterator[str]:
     finally:
         process.terminate()
         process.wait(10)
+        # What came from it goes with all its names, ours too.
+        ids = docker_says("image", "ls", "-q", "--filter", f"reference={address}/*").split()
+        subprocess.run(["docker", "rmi", "-f", *ids], capture_output=True, check=False)
 
 
 def docker(*words: str, text: str | None = None) -> None:
@@ -284,15 +287,14 @@ def test_a_gcc_that_debian_lacks_is_copied_from_an_image(tmp_path: Path, registr
     user.types("run", "lender.yaml", "--base", "bootstrap")
     lender = user.cells()[0]["image"]["tag"]
     pushed = f"{registry}/{local}"
-    digests = []
     try:
         build = {**os.environ, "DOCKER_BUILDKIT": "0"}
         words = ["docker", "build", "-q", "-t", pushed, "-"]
         subprocess.run(words, input=COMPILER.format(lender=lender).encode(), env=build, capture_output=True, check=True)
         docker("push", pushed)
-        digests.append(docker_says("image", "inspect", "-f", "{{index .RepoDigests 0}}", pushed).partition("@")[2])
+        digest = docker_says("image", "inspect", "-f", "{{index .RepoDigests 0}}", pushed).partition("@")[2]
         docker("rmi", pushed)
-        digests.append(push_marked(registry, "debian:bookworm-slim", "plain", tmp_path))
+        push_marked(registry, "debian:bookworm-slim", "plain", tmp_path)
         user.types("run", "case.yaml", "-v")
         (cell,) = user.cells()
         assert cell["verdict"] == "not-reproduced", cell["reason"]
@@ -303,8 +305,7 @@ def test_a_gcc_that_debian_lacks_is_copied_from_an_image(tmp_path: Path, registr
             "/usr/local/bin/x86_64-linux-gnu-gcc",
         ]
         assert cell["details"]["served_by"]["gcc"] == f"image {local}"
-        assert cell["details"]["images"][local]["digest"] == digests[0]
+        assert cell["details"]["images"][local]["digest"] == digest
         assert "gcc-10" not in cell["environment"]["packages"]["apt"]
     finally:
-        names = [own_name(digest) for digest in digests]
-        subprocess.run(["docker", "rmi", "-f", pushed, *names], capture_output=True, check=False)
+        subprocess.run(["docker", "rmi", "-f", pushed], capture_output=True, check=False)
