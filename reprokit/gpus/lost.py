@@ -24,7 +24,7 @@ no memory, "unspecified launch failure") is a finding and must never be here.
 
 
 def gone(used: Sequence[Gpu], now: HostFacts) -> list[Gpu]:
-    """Which of ``used`` the driver no longer knows; all of them when it does not answer any more."""
+    """Which of ``used`` the driver no longer knows."""
     there = {gpu.uuid for gpu in now.gpus}
     return [gpu for gpu in used if gpu.uuid not in there]
 

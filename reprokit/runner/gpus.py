@@ -51,13 +51,18 @@ class Grant:
         The driver is asked. A GPU that it no longer knows is not lent again in this run.
         """
         now = host.facts()
+        if now.driver is None:
+            return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
         if missing := lost.gone(self.gpus, now):
-            names = " and ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in missing)
-            why = f"{names} was lost during the trial" + (f" ({now.note})" if now.note else "")
+            why = f"{self._names(missing)} was lost during the trial" + (f" ({now.note})" if now.note else "")
             self._desk.forget(missing, why)
             return why
         words = lost.said(text)
         return f"the trial lost its GPU ({words!r})" if words else ""
+
+    @staticmethod
+    def _names(gpus: Sequence[Gpu]) -> str:
+        return " and ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in gpus)
 
     def renew(self) -> None:
         """Other GPUs in place of lost ones; the same where there are not enough others. Raises Cancelled."""

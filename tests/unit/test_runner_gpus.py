@@ -33,8 +33,13 @@ class Host:
     def __init__(self) -> None:
         self.gpus = GPUS
         self.note = ""
+        self.silent = 0
+        """How often the driver does not answer."""
 
     def facts(self) -> HostFacts:
+        if self.silent:
+            self.silent -= 1
+            return HostFacts(asked="NVML", note="NVML failed: no answer within 10 s")
         return HostFacts(gpus=self.gpus, driver="535.104.05", note=self.note)
 
     def lose(self, *uuids: str) -> None:
@@ -264,6 +269,25 @@ def test_when_no_gpu_is_left_nobody_waits_for_one(project: Project, machine: Hos
     assert project.verdicts == ["engine-error"] * 4
     assert all("GPU 0 (GPU-0) was lost" in cell.reason for cell in project.cells)
     assert len(project.engine.trials) == 2, "one retry, in a fresh container"
+
+
+@pytest.mark.parametrize(("silent", "first"), [(1, "not-reproduced"), (2, "engine-error")])
+def test_a_driver_that_does_not_answer_is_no_finding_and_takes_no_gpu_away(
+    project: Project, machine: Host, silent: int, first: str
+) -> None:
+    project.case.write_text(ONE)
+
+    def fails(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if len(project.engine.trials) == 1:
+            machine.silent = silent
+        return Ending(exit_code=1) if len(project.engine.trials) <= silent else toy(trial, sink)
+
+    project.engine.behave = fails
+    project.run(jobs=1)
+    assert project.verdicts == [first, "not-reproduced", "reproduced", "reproduced"]
+    assert {trial.gpus for trial in project.engine.trials} == {("GPU-0",)}
+    if silent == 2:
+        assert project.cells[0].reason.startswith("the driver no longer answers for GPU 0 (GPU-0) (NVML failed: no ans")
 
 
 def test_words_that_only_a_lost_gpu_gives_lead_to_one_retry_with_the_same_gpu(project: Project) -> None:
