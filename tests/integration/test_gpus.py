@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine.docker import DockerEngine
+from reprokit.environment import host
 from reprokit.errors import Unsupported
 from tests.conftest import never, trial
 from tests.integration.test_podman import engine, service, tiny  # noqa: F401
+from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
 
@@ -85,3 +87,26 @@ def test_limits_hold_for_a_container_with_a_gpu(engine: DockerEngine, tiny: str,
         trial(tiny, "tail /dev/zero", gpus=gpus, memory=32 << 20, timeout=30.0), lambda _: None, never()
     )
     assert ending.oom
+
+
+REAL = """\
+schema: reprokit/v1
+id: one-real-gpu
+title: A trial sees the GPU that it was lent and no other
+matrix: {os: [debian-12]}
+command: nvidia-smi -L | tee /dev/stderr | grep -c GPU- | grep -x 1
+resources: {gpus: 1}
+trials: 2
+expect: {failure: {exit_code: nonzero}, reproduces: none}
+"""
+
+
+def test_a_real_gpu_reaches_its_trial(tmp_path: Path) -> None:
+    gpus = host.facts().gpus
+    if not gpus:
+        pytest.skip("needs an NVIDIA GPU")
+    user = User(tmp_path)
+    user.write("case.yaml", REAL)
+    user.types("run", "case.yaml")
+    (cell,) = user.cells()
+    assert cell["environment"]["gpu"][0] in {f"GPU {gpu.index}: {gpu.name}" for gpu in gpus}
