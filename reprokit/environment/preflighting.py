@@ -19,11 +19,12 @@ def preflight(spec: CellSpec, facts: HostFacts) -> None:
     wanted = spec.limits.gpus
     if wanted <= 0:
         return
+    why = f" ({facts.note})" if facts.note else ""
     if not facts.gpus:
-        why = f" ({facts.note})" if facts.note else ""
-        raise Unsupported(f"this host has no NVIDIA GPU{why}; the case asks for {wanted}")
+        found = "this host lends no GPU" if facts.driver else "this host has no NVIDIA GPU"
+        raise Unsupported(f"{found}{why}; the case asks for {wanted}")
     if len(facts.gpus) < wanted:
-        raise Unsupported(f"this host has {_count(len(facts.gpus))}; the case asks for {wanted}")
+        raise Unsupported(f"this host has {_count(len(facts.gpus))}{why}; the case asks for {wanted}")
     _memory(spec, facts, wanted)
     cuda = spec.cell.get("cuda")
     if cuda is not None and cuda != versions.NONE:
