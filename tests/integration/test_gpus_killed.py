@@ -17,6 +17,7 @@ import pytest
 
 from tests.fake_nvml import V100, FakeNvml, four_gpus
 
+pytestmark = pytest.mark.integration  # for its length: it needs no engine
 REPOSITORY = Path(__file__).parents[2]
 ROUNDS = int(os.environ.get("REPROKIT_TEST_ROUNDS", "6"))
 """Kills in the test; a thousand find more."""
