@@ -310,7 +310,8 @@ def _ending(wire: Wire, name: str, *, timed_out: bool, limited: bool) -> Ending:
         code = client.wait(name, timeout=ANSWER_WITHIN).get("StatusCode")
         state = client.inspect_container(name)["State"]
         oom = bool(state.get("OOMKilled")) or (limited and _saw_oom(wire, state, name, code))
-    if state.get("Status") not in {"exited", "dead"}:
+    # "stopped": in Podman, ended and not yet tidied up.
+    if state.get("Status") not in {"exited", "dead", "stopped"}:
         raise EngineError(f"the container ended its output but not itself: {state.get('Status')}")
     seconds = (nanoseconds_of(state["FinishedAt"]) - nanoseconds_of(state["StartedAt"])) / 1e9
     return Ending(exit_code=code, oom=oom, timed_out=timed_out, seconds=max(seconds, 0.0))
