@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from tests.integration.test_engine_build import (  # noqa: F401
     test_wrong_dockerfiles_are_build_failures,
 )
 from tests.integration.test_engine_run import (  # noqa: F401
+    _child,
+    ours,
     test_a_missing_image_is_an_engine_error,
     test_a_trial_is_confined,
     test_anonymous_volumes_go_too,
@@ -45,7 +48,6 @@ from tests.integration.test_engine_run import (  # noqa: F401
     test_mounts_are_read_only,
     test_output_comes_at_once_and_lines_stay_whole,
     test_sigkill_by_itself_is_no_memory_kill,
-    test_sweep_after_kill_9_spares_neighbours,
     test_time_limit_counts_while_output_floods,
     test_time_limit_stops_what_ignores_sigterm,
 )
@@ -134,3 +136,14 @@ def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEn
     assert f"{tag}: no such host" in failed.value.tail[-3:]
     assert "exit status 7" in str(failed.value)
     assert engine.image(tag) is None
+
+
+def test_sweep_after_kill_9(engine: DockerEngine, tiny: str) -> None:
+    run = uuid.uuid4().hex
+    child = _child(tiny, run)
+    assert not any(run in line for line in engine.sweep())
+    child.kill()
+    child.wait(timeout=10)
+    assert len(ours(run)) == 1
+    assert any(run in line for line in engine.sweep())
+    assert ours(run) == []
