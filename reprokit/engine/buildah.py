@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from reprokit.engine import context, exchange, failure
+from reprokit.engine.containers import podman_limits
 from reprokit.engine.progress import TAIL
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
@@ -50,7 +51,7 @@ def build(
         files = {**build.context, **{beside[name]: secret for name, secret in secrets.items()}}
         error = exchange.build(
             wire,
-            parameters(build, served, beside),
+            parameters(build, served, beside, podman_limits()),
             context.stream(build.dockerfile, files),
             lambda message: steps.feed(str(message.get("stream") or "")),
             cancel,
@@ -64,10 +65,10 @@ def build(
     return image
 
 
-def parameters(build: Build, served: Served, secrets: Mapping[str, str]) -> dict[str, str]:
-    """The query of ``POST /build``; ``secrets``: id -> the file of the context that holds it. Pure.
+def parameters(build: Build, served: Served, secrets: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
+    """The query of ``POST /build``; ``secrets``: id -> the file of the context that holds it; ``limits``: of steps.
 
-    Proxies travel as predefined build arguments, as they do for BuildKit.
+    Pure. Proxies travel as predefined build arguments, as they do for BuildKit.
     """
     query = {
         "t": build.tag,
@@ -78,6 +79,7 @@ def parameters(build: Build, served: Served, secrets: Mapping[str, str]) -> dict
         # No container of a failed step is left behind.
         "rm": "1",
         "forcerm": "1",
+        "ulimits": json.dumps([f"{name}={value}:{value}" for name, value in limits.items()]),
         "secrets": json.dumps([f"id={name},src={file}" for name, file in secrets.items()]),
     }
     if served.network != "default":

@@ -101,23 +101,27 @@ def create_body(
     }
 
 
-def for_podman(body: Mapping[str, Any], hard_limits: Callable[[str], float]) -> dict[str, Any]:
-    """A container description as Podman needs it: with limits that the host grants, for a process of this user.
-
-    Docker's containers inherit their daemon's; Podman asks for limits of its own, which fails where less is granted.
-    ``hard_limits``: "nofile" or "nproc" -> what this process may have at most.
-    """
-    asked = [(name, int(min(most, hard_limits(name)))) for name, most in _ULIMITS.items()]
-    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in asked]
-    host = body["HostConfig"]
-    return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
-
-
-def _hard_limit(name: str) -> float:
+def hard_limit(name: str) -> float:
+    """What this process may have at most of "nofile" or "nproc"."""
     import resource
 
     hard = resource.getrlimit({"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}[name])[1]
     return float("inf") if hard == resource.RLIM_INFINITY else hard
+
+
+def podman_limits(at_most: Callable[[str], float] = hard_limit) -> dict[str, int]:
+    """Limits for Podman's containers that this host grants.
+
+    Docker's containers inherit their daemon's; Podman asks for limits of its own, which fails where less is granted.
+    """
+    return {name: int(min(most, at_most(name))) for name, most in _ULIMITS.items()}
+
+
+def for_podman(body: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, Any]:
+    """A container description with those limits. Pure."""
+    host = body["HostConfig"]
+    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items()]
+    return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
 
 
 def packed(files: Mapping[str, str]) -> bytes:
@@ -151,7 +155,7 @@ def run(
     cdi = cdi_names(wire, trial, podman=podman)
     body = create_body(trial, labels.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
     if podman:
-        body = for_podman(body, _hard_limit)
+        body = for_podman(body, podman_limits())
     attached: Hijacked | None = None
     kills: MemoryKills | None = None
     client = wire.client()

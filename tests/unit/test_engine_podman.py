@@ -11,7 +11,7 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.engine import failure, images
 from reprokit.engine.buildah import Steps, parameters
-from reprokit.engine.containers import create_body, for_podman
+from reprokit.engine.containers import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.errors import BuildFailed, EngineError, ReprokitError, Unsupported
@@ -81,14 +81,15 @@ def test_a_podman_that_is_not_there_is_not_docker() -> None:
 
 
 def test_secrets_go_beside_the_context() -> None:
-    query = parameters(build_of("a:1", "FROM x\n"), Served(network="host"), {"netrc": ".secret-1"})
+    query = parameters(build_of("a:1", "FROM x\n"), Served(network="host"), {"netrc": ".secret-1"}, {"nofile": 9})
+    assert json.loads(query["ulimits"]) == ["nofile=9:9"]
     assert json.loads(query["secrets"]) == ["id=netrc,src=.secret-1"]
     assert query["networkmode"] == "host"
 
 
 def test_podman_gets_limits_that_this_host_grants() -> None:
     plain = create_body(trial("x", "true"), {})
-    body = for_podman(plain, {"nofile": 20000.0, "nproc": float("inf")}.__getitem__)
+    body = for_podman(plain, podman_limits({"nofile": 20000.0, "nproc": float("inf")}.__getitem__))
     assert body["HostConfig"]["Ulimits"] == [
         {"Name": "core", "Soft": 0, "Hard": 0},
         {"Name": "nofile", "Soft": 20000, "Hard": 20000},
