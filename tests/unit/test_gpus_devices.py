@@ -110,7 +110,7 @@ def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
 def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     mount = Mount(source=Path("/data"), target="/w/data")
     body = containers.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
-    spec = libpod.spec_of("name", containers.for_podman(body, lambda _: 1000))
+    spec = libpod.spec_of("name", containers.for_podman(body, {"nofile": 1000, "nproc": 1000}))
     assert spec["devices"] == [{"path": "nvidia.com/gpu=0"}]
     assert spec["env"] == {"A": "a=b"}
     assert spec["labels"] == {"owner": "me"}
