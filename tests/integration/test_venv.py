@@ -20,7 +20,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
 from reprokit.environment.on_host import Powers
-from reprokit.errors import Cancelled, EngineError
+from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 from tests.integration.test_run import User
 
@@ -215,10 +215,22 @@ def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: Powers) ->
     assert left() == []
 
 
-def test_a_program_that_does_not_exist_is_no_finding(kept: keeping.Kept, powers: Powers) -> None:
-    trial = Trial(image=kept.told["tag"], command=("no-such",), env={}, workdir="/workspace", limits=Limits())
-    with pytest.raises(EngineError, match="cannot be started on this host: no-such"):
-        trials.run(trial, kept, powers, lambda data: None, threading.Event(), nullcontext())
+def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: Powers) -> None:
+    def ends(program: str) -> tuple[int, bytes]:
+        output: list[bytes] = []
+        trial = Trial(
+            image=kept.told["tag"],
+            command=(program, "two words"),
+            env={},
+            workdir="/workspace",
+            limits=Limits(timeout=30.0),
+            files={"plain": "echo\n"},
+        )
+        ending = trials.run(trial, kept, powers, output.append, threading.Event(), nullcontext())
+        return ending.exit_code, b"".join(output)
+
+    assert ends("no-such") == (127, b"no-such: No such file or directory\n")
+    assert ends("./plain") == (126, b"./plain: Permission denied\n")
 
 
 def test_memory_beyond_the_limit_is_seen(kept: keeping.Kept, powers: Powers) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -206,10 +207,20 @@ def become(asked: Asked, joins: list[int], report: int) -> NoReturn:
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o022)
-        os.execvpe(asked["command"][0], asked["command"], asked["environ"])
+        os.environ.clear()
+        os.environ.update(asked["environ"])
     except BaseException as error:
         os.write(report, f"{asked['command'][0]}: {error}".encode())
         os._exit(126)
+    execute([os.fsencode(word) for word in asked["command"]])
+
+
+def execute(command: list[bytes]) -> NoReturn:
+    """execvp(3), or the end that a shell, and the first process of a container, has for what cannot be executed."""
+    libc.execvp(command[0], (ctypes.c_char_p * (len(command) + 1))(*command, None))
+    number = ctypes.get_errno()
+    os.write(2, command[0] + f": {os.strerror(number)}\n".encode())
+    os._exit(127 if number == errno.ENOENT else 126)
 
 
 def drop_privileges(user: int | None) -> None:
