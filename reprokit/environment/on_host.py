@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
-from reprokit.environment import catalog, compatibility, resolving, versions
+from reprokit.environment import compatibility, resolving, versions
 from reprokit.environment.model import Base, Compiler, Cuda, Cudnn, Environment, Gcc, Interpreter, OnHost, Python
 from reprokit.errors import Unsupported
 
@@ -211,9 +211,14 @@ def _cuda(host: Host, spec: CellSpec) -> Cuda | None:
     asked = spec.cell.get("cuda")
     if asked == versions.NONE and host.cuda:
         raise Unsupported(f"cuda none: this host has CUDA {host.cuda}, {CANNOT}")
+    if host.cuda and resolving.TOOLKIT in spec.environment.apt:
+        if asked is not None and not versions.matches(asked, host.cuda):
+            raise Unsupported(f"cuda {asked} from {resolving.TOOLKIT}: this host has CUDA {host.cuda}, {CANNOT}")
+        return Cuda(version=host.cuda, source="distribution")
     if asked is None or asked == versions.NONE:
         return None
-    wheels = catalog.cuda_wheels()
+    nvcc = resolving.calls_nvcc(spec)
+    wheels = resolving.cuda_wheels(nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(
             version=version, source="wheels", requirements=resolving.cuda_requirements(version, wheels[version])
@@ -221,7 +226,8 @@ def _cuda(host: Host, spec: CellSpec) -> Cuda | None:
     if versions.matches(asked, host.cuda):
         return Cuda(version=host.cuda or asked, source="distribution")
     raise Unsupported(
-        f"cuda {asked}: NVIDIA's wheels have {versions.span(wheels)}, this host has {host.cuda or 'none'}, {CANNOT}"
+        f"cuda {asked}{' with nvcc, which the case calls' if nvcc else ''}: NVIDIA's wheels have "
+        f"{versions.span(wheels)}, this host has {host.cuda or 'none'}, {CANNOT}"
     )
 
 

@@ -37,7 +37,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     cell = spec.cell
     base_source = supply.base_source
     release = _release(cell.get("os", DEFAULT_OS))
-    cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source, nvcc=_calls_nvcc(spec))
+    cuda = _cuda(cell.get("cuda"), release, asked.apt, base_source, nvcc=calls_nvcc(spec))
     cudnn = cudnn_of(cell.get("cudnn"), cuda)
     python = providers_python.python(cell.get("python"), release, supply, cuda)
     if python is None:
@@ -104,7 +104,7 @@ def _without_python(release: catalog.Release, pip: tuple[str, ...], cuda: Cuda |
         raise Unsupported(f"python none on {release.name}, but {' and '.join(needs)} need an interpreter with pip")
 
 
-def _calls_nvcc(spec: CellSpec) -> bool:
+def calls_nvcc(spec: CellSpec) -> bool:
     """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
     asked = spec.environment
     if any("nvcc" in text for text in (*asked.apt, *asked.pip, asked.setup)):
@@ -117,7 +117,7 @@ def _calls_nvcc(spec: CellSpec) -> bool:
 def _cuda(
     asked: str | None, release: catalog.Release, apt: Iterable[str], base_source: str, *, nvcc: bool
 ) -> Cuda | None:
-    """From the first that has it. ``nvcc``: it has to have that program, which wheels of CUDA 11 and 12 have not."""
+    """From the first that has it. ``nvcc``: it has to have that program."""
     if TOOLKIT in apt:
         if asked is not None and not versions.matches(asked, release.toolkit):
             raise Unsupported(
@@ -130,8 +130,7 @@ def _cuda(
     images = catalog.cuda_images(release.name) if base_source == "registry" else ()
     if (version := versions.newest(asked, images)) is not None:
         return Cuda(version=version, source="image")
-    all_wheels = catalog.cuda_wheels()
-    wheels = {version: parts for version, parts in all_wheels.items() if "crt" in parts} if nvcc else all_wheels
+    wheels = cuda_wheels(nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(version=version, source="wheels", requirements=cuda_requirements(version, wheels[version]))
     if versions.matches(asked, release.toolkit):
@@ -141,6 +140,11 @@ def _cuda(
         f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
     )
+
+
+def cuda_wheels(*, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
+    """CUDA release -> part -> version of its wheel. ``nvcc``: with that program, which 11 and 12 have not."""
+    return {version: parts for version, parts in catalog.cuda_wheels().items() if "crt" in parts or not nvcc}
 
 
 def cuda_requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ...]:

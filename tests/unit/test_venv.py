@@ -36,6 +36,7 @@ HOST = Host(
     apt={"libgl1": "1.6.0-1", "bash": "5.2"},
     cpus=4,
 )
+TOOLKIT = replace(HOST, cuda="11.8", apt={"nvidia-cuda-toolkit": "11.8.89"})
 PLAIN = replace(HOST, powers=Powers(namespaces=REFUSED, network=REFUSED, memory="no groups", cpu="none", pids="none"))
 
 
@@ -65,6 +66,12 @@ def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
         (HOST, spec({"gcc": "none"}), "gcc none: this host has GCC 12.2.0"),
         (replace(HOST, cuda="13.0"), spec({"cuda": "none"}), "cuda none: this host has CUDA 13.0"),
         (HOST, spec({"cuda": "9.0"}), "cuda 9.0: NVIDIA's wheels have"),
+        (HOST, spec({"cuda": "12.0"}, command=("nvcc a.cu",)), "cuda 12.0 with nvcc, which the case calls: NVIDIA's"),
+        (
+            TOOLKIT,
+            spec({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)),
+            "cuda 12.0 from nvidia-cuda-toolkit: this host",
+        ),
         (HOST, spec({"cudnn": "8.6"}), "cudnn 8.6 needs CUDA"),
         (HOST, spec(apt=("libgl1", "libfoo", "bash=5.1")), "environment.apt: libfoo, bash are not installed"),
         (replace(HOST, apt=None), spec(apt=("libgl1",)), "this host has no dpkg"),
@@ -105,6 +112,14 @@ def test_what_the_host_has_serves() -> None:
     assert found.served_by["python"] == "/home/me/py/3.9/bin/python3.9 3.9.18"
     assert found.served_by["gcc"] == "/usr/bin/gcc-11 11.3.0"
     assert found.notes == ()
+
+
+def test_the_toolkit_that_a_case_names_serves_before_wheels_without_nvcc() -> None:
+    found = resolve_on(TOOLKIT, spec({"cuda": "11.8"}, apt=("nvidia-cuda-toolkit",))).cuda
+    compiles = resolve_on(TOOLKIT, spec({"cuda": "11.8"}, command=("nvcc a.cu",))).cuda
+    assert found is not None
+    assert (found.version, found.source) == ("11.8", "distribution")
+    assert compiles == found
 
 
 def test_an_axis_that_is_left_open_takes_the_distributions_own() -> None:
