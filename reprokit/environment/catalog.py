@@ -51,6 +51,24 @@ class Compilers:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Build:
+    """A framework's wheel on Python's index: its Pythons (``3.11``), what it is built for ('' = it does not say)."""
+
+    pythons: tuple[str, ...]
+    cuda: str = ""
+    cudnn: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameworkBuilds:
+    """The CUDA versions that a release is built for elsewhere, and how pip is asked for them (see frameworks.yaml)."""
+
+    requirement: str
+    options: str
+    cuda: tuple[str, ...]
+
+
 def releases() -> Mapping[str, Release]:
     """Release name -> release, oldest first within each family."""
     return _releases(tables.overriding())
@@ -135,6 +153,12 @@ def cuda_images(os: str) -> tuple[str, ...]:
     return tuple(_cuda()["images"].get(os, ()))
 
 
+def cudnn_in_image(os: str, cuda: str) -> str | None:
+    """The cuDNN of NVIDIA's image with cuDNN for a CUDA release on a release of Ubuntu, or None when unknown."""
+    version: str | None = _cuda()["image_cudnn"].get(os, {}).get(cuda)
+    return version
+
+
 def cuda_release_of(nvcc: str) -> tuple[str, ...]:
     """The CUDA releases whose compiler is that build (``12.0.140`` -> ``12.0.1``)."""
     return tuple(release for release, wheels in cuda_wheels().items() if wheels["nvcc"] == nvcc)
@@ -143,6 +167,12 @@ def cuda_release_of(nvcc: str) -> tuple[str, ...]:
 def driver_needed(cuda: str) -> str | None:
     """Least Linux driver version for a CUDA version, or None when unknown."""
     drivers: Mapping[str, str] = _cuda()["drivers"]
+    return drivers.get(row_for(cuda, drivers) or "")
+
+
+def toolkit_driver(cuda: str) -> str | None:
+    """The Linux driver version that a CUDA version was released with, or None when unknown."""
+    drivers: Mapping[str, str] = _cuda()["toolkit_drivers"]
     return drivers.get(row_for(cuda, drivers) or "")
 
 
@@ -178,3 +208,36 @@ def capability(compute: str) -> Capability | None:
 def cudnn_wheels(cuda_major: str) -> tuple[str, ...]:
     """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
     return tuple(tables.table("cudnn").get(cuda_major, ()))
+
+
+def builds() -> Mapping[str, Mapping[str, Build]]:
+    """Package -> release -> its wheel on Python's index."""
+    return _builds(tables.overriding())
+
+
+@cache
+def _builds(own: Path | None) -> Mapping[str, Mapping[str, Build]]:
+    return {
+        package: {
+            release: Build(pythons=tuple(row.get("python", ())), cuda=row.get("cuda", ""), cudnn=row.get("cudnn", ""))
+            for release, row in rows.items()
+        }
+        for package, rows in tables.table("builds").items()
+    }
+
+
+def build(package: str, release: str) -> Build | None:
+    """The wheel of a release, or None when unknown; ``2.15`` is ``2.15.0``."""
+    rows = builds().get(package, {})
+    return next((rows[known] for known in (release, f"{release}.0", release.removesuffix(".0")) if known in rows), None)
+
+
+def framework_builds(package: str, release: str) -> tuple[FrameworkBuilds, ...]:
+    """Where a release is to be had for other CUDA versions than that of its wheel on Python's index."""
+    found = []
+    for row in tables.table("frameworks").values():
+        key = row_for(release, row["builds"])
+        if row["package"] == package and key:
+            cuda = tuple(row["builds"][key])
+            found.append(FrameworkBuilds(requirement=row["requirement"], options=row["options"], cuda=cuda))
+    return tuple(found)

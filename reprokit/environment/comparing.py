@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reprokit.environment import catalog, versions
+from reprokit.case.cellspec import CellSpec
+from reprokit.environment import catalog, compatibility, frameworks, versions
 from reprokit.environment.measured import Measured
 
 WORDS = {"python": "Python", "gcc": "GCC", "cuda": "CUDA", "cudnn": "cuDNN"}
@@ -28,6 +29,14 @@ def compare(asked: Mapping[str, str], measured: Measured) -> list[str]:
         found = f"measures {word} {have}" if have else f"has no {word}"
         differences.append(f"the cell asks for {axis} {want}, the image {found}")
     return differences
+
+
+def compare_builds(spec: CellSpec, measured: Measured) -> list[str]:
+    """The frameworks that are built for another CUDA version than the cell asks for, or for none; in words.
+
+    A case that allows such a conflict, or expects its failure in this cell, has it so on purpose.
+    """
+    return [] if compatibility.tolerated(spec) else frameworks.differences(spec, measured)
 
 
 def _same_os(want: str, have: str | None) -> bool:

@@ -1,11 +1,206 @@
-"""Which CUDA and which Pythons the frameworks that a case pins are built for. Pure."""
+"""Which CUDA and which Pythons the frameworks that a case asks for are built for. Pure.
+
+A build is known by what the requirement says (``torch==2.1.0+cu118``, ``paddlepaddle-gpu==2.6.2.post120``,
+``jax[cuda12]``), by the index that the options name (``.../whl/cu118``), or, where neither says anything, by what the
+wheel on Python's own index was measured to be. Anything else is unknown, and what is unknown stops nothing.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
 from reprokit.case.cellspec import CellSpec
+from reprokit.environment import catalog, versions
+from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
+
+GPU_PACKAGES = {"torch": "torch", "paddlepaddle-gpu": "paddle", "tensorflow": "tensorflow", "jax": "jax"}
+"""Packages that are GPU builds unless something says otherwise -> the name of what is measured of them."""
+
+ON_INDEX = "the wheel on Python's index"
+_INDEX_OPTIONS = re.compile(r"(?:^|\s)(?:--index-url|--extra-index-url|--find-links|-i|-f|--no-index)\b")
+_CUDA_IN_URL = re.compile(r"/(cu\d+|cpu)(?=[/\s]|$)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """A framework in ``environment.pip``.
+
+    ``release`` is what is pinned, '' = nothing; ``cuda`` what the build is for (``11.8``, ``12``, or ``none``: a CPU
+    build), '' = unknown; ``where`` says how that is known.
+    """
+
+    text: str
+    package: str
+    release: str = ""
+    cuda: str = ""
+    where: str = ""
 
 
 def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
-    """What the case's requirements are not built for, each in words with the nearest that is."""
-    return []
+    """What the requirements of a cell are not built for, each in words with the nearest that is."""
+    found = list(asked(environment.pip, environment.pip_options))
+    cuda = spec.cell.get("cuda", versions.NONE)
+    texts = [text for one in found if (text := _other_cuda(one, cuda))] if cuda != versions.NONE else []
+    if environment.python is not None:
+        python = ".".join(versions.parts(environment.python.version)[:2])
+        texts += [text for one in found if (text := _other_python(one, python))]
+    return texts
+
+
+def asked(pip: Iterable[str], pip_options: Iterable[str]) -> Iterator[Asked]:
+    """The frameworks among requirements. A line that is no plain requirement (a URL, a file, an option) is none."""
+    from packaging.requirements import InvalidRequirement, Requirement
+
+    options = " ".join(pip_options)
+    for text in pip:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement:
+            continue
+        name = requirement.name.lower().replace("_", "-")
+        if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.marker and not requirement.url:
+            pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
+            pinned = pins[0].version if len(pins) == 1 else ""
+            yield _asked(text, name, pinned, requirement.extras, options)
+
+
+def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: str) -> Asked:
+    release, _, local = pinned.partition("+")
+    if cuda := _said(name, release, local, extras):
+        # PaddlePaddle says it in the release itself: 2.6.2.post120.
+        return Asked(text=text, package=name, release=release.partition(".post")[0], cuda=cuda, where=text)
+    if local or ".post" in release:
+        return Asked(text=text, package=name)
+    if _INDEX_OPTIONS.search(options):
+        named = set(_CUDA_IN_URL.findall(options))
+        cuda = _dotted(named.pop()) if len(named) == 1 and name in GPU_PACKAGES else ""
+        return Asked(text=text, package=name, release=release, cuda=cuda, where=f"{text} from the index in pip_options")
+    row = catalog.build(name, release) if release else None
+    cuda = row.cuda if row else ""
+    return Asked(text=text, package=name, release=release, cuda=cuda, where=f"{name} {release}, {ON_INDEX},")
+
+
+def _said(name: str, release: str, local: str, extras: Iterable[str]) -> str:
+    """The CUDA version that a requirement itself names, or ''."""
+    if local:
+        # torch: cu118, cpu, sometimes cu118.with.more; jaxlib: cuda12.cudnn89
+        if name == "jaxlib":
+            found = re.match(r"cuda(\d+)\b", local)
+            return found.group(1) if found else ""
+        return _dotted(local) if re.fullmatch(r"cu\d{2,3}|cpu", local) else ""
+    if name == "paddlepaddle-gpu" and (found := re.fullmatch(r"[\d.]+\.post(\d{3})", release)):
+        return _dotted(found.group(1))
+    if name == "jax":
+        majors = {found.group(1) for extra in extras if (found := re.match(r"cuda(\d+)(?:[-_]|$)", extra))}
+        return majors.pop() if len(majors) == 1 else ""
+    return ""
+
+
+def _dotted(tag: str) -> str:
+    """``cu118`` and ``118`` -> ``11.8``, ``cpu`` -> ``none``."""
+    digits = tag.removeprefix("cu")
+    return f"{digits[:-1]}.{digits[-1]}" if digits.isdigit() else versions.NONE
+
+
+def _same(cuda: str, build: str) -> bool:
+    """Whether a build serves a CUDA version, by major and minor version as far as both say them."""
+    return all(a == b for a, b in zip(versions.parts(cuda)[:2], versions.parts(build)[:2], strict=False))
+
+
+def _other_cuda(one: Asked, cuda: str) -> str:
+    # Whoever asks for a CPU build by name gets one, with a CUDA toolkit beside it.
+    if one.package not in GPU_PACKAGES or one.cuda in ("", versions.NONE) or _same(cuda, one.cuda):
+        return ""
+    text = f"{one.where} is built for CUDA {one.cuda}; the cell asks for cuda {cuda}"
+    minor = ".".join(versions.parts(cuda)[:2])
+    if one.release and (offer := _offer(one, minor)):
+        return f"{text}. For CUDA {minor}: {offer}"
+    if one.release and (others := sorted(set(_built_for(one)), key=versions.order)):
+        return f"{text}. {one.package} {one.release} is built for CUDA {', '.join(others)}"
+    return text
+
+
+def _built_for(one: Asked) -> Iterator[str]:
+    row = catalog.build(one.package, one.release)
+    if row and row.cuda not in ("", versions.NONE):
+        yield ".".join(versions.parts(row.cuda)[:2])
+    for framework in catalog.framework_builds(one.package, one.release):
+        yield from framework.cuda
+
+
+def _offer(one: Asked, cuda: str) -> str:
+    """How to ask pip for the same release built for ``cuda``, or ''."""
+    row = catalog.build(one.package, one.release)
+    if row and row.cuda not in ("", versions.NONE) and _same(cuda, row.cuda):
+        return f"{one.package}=={one.release} from Python's index"
+    for found in catalog.framework_builds(one.package, one.release):
+        if fitting := [version for version in found.cuda if _same(cuda, version)]:
+            named = {
+                "release": one.release,
+                "cuda": fitting[-1].replace(".", ""),
+                "major": versions.parts(fitting[-1])[0],
+            }
+            options = found.options.format(**named)
+            return found.requirement.format(**named) + (f" with pip_options {options}" if options else "")
+    return ""
+
+
+def _other_python(one: Asked, python: str) -> str:
+    """Why a release cannot be installed for a Python. Only what comes from Python's own index is known."""
+    row = catalog.build(one.package, one.release) if ON_INDEX in one.where else None
+    if row is None or not row.pythons or python in row.pythons:
+        return ""
+    text = f"{one.package} {one.release} has no wheel for Python {python} on Python's index, only for "
+    text += f"{', '.join(row.pythons)}"
+    rows = catalog.builds()[one.package]
+    having = sorted((release for release in rows if python in rows[release].pythons), key=versions.order)
+    later = [release for release in having if versions.order(release) > versions.order(one.release)]
+    nearest = later[0] if later else having[-1] if having else ""
+    return text + (f"; nearest: {one.package} {nearest}" if nearest else "")
+
+
+def differences(spec: CellSpec, measured: Measured) -> list[str]:
+    """The frameworks of a cell with a CUDA version that measure as built for another one, or for none, in words."""
+    cuda = spec.cell.get("cuda", versions.NONE)
+    texts = []
+    for one in asked(spec.environment.pip, spec.environment.pip_options) if cuda != versions.NONE else ():
+        if one.package not in GPU_PACKAGES or one.cuda == versions.NONE or (one.package == "jax" and not one.cuda):
+            continue
+        words, build = _measured(one.package, measured)
+        if build == versions.NONE:
+            texts.append(f"{words} is a CPU build; the cell asks for cuda {cuda}")
+        elif build and not _same(cuda, build):
+            texts.append(f"{words} is built for CUDA {build}; the cell asks for cuda {cuda}")
+    return texts
+
+
+def _measured(package: str, measured: Measured) -> tuple[str, str]:
+    """(name and version, CUDA of the build, ``none`` or '' when unknown) of a package in an image."""
+    pip = measured.packages.get("pip", {})
+    if package == "jax":
+        plugins = (re.fullmatch(r"jax-cuda(\d+)-plugin", name) for name in pip)
+        major = next((found.group(1) for found in plugins if found), "")
+        local = re.search(r"\+cuda(\d+)", pip.get("jaxlib", ""))
+        build = major or (local.group(1) if local else versions.NONE)
+        return f"jax {pip.get('jax', '')}".strip(), build if "jax" in pip else ""
+    told: Mapping[str, Any] = measured.frameworks.get(GPU_PACKAGES[package], {})
+    version = told.get("__version__") or told.get("full_version") or pip.get(package, "")
+    return f"{package} {version}".strip(), build_cuda(told) or ""
+
+
+def build_cuda(told: Mapping[str, Any]) -> str | None:
+    """The CUDA version in the constants of a framework (``none``: a CPU build), or None when they do not say.
+
+    ``torch.version.cuda``, ``paddle.version.cuda_version``, TensorFlow's ``build_info``.
+    """
+    info = told.get("build_info")
+    if isinstance(info, Mapping):
+        return str(info.get("cuda_version") or versions.NONE) if info.get("is_cuda_build") else versions.NONE
+    for name in ("cuda", "cuda_version"):
+        if name in told:
+            return versions.NONE if told[name] in (None, False, "False") else str(told[name])
+    return None

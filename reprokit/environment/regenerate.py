@@ -1,7 +1,7 @@
 """Regenerates the tables that package indexes can answer: ``python -m reprokit.environment.regenerate [--check]``.
 
 Asks only pip, as this host has it configured (index, mirrors, proxies, authorities), and reads single files out of the
-wheels that pip names, by HTTP ranges (package ``remotezip``, extra ``data``). Written are data/builds.yaml and
+wheels of new releases, by HTTP ranges (package ``remotezip``, extra ``data``). Written are data/builds.yaml and
 data/cudnn.yaml; every other table is kept by hand, with its sources in it. With ``--check`` nothing is written: the
 exit status is 1 if an index knows more than the tables.
 """
@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from reprokit.environment import catalog, versions
+from reprokit.environment.frameworks import build_cuda
 from reprokit.errors import ReprokitError
 
 DATA = Path(__file__).parent / "data"
@@ -47,7 +48,9 @@ class Package:
 PACKAGES = (
     Package(name="torch", constants="torch/version.py", first="1.4"),
     Package(name="paddlepaddle-gpu", constants="paddle/version/__init__.py", first="2.0"),
+    Package(name="paddlepaddle", first="2.0"),
     Package(name="tensorflow", constants="tensorflow/python/platform/build_info.py", first="2.1"),
+    Package(name="tensorflow-cpu", first="2.1"),
     Package(name="jaxlib", first="0.3"),
 )
 
@@ -81,7 +84,8 @@ def _pip(*arguments: str) -> str:
 
 
 def _target(python: str) -> list[str]:
-    return ["--only-binary=:all:", f"--python-version={python}", *(f"--platform={name}" for name in PLATFORMS)]
+    # Some releases require 3.6.2 or 3.9.1 at least; to pip, 3.6 alone is 3.6.0.
+    return ["--only-binary=:all:", f"--python-version={python}.99", *(f"--platform={name}" for name in PLATFORMS)]
 
 
 def available(package: str, python: str = "") -> list[str]:
@@ -119,7 +123,7 @@ def build_of(package: Package, release: str, python: str) -> dict[str, Any]:
         found = json.loads(report.read_text("utf-8"))["install"][0]
         told = _constants(found["download_info"]["url"], package.constants, Path(folder) / "site")
     row: dict[str, Any] = {}
-    if (cuda := _cuda(told)) is not None:
+    if (cuda := build_cuda(told)) is not None:
         row["cuda"] = cuda
     if cudnn := _cudnn(told, found["metadata"].get("requires_dist", ())):
         row["cudnn"] = cudnn
@@ -152,16 +156,6 @@ def _authorities() -> str | bool:
     return os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE") or True
 
 
-def _cuda(told: Mapping[str, Any]) -> str | None:
-    if "build_info" in told:  # TensorFlow
-        info = told["build_info"]
-        return str(info.get("cuda_version") or "none") if info.get("is_cuda_build") else "none"
-    for name in ("cuda", "cuda_version"):  # PyTorch, PaddlePaddle
-        if name in told:
-            return str(told[name]) if told[name] not in (None, "False") else "none"
-    return None
-
-
 def _cudnn(told: Mapping[str, Any], requires: Iterable[str]) -> str:
     pinned = next((text for text in requires if re.match(r"nvidia-cudnn-cu\d+ ?\(?==", text)), "")
     if found := re.search(r"==\s*(\d[\d.]*)", pinned):
@@ -170,18 +164,22 @@ def _cudnn(told: Mapping[str, Any], requires: Iterable[str]) -> str:
     return str(said) if str(said) not in ("False", "") else ""
 
 
-def _row(package: Package, at: tuple[str, str]) -> dict[str, Any]:
-    return build_of(package, *at) if package.constants else {}
+def _row(package: Package, known: Mapping[str, catalog.Build], at: tuple[str, str]) -> dict[str, Any]:
+    release, python = at
+    if release in known:
+        row = known[release]
+        return {key: value for key, value in (("cuda", row.cuda), ("cudnn", row.cudnn)) if value}
+    return build_of(package, release, python) if package.constants else {}
 
 
-def builds(packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
-    """The lines of data/builds.yaml."""
+def builds(known: Mapping[str, Mapping[str, catalog.Build]], packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
+    """The lines of data/builds.yaml. Wheels of releases that are ``known`` are not read again: they never change."""
     yield BUILDS_HEADER.rstrip()
     for package in packages:
         rows = pythons_of(package)
         say = [(release, pythons[-1]) for release, pythons in rows.items()]
         with ThreadPoolExecutor(JOBS) as pool:
-            told = list(pool.map(partial(_row, package), say))
+            told = list(pool.map(partial(_row, package, known.get(package.name, {})), say))
         yield f"{package.name}:"
         for (release, pythons), row in zip(rows.items(), told, strict=True):
             fields = [f"python: [{', '.join(pythons)}]", *(f'{key}: "{value}"' for key, value in row.items())]
@@ -211,10 +209,11 @@ def new_toolkits() -> list[str]:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Write nothing; exit status 1 if a table is behind the index.")
-def main(check: bool) -> None:
+@click.option("--all", "anew", is_flag=True, help="Read every wheel again, not only those of new releases.")
+def main(check: bool, anew: bool) -> None:
     """Regenerate data/builds.yaml and data/cudnn.yaml from the package index that pip is configured with."""
     behind = False
-    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds())):
+    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds({} if anew else catalog.builds()))):
         text = "\n".join(lines) + "\n"
         path = DATA / name
         if path.is_file() and path.read_text("utf-8") == text:

@@ -45,6 +45,8 @@ SHAPES: dict[str, Any] = {
         "any_gcc_flag": {"since": TEXT},
     },
     "cudnn": {ANY: LIST},
+    "builds": {ANY: {ANY: {"python": LIST, "cuda": TEXT, "cudnn": TEXT}}},
+    "frameworks": {ANY: {"package": TEXT, "requirement": TEXT, "options": TEXT, "builds": {ANY: LIST}}},
 }
 """The tables, by the names of their files, and what each may hold."""
 

@@ -119,27 +119,31 @@ def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[
 
 
 def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, request: Request) -> Task:
-    own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
-    promised = expected(case.expect.reproduces, cell, own)
-    spec = replace(_rendered(file, case, variant, cell), reproduces=promised is Verdict.REPRODUCED)
     # Under its fix the failure must be gone, wherever it reproduces without.
-    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else promised
+    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else promised_of(file, cell)
     return Task(
         number=number,
         file=file,
         case=case,
         variant=variant,
         cell=cell,
-        spec=spec,
+        spec=spec_of(file, case, variant, cell),
         expected=wanted,
         trials=request.trials or case.trials,
         datasets={},
     )
 
 
-def _rendered(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
+def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:
+    """The verdict that a case expects of a cell, without its fix; None where it expects none."""
+    own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
+    return expected(file.case.expect.reproduces, cell, own)
+
+
+def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
+    """A cell of a case file, as it stands or with its fix. Raises CaseError when a template fails for the cell."""
     try:
-        return render(case, cell)
+        return replace(render(case, cell), reproduces=promised_of(file, cell) is Verdict.REPRODUCED)
     except TemplateProblem as error:
         message = f"{error.message} (in the cell {label(cell)})"
         problem = file.problem(error.loc, message, error.hint, fixed=variant == "fix")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reprokit.environment import tables
 from reprokit.environment.supply import Supply
 from reprokit.runner.request import Request
 
@@ -16,6 +17,7 @@ def supply_of(request: Request) -> Supply:
     from reprokit.engine.bases import detect_source
 
     settings = site.settings()
+    tables.override(settings.compatibility)
     return Supply(
         base_source=detect_source(request.base_images),
         python=settings.python_providers,

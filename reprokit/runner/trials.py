@@ -116,6 +116,7 @@ def mismatches(task: Task, ready: Ready) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
     differs = environment.compare(asked, ready.measured)
+    differs += environment.compare_builds(task.spec, ready.measured)
     if task.held:
         from reprokit.locking.verify import departures
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,50 @@ def test_the_matrix_is_shown_with_what_is_expected(capsys: pytest.CaptureFixture
     assert invoke(["matrix", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
+
+
+def test_the_matrix_says_what_cannot_be_had_and_what_will_not_go_together(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+        schema: reprokit/v1
+        id: compilers
+        title: t
+        matrix: {os: [debian-12], cuda: ["11.8"], gcc: ["11", "12", "13"], say: [a, b]}
+        environment: {apt: [nvidia-cuda-toolkit]}
+        command: nvcc {{ say }}
+        expect: {reproduces: [{gcc: "12", say: a}]}
+    """
+    (folder / "compilers.yaml").write_text(textwrap.dedent(text))
+    conflict = "gcc 12 is not supported by nvcc 11.8: at most GCC 11"
+    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap"]) == 0
+    lines = {line.split("  ")[0].partition("gcc=")[2]: line for line in capsys.readouterr().out.splitlines()[:-1]}
+    assert lines["11 say=a"].endswith("(not-reproduced expected)")
+    assert lines["12 say=a"].endswith(f"  conflict tolerated, the case expects its failure here: {conflict}")
+    assert lines["12 say=b"].endswith(f"  unsupported: {conflict}")
+    assert "  unsupported: gcc 13 " in lines["13 say=a"]
+    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap", "--json"]) == 0
+    rows = {(row["cell"]["gcc"], row["cell"]["say"]): row for row in json.loads(capsys.readouterr().out)}
+    assert rows["11", "a"]["unsupported"] is None
+    assert "nearest: gcc 11 on debian-12" in rows["12", "b"]["unsupported"]
+    assert [conflict in note for note in rows["12", "a"]["notes"]] == [True]
+
+
+def test_a_sites_own_compatibility_table_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own.yaml").write_text('cuda: {gcc: {"13.0": {most: "11"}}}\n')
+    monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "own.yaml"))
+    argv = ["matrix", "toy.yaml", "--os", "debian-12", "--cuda", "13.0", "--gcc", "12", "--base", "bootstrap"]
+    assert invoke(argv) == 0
+    assert "unsupported: gcc 12 is not supported by nvcc 13.0: at most GCC 11" in capsys.readouterr().out
+    monkeypatch.delenv("REPROKIT_COMPATIBILITY")
+    assert invoke(argv) == 0
+    assert "unsupported" not in capsys.readouterr().out
+    (folder / "wrong.yaml").write_text("cuda: {gc: {}}\n")
+    monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "wrong.yaml"))
+    assert invoke(argv) == 2
+    assert "wrong.yaml:1: cuda: unknown key 'gc' (did you mean 'gcc'?)" in capsys.readouterr().err
 
 
 def test_images_are_built_without_a_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:

@@ -266,6 +266,17 @@ def test_an_image_that_measures_otherwise_than_asked_is_a_mismatch(project: Proj
     assert "3.9" in project.cells[0].reason
 
 
+def test_a_conflict_that_the_case_wants_is_tolerated_and_recorded(project: Project) -> None:
+    text = CASE.replace("matrix: {", 'matrix: {os: [debian-12], cuda: ["11.8"], gcc: ["12"], ')
+    project.case.write_text(text.replace("command:", "environment: {apt: [nvidia-cuda-toolkit]}\ncommand:"))
+    project.run()
+    by_verdict = {str(cell.verdict): cell for cell in project.cells}
+    assert "gcc 12 is not supported by nvcc 11.8: at most GCC 11" in by_verdict["unsupported"].reason
+    # Where the case expects its failure the image is made. The fake's has no CUDA, which then decides the cell.
+    [note] = by_verdict["environment-mismatch"].details["notes"]
+    assert note.startswith("conflict tolerated, the case expects its failure here: gcc 12 is not supported by nvcc")
+
+
 def test_ctrl_c_keeps_what_is_decided_and_resume_goes_on(project: Project) -> None:
     def interrupt(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if len(project.engine.trials) <= 2:  # two containers are made, the first to get its turn is here
