@@ -37,11 +37,22 @@ def check(ground: Ground) -> Iterator[Finding]:
         refused.setdefault(_why_not(cuda, facts), []).append(cuda)
     if fitting := refused.pop("", []):
         yield say.ok(f"CUDA {ranges(fitting)} can run on this host")
+        yield from _by_compatibility(fitting, facts.driver or "")
     else:
         yield say.warn("no CUDA version that reprokit knows can run on this host")
     for why, those in refused.items():
         fix = "sudo apt-get install --only-upgrade nvidia-driver   # and reboot" if "driver" in why else ""
         yield say.info(f"not CUDA {ranges(those)}: {why}", fix)
+
+
+def _by_compatibility(cudas: Sequence[str], driver: str) -> Iterator[Finding]:
+    """Those that are newer than the driver, which it runs all the same, but not all of."""
+    of = {cuda: catalog.toolkit_driver(cuda) or "" for cuda in cudas}
+    if newer := [cuda for cuda in cudas if driver and versions.order(of[cuda]) > versions.order(driver)]:
+        yield say.info(
+            f"CUDA {ranges(newer)}: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+            f"made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
+        )
 
 
 def _why_not(cuda: str, facts: HostFacts) -> str:

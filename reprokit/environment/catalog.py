@@ -153,10 +153,15 @@ def cuda_images(os: str) -> tuple[str, ...]:
     return tuple(_cuda()["images"].get(os, ()))
 
 
-def cudnn_in_image(os: str, cuda: str) -> str | None:
-    """The cuDNN of NVIDIA's image with cuDNN for a CUDA release on a release of Ubuntu, or None when unknown."""
-    version: str | None = _cuda()["image_cudnn"].get(os, {}).get(cuda)
-    return version
+def images_with_cudnn(cudnn: str, cuda: str) -> tuple[str, ...]:
+    """NVIDIA's images with a cuDNN of that version for a CUDA version, oldest first: ``nvidia/cuda:TAG``."""
+    found = []
+    for os, rows in _cuda()["image_cudnn"].items():
+        for release, has in rows.items():
+            if versions.matches(cudnn, has) and versions.matches(cuda, release):
+                major = versions.parts(has)[0] if versions.order(release) < (12, 4) else ""
+                found.append((release, f"nvidia/cuda:{release}-cudnn{major}-devel-{os.replace('-', '')}"))
+    return tuple(tag for _, tag in sorted(found, key=lambda row: versions.order(row[0])))
 
 
 def cuda_release_of(nvcc: str) -> tuple[str, ...]:

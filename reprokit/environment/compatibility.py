@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.environment import catalog, frameworks, versions
+from reprokit.environment import catalog, frameworks, tables, versions
 from reprokit.environment.model import Environment
 from reprokit.errors import Unsupported
 
@@ -30,7 +30,9 @@ def check(spec: CellSpec, environment: Environment) -> Environment:
         return environment
     why = tolerated(spec)
     if not why:
-        raise Unsupported(f"{'; '.join(found)}. To run it all the same: environment.conflicts: allow")
+        own = tables.overriding()
+        counts = f" (rows of {own} count here)" if own else ""
+        raise Unsupported(f"{'; '.join(found)}. To run it all the same: environment.conflicts: allow{counts}")
     notes = tuple(f"conflict tolerated, {why}: {text}" for text in found)
     return dataclasses.replace(environment, notes=(*environment.notes, *notes))
 

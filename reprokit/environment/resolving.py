@@ -176,8 +176,10 @@ def cudnn_of(asked: str | None, cuda: Cuda | None) -> Cudnn | None:
     version = versions.newest(asked, available)
     if version is None:
         has = versions.span(available) if available else "none"
+        images = catalog.images_with_cudnn(asked, ".".join(versions.parts(cuda.version)[:2]))
         raise Unsupported(
             f"cudnn {asked} cannot be had for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
+            + (f"; environment.image can be {', '.join(images)}, which have it" if images else "")
         )
     requirements = [f"nvidia-cudnn-cu{major}=={version}"]
     # An nvidia/cuda image and the distribution's toolkit bring cuBLAS themselves.

@@ -113,6 +113,13 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
     assert any(text.startswith("GPU 1: NVIDIA H200") and "cut into MIG" in text for _, _, text in found)
     assert [(status, text) for check, status, text in found if check == "cuda"] == [
         ("ok", "CUDA 9.1 to 12.9 can run on this host"),
+        (
+            "info",
+            (
+                "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+                "made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
+            ),
+        ),
         ("info", f"not CUDA 13.0 to {cuda.known()[-1]}: needs an NVIDIA driver >= 580; this host has 535.104.05"),
     ]
 

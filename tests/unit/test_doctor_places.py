@@ -37,10 +37,17 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
     blackwell = said(cuda.check(ground(tmp_path, facts=facts("12.0"))))
     assert [(status, text) for status, text, _ in blackwell[:2]] == [
         ("ok", "CUDA 12.8, 12.9 can run on this host"),
-        ("info", "not CUDA 9.1 to 12.6: card 0 (sm_120) needs CUDA >= 12.8"),
+        (
+            "info",
+            (
+                "CUDA 12.8, 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+                "made by it; 12.8 came with the driver 570.124.06, this host has 550.54.15"
+            ),
+        ),
     ]
-    assert "needs an NVIDIA driver >= 580" in blackwell[2][1]
-    assert "nvidia-driver" in blackwell[2][2]
+    assert blackwell[2][1] == "not CUDA 9.1 to 12.6: card 0 (sm_120) needs CUDA >= 12.8"
+    assert "needs an NVIDIA driver >= 580" in blackwell[3][1]
+    assert "nvidia-driver" in blackwell[3][2]
     assert said(cuda.check(ground(tmp_path)))[0][1].startswith(
         f"without a GPU: CUDA 9.1 to {cuda.known()[-1]} can be built"
     )

@@ -146,6 +146,31 @@ def test_every_table_has_a_shape() -> None:
     assert {path.stem for path in DATA.glob("*.yaml")} == set(tables.SHAPES)
 
 
+def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
+    reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.2"}), REGISTRY)
+    assert "cudnn 8.2 cannot be had for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
+    assert "environment.image can be nvidia/cuda:11.4.3-cudnn8-devel-ubuntu18.04" in reason
+    assert catalog.images_with_cudnn("9.1", "12.4") == (
+        "nvidia/cuda:12.4.1-cudnn-devel-ubuntu20.04",
+        "nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "least", "own"), [("12.4", "525.60.13", "550.54.15"), ("11.8.0", "450.80.02", "520.61.05")]
+)
+def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, least: str, own: str) -> None:
+    assert (catalog.driver_needed(cuda), catalog.toolkit_driver(cuda)) == (least, own)
+
+
+def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
+    toolkits = {release.toolkit for release in catalog.releases().values()}
+    imaged = {release for os in catalog.releases() for release in catalog.cuda_images(os)}
+    for cuda in toolkits | imaged | set(catalog.cuda_wheels()):
+        assert catalog.driver_needed(cuda)
+        assert catalog.host_gcc(cuda)
+
+
 class TestASitesOwnRows:
     @pytest.fixture
     def own(self, tmp_path: Path) -> Iterator[Path]:
@@ -163,6 +188,10 @@ class TestASitesOwnRows:
         assert found.notes == ()
         assert catalog.host_gcc("11.8") == catalog.Compilers(least="6", most="12")
         assert catalog.host_gcc("11.7") == catalog.Compilers(least="6", most="11")
+
+    def test_are_named_where_a_cell_is_refused(self, own: Path) -> None:
+        own.write_text('cuda: {gcc: {"13.0": {most: "15"}}}')
+        assert refused(cell(TOO_NEW, **TOOLKIT)).endswith(f"environment.conflicts: allow (rows of {own} count here)")
 
     def test_can_add_a_release(self, own: Path) -> None:
         rows = yaml.load((DATA / "releases.yaml").read_text(), Loader=yaml.BaseLoader)["debian-12"]
