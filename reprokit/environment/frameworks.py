@@ -17,10 +17,15 @@ from reprokit.environment import catalog, versions
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
 
-GPU_PACKAGES = {"torch": "torch", "paddlepaddle-gpu": "paddle", "tensorflow": "tensorflow", "jax": "jax"}
-"""Packages that are GPU builds unless something says otherwise -> the name of what is measured of them."""
+GPU_PACKAGES = {
+    "torch": "torch",
+    "paddlepaddle-gpu": "paddle",
+    "tensorflow": "tensorflow",
+    "jax": "jax",
+    "jaxlib": "jax",
+}
+"""Packages that may be GPU builds -> the name of what is measured of them. JAX is one only where it says so."""
 
-ON_INDEX = "the wheel on Python's index"
 _INDEX_OPTIONS = re.compile(r"(?:^|\s)(?:--index-url|--extra-index-url|--find-links|-i|-f|--no-index)\b")
 _CUDA_IN_URL = re.compile(r"/(cu\d+|cpu)(?=[/\s]|$)")
 
@@ -30,14 +35,15 @@ class Asked:
     """A framework in ``environment.pip``.
 
     ``release`` is what is pinned, '' = nothing; ``cuda`` what the build is for (``11.8``, ``12``, or ``none``: a CPU
-    build), '' = unknown; ``where`` says how that is known.
+    build), '' = unknown; ``of`` says whose that is, in words. ``indexed``: it is the wheel on Python's own index.
     """
 
     text: str
     package: str
     release: str = ""
     cuda: str = ""
-    where: str = ""
+    of: str = ""
+    indexed: bool = False
 
 
 def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
@@ -72,16 +78,16 @@ def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: st
     release, _, local = pinned.partition("+")
     if cuda := _said(name, release, local, extras):
         # PaddlePaddle says it in the release itself: 2.6.2.post120.
-        return Asked(text=text, package=name, release=release.partition(".post")[0], cuda=cuda, where=text)
+        return Asked(text=text, package=name, release=release.partition(".post")[0], cuda=cuda, of=text)
     if local or ".post" in release:
         return Asked(text=text, package=name)
     if _INDEX_OPTIONS.search(options):
         named = set(_CUDA_IN_URL.findall(options))
         cuda = _dotted(named.pop()) if len(named) == 1 and name in GPU_PACKAGES else ""
-        return Asked(text=text, package=name, release=release, cuda=cuda, where=f"{text} from the index in pip_options")
+        return Asked(text=text, package=name, release=release, cuda=cuda, of=f"{text} from the index in pip_options")
     row = catalog.build(name, release) if release else None
-    cuda = row.cuda if row else ""
-    return Asked(text=text, package=name, release=release, cuda=cuda, where=f"{name} {release}, {ON_INDEX},")
+    of = f"{name} {release}, the wheel on Python's index,"
+    return Asked(text=text, package=name, release=release, cuda=row.cuda if row else "", of=of, indexed=True)
 
 
 def _said(name: str, release: str, local: str, extras: Iterable[str]) -> str:
@@ -115,7 +121,7 @@ def _other_cuda(one: Asked, cuda: str) -> str:
     # Whoever asks for a CPU build by name gets one, with a CUDA toolkit beside it.
     if one.package not in GPU_PACKAGES or one.cuda in ("", versions.NONE) or _same(cuda, one.cuda):
         return ""
-    text = f"{one.where} is built for CUDA {one.cuda}; the cell asks for cuda {cuda}"
+    text = f"{one.of} is built for CUDA {one.cuda}; the cell asks for cuda {cuda}"
     minor = ".".join(versions.parts(cuda)[:2])
     if one.release and (offer := _offer(one, minor)):
         return f"{text}. For CUDA {minor}: {offer}"
@@ -151,7 +157,7 @@ def _offer(one: Asked, cuda: str) -> str:
 
 def _other_python(one: Asked, python: str) -> str:
     """Why a release cannot be installed for a Python. Only what comes from Python's own index is known."""
-    row = catalog.build(one.package, one.release) if ON_INDEX in one.where else None
+    row = catalog.build(one.package, one.release) if one.indexed else None
     if row is None or not row.pythons or python in row.pythons:
         return ""
     text = f"{one.package} {one.release} has no wheel for Python {python} on Python's index, only for "
@@ -168,7 +174,8 @@ def differences(spec: CellSpec, measured: Measured) -> list[str]:
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = []
     for one in asked(spec.environment.pip, spec.environment.pip_options) if cuda != versions.NONE else ():
-        if one.package not in GPU_PACKAGES or one.cuda == versions.NONE or (one.package == "jax" and not one.cuda):
+        framework = GPU_PACKAGES.get(one.package)
+        if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):
             continue
         words, build = _measured(one.package, measured)
         if build == versions.NONE:
@@ -181,12 +188,12 @@ def differences(spec: CellSpec, measured: Measured) -> list[str]:
 def _measured(package: str, measured: Measured) -> tuple[str, str]:
     """(name and version, CUDA of the build, ``none`` or '' when unknown) of a package in an image."""
     pip = measured.packages.get("pip", {})
-    if package == "jax":
+    if GPU_PACKAGES[package] == "jax":
         plugins = (re.fullmatch(r"jax-cuda(\d+)-plugin", name) for name in pip)
         major = next((found.group(1) for found in plugins if found), "")
         local = re.search(r"\+cuda(\d+)", pip.get("jaxlib", ""))
         build = major or (local.group(1) if local else versions.NONE)
-        return f"jax {pip.get('jax', '')}".strip(), build if "jax" in pip else ""
+        return f"{package} {pip.get(package, '')}".strip(), build if package in pip else ""
     told: Mapping[str, Any] = measured.frameworks.get(GPU_PACKAGES[package], {})
     version = told.get("__version__") or told.get("full_version") or pip.get(package, "")
     return f"{package} {version}".strip(), build_cuda(told) or ""

@@ -67,6 +67,7 @@ def refusal(cuda: str, pip: str, *options: str, python: str = "3.11", **parts: A
         ("12.6", "torch==2.6.0", ("--index-url https://download.pytorch.org/whl/cu124",), "index in pip_options is"),
         ("11.8", "tensorflow==2.15", (), "tensorflow 2.15 is built for CUDA 12.2."),
         ("11.8", "jax[cuda12]==0.4.30", (), "jax[cuda12]==0.4.30 is built for CUDA 12; the cell asks for cuda 11.8"),
+        ("11.8", "jaxlib==0.4.20+cuda12.cudnn89", (), "jaxlib==0.4.20+cuda12.cudnn89 is built for CUDA 12; the cell"),
     ],
 )
 def test_a_build_for_another_cuda_is_refused_with_the_right_requirement(
