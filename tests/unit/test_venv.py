@@ -159,7 +159,7 @@ def test_uv_serves_what_the_host_lacks() -> None:
 def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
     asked = spec(
         {"gcc": "12", "cuda": "12.0", "cudnn": "8.9"},
-        pip=("torch==2.5.0", "numpy<2", "-e ./mine"),
+        pip=("torch==2.5.0+cpu", "numpy<2", "-e ./mine"),
         setup="echo hi",
         files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n"},
         datasets={"d": DatasetSpec(path="data/d", generate="python make.py")},
