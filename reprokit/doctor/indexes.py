@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +19,6 @@ from reprokit.site.assembly import pip_options
 from reprokit.site.credentials import blotted
 from reprokit.site.shelf import local_path
 
-DEFAULT_INDEX = "https://pypi.org/simple"
-"""pip's own default (https://pip.pypa.io/en/stable/cli/pip_install/#cmdoption-i)."""
 SECONDS = 8.0
 """How long one of them may take."""
 
@@ -66,15 +67,26 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.ok(f"{place.name} {shown} answers")
 
 
+def _default_index() -> str:
+    """The index that pip asks by itself, as its help names it; '' without pip."""
+    command = [sys.executable, "-m", "pip", "--isolated", "install", "--help"]
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", told, re.S)
+    return found[1] if found else ""
+
+
 def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
     """Everything to ask; ``options`` are those of pip in force."""
     own = ground.settings
     usual = network.proxies(ground.environ, configured=own.proxy, pip_proxy=options.get("proxy", ""))
     pip_fix = "set pip_index_url, proxy or ca_bundle in reprokit.toml; reprokit config shows what is in force"
     if "no-index" not in options:
-        index = options.get("index-url", DEFAULT_INDEX)
-        needed = "pip packages cannot be installed"
-        yield Place(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
+        if index := options.get("index-url") or _default_index():
+            needed = "pip packages cannot be installed"
+            yield Place(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
         for url in options.get("extra-index-url", "").split():
             yield Place(
                 name="pip extra index", url=url, proxies=usual, needed="what it alone has is missing", fix=pip_fix
