@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,18 @@ from reprokit.case.read import LOCK_SUFFIX as SUFFIX
 from reprokit.case.read import MARKDOWN_SUFFIXES
 from reprokit.case.tree import Tree, parse, value_at
 from reprokit.errors import UsageError
-from reprokit.locking.model import FORMAT, Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins
+from reprokit.locking.model import (
+    FORMAT,
+    Artefact,
+    Entry,
+    Lock,
+    LockedBase,
+    LockedCell,
+    LockedSource,
+    Pins,
+    base_reference,
+    supply_of,
+)
 
 HEAD = """\
 # Written by `reprokit lock`, to be committed with the case and not to be edited: what does not give the image that is
@@ -23,6 +35,14 @@ _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_+~./@:-]*")
 _GUESSED = re.compile(r"(?i)(true|false|yes|no|on|off|null|y|n|~)|.*:")
 """Words that other readers of YAML take for something else than text."""
 _ARTEFACTS = ("pip_itself", "cuda", "cudnn", "pip")
+BASE_SOURCES = ("bootstrap", "registry", "image")
+_NEW = "make it anew: reprokit lock --upgrade"
+# What goes into a file of the build is one word of its own syntax, and can begin nothing else there.
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:!_-]*")
+_PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:_-]*")
+_URL = re.compile(r"\S+")
+_DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_IMAGE = re.compile(r"reprokit/img:[0-9a-f]+")
 
 
 def path_of(case_path: str, case_id: str) -> Path:
@@ -42,10 +62,12 @@ def load(path: Path) -> Lock | None:
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
+        raise UsageError(f"{path}: cannot be read: {error}; {_NEW}") from error
     tree = parse(str(path), text)
     if tree.problems:
-        raise UsageError(f"{tree.problems[0]}; make it anew: reprokit lock --upgrade")
+        first = tree.problems[0]
+        # The hint is about how a case begins where the file is no mapping.
+        raise UsageError(f"{first if isinstance(tree.data, dict) else replace(first, hint='')}; {_NEW}")
     return _Reader(tree).lock()
 
 
@@ -137,7 +159,7 @@ class _Reader:
         found = self.text(("lock",))
         if found != FORMAT:
             raise self.refuse(("lock",), f"expected {FORMAT}, found {found}")
-        count = len(self.tree.data.get("environments") or [])
+        count = len(self.list(("environments",)))
         return Lock(
             path=self.tree.path,
             case=self.text(("case",)),
@@ -148,11 +170,10 @@ class _Reader:
 
     def entry(self, at: tuple[str | int, ...]) -> Entry:
         reference = self.text((*at, "base"))
-        base = ("bases", reference)
         groups = {group: self.artefacts((*at, group)) for group in _ARTEFACTS}
         sources = self.mapping((*at, "sources"))
         return Entry(
-            image=self.text((*at, "image")),
+            image=self.text((*at, "image"), like=_IMAGE, what="reprokit/img: and hexadecimal digits"),
             platform=self.text((*at, "platform")),
             cells=tuple(
                 LockedCell(
@@ -160,22 +181,16 @@ class _Reader:
                     variant=self.text((*at, "cells", number, "variant")),
                     asked=self.text((*at, "cells", number, "asked")),
                 )
-                for number in range(len(value_at(self.tree.data, (*at, "cells")) or []))
+                for number in range(len(self.list((*at, "cells"))))
             ),
             pins=Pins(
-                base=LockedBase(
-                    name=self.text((*base, "name")),
-                    source=self.text((*base, "source")),
-                    reference=reference,
-                    recipe=self.text((*base, "recipe"), ""),
-                    packages=self.texts((*base, "packages")),
-                ),
-                date=self.text((*at, "date")),
-                apt=self.texts((*at, "apt")),
-                local=self.texts((*at, "local")),
+                base=self.base(reference, at),
+                date=self.text((*at, "date"), like=_DATE, what="a date such as 2026-01-31T12:00:00Z"),
+                apt=self.versions((*at, "apt")),
+                local=self.versions((*at, "local")),
                 **groups,
             ),
-            providers=self.texts((*at, "providers")),
+            providers=self.providers((*at, "providers")),
             served_by=self.texts((*at, "served_by")),
             sources={
                 name: LockedSource(
@@ -186,9 +201,38 @@ class _Reader:
             },
         )
 
+    def base(self, reference: str, entry: tuple[str | int, ...]) -> LockedBase:
+        at = ("bases", reference)
+        if not self.mapping(at):
+            raise self.refuse((*entry, "base"), f"{reference} is not among the bases")
+        found = LockedBase(
+            name=self.text((*at, "name")),
+            source=self.text((*at, "source")),
+            reference=reference,
+            recipe=self.text((*at, "recipe"), ""),
+            packages=self.versions((*at, "packages")),
+        )
+        if found.source not in BASE_SOURCES:
+            raise self.refuse((*at, "source"), f"expected {' or '.join(BASE_SOURCES)}, found {found.source!r}")
+        if found.source != "bootstrap":
+            if not re.fullmatch(r"\S+@sha256:[0-9a-f]{64}", reference):
+                raise self.refuse(at, "expected an image's name with its digest (NAME@sha256:...)")
+        elif reference != (made := base_reference(found.name, found.recipe, found.packages)):
+            raise self.refuse(at, f"name, recipe and packages make {made}: they were edited")
+        return found
+
+    def providers(self, at: tuple[str | int, ...]) -> dict[str, str]:
+        self.text((*at, "base"))
+        found = self.texts(at)
+        try:
+            supply_of(found)
+        except UsageError as error:
+            raise self.refuse(at, str(error)) from None
+        return found
+
     def artefacts(self, at: tuple[str | int, ...]) -> tuple[Artefact, ...]:
         found = []
-        for name in self.mapping(at):
+        for name in self.names(at):
             size, digest = self.text((*at, name, "size")), self.text((*at, name, "hash"))
             if not size.isdecimal():
                 raise self.refuse((*at, name, "size"), f"expected a number of bytes, found {size!r}")
@@ -197,18 +241,28 @@ class _Reader:
             found.append(
                 Artefact(
                     name=name,
-                    version=self.text((*at, name, "version")),
+                    version=self.text((*at, name, "version"), like=_VERSION, what="a version"),
                     file=self.text((*at, name, "file")),
                     sha256=digest.removeprefix("sha256:"),
                     size=int(size),
-                    url=self.text((*at, name, "url"), ""),
+                    url=self.text((*at, name, "url"), "", like=_URL, what="an address"),
                 )
             )
         return tuple(found)
 
-    def text(self, loc: tuple[str | int, ...], default: str | None = None) -> str:
+    def text(
+        self,
+        loc: tuple[str | int, ...],
+        default: str | None = None,
+        *,
+        like: re.Pattern[str] | None = None,
+        what: str = "",
+    ) -> str:
+        """``like``: what all of the text is; ``what``: the same in words."""
         value = value_at(self.tree.data, loc)
         if isinstance(value, str):
+            if like is not None and not like.fullmatch(value):
+                raise self.refuse(loc, f"expected {what}, found {value!r}")
             return value
         if value is None and default is not None:
             return default
@@ -220,10 +274,25 @@ class _Reader:
             return value or {}
         raise self.refuse(loc, "expected a mapping")
 
+    def list(self, loc: tuple[str | int, ...]) -> Sequence[Any]:
+        value = value_at(self.tree.data, loc)
+        if value is None or isinstance(value, list):
+            return value or []
+        raise self.refuse(loc, "expected a list")
+
+    def names(self, loc: tuple[str | int, ...]) -> Iterator[str]:
+        for name in self.mapping(loc):
+            if not _PACKAGE.fullmatch(name):
+                raise self.refuse((*loc, name), "expected a package's name")
+            yield name
+
+    def versions(self, loc: tuple[str | int, ...]) -> dict[str, str]:
+        return {name: self.text((*loc, name), like=_VERSION, what="a version") for name in self.names(loc)}
+
     def texts(self, loc: tuple[str | int, ...]) -> dict[str, str]:
         return {name: self.text((*loc, name)) for name in self.mapping(loc)}
 
     def refuse(self, loc: tuple[str | int, ...], message: str) -> UsageError:
         line, _ = self.tree.position(loc)
-        name = ".".join(str(part) for part in loc if part != "environments")
-        return UsageError(f"{self.tree.path}:{line}: {name}: {message}; make it anew: reprokit lock --upgrade")
+        name = ".".join(str(part) for part in (loc[1:] if loc[0] == "environments" and loc[1:] else loc))
+        return UsageError(f"{self.tree.path}:{line}: {name}: {message}; {_NEW}")

@@ -122,10 +122,7 @@ class Entry:
 
     def supply(self) -> Supply:
         """The supply that resolves the cells to the same environment again."""
-        from reprokit.environment.supply import Supply
-
-        chosen: dict[str, Any] = {key: (self.providers[key],) for key in ("python", "gcc") if key in self.providers}
-        return Supply(base_source=self.providers["base"], **chosen)
+        return supply_of(self.providers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +161,14 @@ class Held:
 
     lock: Lock
     entry: Entry
+
+
+def supply_of(providers: Mapping[str, str]) -> Supply:
+    """The supply in which ``base``, ``python`` and ``gcc`` have these providers. Raises UsageError for an unknown one."""
+    from reprokit.environment.supply import Supply
+
+    chosen: dict[str, Any] = {key: (providers[key],) for key in ("python", "gcc") if key in providers}
+    return Supply(base_source=providers["base"], **chosen)
 
 
 def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:

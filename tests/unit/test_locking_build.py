@@ -14,7 +14,7 @@ from reprokit.environment.measured import Measured
 from reprokit.errors import BuildFailed, Unsupported
 from reprokit.locking import file
 from reprokit.locking.bases import departures as base_departures
-from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, Pins
+from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, Pins, base_reference
 from reprokit.locking.verify import departures, explained
 from reprokit.runner.plan import load_all, plan
 from reprokit.runner.request import Request
@@ -27,7 +27,7 @@ def artefact(name: str, version: str = "1.0", size: int = 10) -> Artefact:
 
 
 PINS = Pins(
-    base=LockedBase(name="debian-12", source="bootstrap", reference="reprokit/base:debian-12-00", recipe="1"),
+    base=LockedBase(name="debian-12", source="bootstrap", reference=base_reference("debian-12", "1", {}), recipe="1"),
     date="2026-11-21T12:00:00Z",
     apt={"ca-certificates": "2023", "python3": "3.11.2"},
     pip_itself=(artefact("apip"),),
@@ -86,7 +86,10 @@ def test_of_pips_words_those_stay_that_say_where_files_come_from(words: list[str
 def locked(tmp_path: Path) -> tuple[Lock, Entry]:
     cells = (LockedCell(cell={}, variant="case", asked=""),)
     written = Lock(
-        path="", case="x", version="0", entries=(Entry(image="i", platform="amd64", cells=cells, pins=PINS),)
+        path="",
+        case="x",
+        version="0",
+        entries=(Entry(image="reprokit/img:0", platform="amd64", cells=cells, pins=PINS),),
     )
     path = tmp_path / "x.lock.yaml"
     path.write_text(file.dumps(written, "x.yaml"))
@@ -144,9 +147,9 @@ def test_an_image_that_is_not_what_was_locked_is_told_package_by_package(locked:
         "dnumpy is 1.1 in the image, locked 1.0",
         "extra is 3 in the image, locked without it",
     ]
-    assert "what the lock holds makes another, it names i" in wrong[0]
+    assert "what the lock holds makes another, it names reprokit/img:0" in wrong[0]
     right = {"pip": {"apip": "1.0", "dnumpy": "1.0", "etorch": "1.0"}, "apt": {**PINS.apt, "libc6": "2"}}
-    assert departures(*locked, "i", Measured(packages=right)) == []
+    assert departures(*locked, "reprokit/img:0", Measured(packages=right)) == []
 
 
 def test_snapshots_are_of_the_day_of_the_lock() -> None:

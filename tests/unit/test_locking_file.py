@@ -57,13 +57,13 @@ def lock(path: Path, *given: Entry) -> Lock:
 
 def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Path) -> None:
     path = tmp_path / "x.lock.yaml"
-    written = lock(path, entry(), entry("odd.name: #1", "1.10"))
+    written = lock(path, entry(), entry("no", "1.10"))
     path.write_text(file.dumps(written, "x.yaml"))
     read = file.load(path)
     assert read == replace(written, entries=tuple(with_sorted(one) for one in written.entries))
     assert read is not None
-    where = read.where(read.entries[1], "pip", "odd.name: #1", "hash")
-    assert '"odd.name: #1": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
+    where = read.where(read.entries[1], "pip", "no", "hash")
+    assert '"no": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
 
 
 def with_sorted(one: Entry) -> Entry:
@@ -94,6 +94,19 @@ def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> Non
         ("b" * 64, "b" * 63, r"x.lock.yaml:\d+: 0.pip.numpy.hash: expected sha256: and 64 hexadecimal digits"),
         ("- image: reprokit/img:0123\n    ", "- ", r"x.lock.yaml:\d+: 0.image: this is missing"),
         ("bases:", "bases: [", r"x.lock.yaml:\d+:\d+: "),
+        ("image: reprokit/img:0123", "image: ../x", r"x.lock.yaml:\d+: 0.image: expected reprokit/img: and"),
+        ("3.11.2-1+b1", "3.11.2; id", r"x.lock.yaml:\d+: 0.apt.python3: expected a version, found '3.11.2; id'"),
+        ('version: "1.26.4"', 'version: "1.26.4 --pre"', r"x.lock.yaml:\d+: 0.pip.numpy.version: expected a version"),
+        ("2026-11-21T", "yesterday", r"x.lock.yaml:\d+: 0.date: expected a date such as"),
+        ("2.36-9+deb12u10", "2.36-9", r"x.lock.yaml:\d+: bases.reprokit/base:.*they were edited"),
+        ("source: bootstrap", "source: image", r"x.lock.yaml:\d+: bases.reprokit/base:.*expected an image's name with"),
+        (
+            "source: bootstrap",
+            "source: host",
+            r"x.lock.yaml:\d+: bases.*source: expected bootstrap or registry or image",
+        ),
+        ("python: distribution", "python: nobody", r"x.lock.yaml:\d+: 0.providers: python provider 'nobody'"),
+        ("base: bootstrap, ", "", r"x.lock.yaml:\d+: 0.providers.base: this is missing"),
     ],
 )
 def test_what_is_no_lock_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
@@ -101,6 +114,22 @@ def test_what_is_no_lock_is_told_with_its_line(tmp_path: Path, old: str, new: st
     text = file.dumps(lock(path), "x.yaml")
     assert old in text
     path.write_text(text.replace(old, new))
+    with pytest.raises(UsageError, match=message):
+        file.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"x.lock.yaml:1:1: expected a mapping of keys to values, found nothing; make it anew"),
+        ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: word\n", r"4: environments: expected a list"),
+        ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: [a]\n", r"4: 0.base: this is missing"),
+        ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: [{base: a}]\n", r"4: 0.image: this is missing"),
+    ],
+)
+def test_a_file_of_another_shape_is_told_as_no_lock(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "x.lock.yaml"
+    path.write_text(text)
     with pytest.raises(UsageError, match=message):
         file.load(path)
 
