@@ -41,7 +41,8 @@ def command(**given: Any) -> int:
     command and what is expected do not count.
 
     Without --locked a lock is not used: such a run is about what the case asks for, as it is served today.
-    Cells that a fresh lock holds are left as they are. Exit status: 0, or 3 where a cell cannot be locked.
+    Cells that a fresh lock holds are left as they are. A cell that is unsupported is locked as that, with the reason.
+    Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
     from reprokit.runner.session import Session
 

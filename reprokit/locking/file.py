@@ -78,8 +78,11 @@ def dumps(lock: Lock, case_name: str) -> str:
         "lock": FORMAT,
         "case": lock.case,
         "reprokit": lock.version,
-        "bases": {reference: _base(bases[reference]) for reference in sorted(bases)},
-        "environments": [_entry(entry) for entry in lock.entries],
+        **_given(
+            bases={reference: _base(bases[reference]) for reference in sorted(bases)},
+            environments=[_entry(entry) for entry in lock.entries],
+            unsupported=[_cell(one) for one in lock.unsupported],
+        ),
     }
     return HEAD.format(name=case_name) + "".join(line + "\n" for line in _lines(document, 0))
 
@@ -93,7 +96,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
     return _given(
         image=entry.image,
         platform=entry.platform,
-        cells=[_Flow(cell=_Flow(one.cell), variant=one.variant, asked=one.asked) for one in entry.cells],
+        cells=[_cell(one) for one in entry.cells],
         date=pins.date,
         base=pins.base.reference,
         providers=_Flow(entry.providers),
@@ -103,6 +106,11 @@ def _entry(entry: Entry) -> dict[str, Any]:
         local=_sorted(pins.local),
         apt=_sorted(pins.apt),
     )
+
+
+def _cell(one: LockedCell) -> _Flow:
+    reason = {"reason": one.reason} if one.reason else {}
+    return _Flow(cell=_Flow(one.cell), variant=one.variant, asked=one.asked, **reason)
 
 
 def _artefact(one: Artefact) -> dict[str, Any]:
@@ -165,6 +173,7 @@ class _Reader:
             case=self.text(("case",)),
             version=self.text(("reprokit",)),
             entries=tuple(self.entry(("environments", number)) for number in range(count)),
+            unsupported=self.cells(("unsupported",)),
             lines={loc: place.key_line or place.line for loc, place in self.tree.places.items()},
         )
 
@@ -175,14 +184,7 @@ class _Reader:
         return Entry(
             image=self.text((*at, "image"), like=_IMAGE, what="reprokit/img: and hexadecimal digits"),
             platform=self.text((*at, "platform")),
-            cells=tuple(
-                LockedCell(
-                    cell=self.texts((*at, "cells", number, "cell")),
-                    variant=self.text((*at, "cells", number, "variant")),
-                    asked=self.text((*at, "cells", number, "asked")),
-                )
-                for number in range(len(self.list((*at, "cells"))))
-            ),
+            cells=self.cells((*at, "cells")),
             pins=Pins(
                 base=self.base(reference, at),
                 date=self.text((*at, "date"), like=_DATE, what="a date such as 2026-01-31T12:00:00Z"),
@@ -199,6 +201,17 @@ class _Reader:
                 )
                 for name in sources
             },
+        )
+
+    def cells(self, at: tuple[str | int, ...]) -> tuple[LockedCell, ...]:
+        return tuple(
+            LockedCell(
+                cell=self.texts((*at, number, "cell")),
+                variant=self.text((*at, number, "variant")),
+                asked=self.text((*at, number, "asked")),
+                reason=self.text((*at, number, "reason"), None if at[0] == "unsupported" else ""),
+            )
+            for number in range(len(self.list(at)))
         )
 
     def base(self, reference: str, entry: tuple[str | int, ...]) -> LockedBase:

@@ -68,11 +68,15 @@ class LockedSource:
 
 @dataclass(frozen=True, kw_only=True)
 class LockedCell:
-    """A cell of the case. ``asked`` is :func:`asked_digest` of what it asked for when it was locked."""
+    """A cell of the case. ``asked`` is :func:`asked_digest` of what it asked for when it was locked.
+
+    ``reason``: why it was ``unsupported`` then, '' where it was not.
+    """
 
     cell: Mapping[str, str]
     variant: str
     asked: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,27 +133,37 @@ class Entry:
 class Lock:
     """A lock file. ``path`` is where it lies, ``version`` the reprokit that wrote it.
 
-    ``lines``: path of keys in the file -> line, counted from 1.
+    ``unsupported``: the cells that no environment could be had for. ``lines``: path of keys in the file -> line,
+    counted from 1.
     """
 
     path: str
     case: str
     version: str
     entries: tuple[Entry, ...]
+    unsupported: tuple[LockedCell, ...] = ()
     lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict, compare=False)
 
-    def find(self, cell: Mapping[str, str], variant: str) -> tuple[Entry, LockedCell] | None:
-        """The entry of a cell, or None."""
+    def find(self, cell: Mapping[str, str], variant: str) -> tuple[Entry | None, LockedCell] | None:
+        """The entry of a cell, without one where it was unsupported; None where the lock does not hold it."""
         key = cell_key(cell)
-        for entry in self.entries:
-            for locked in entry.cells:
+        groups = [*((entry, entry.cells) for entry in self.entries), (None, self.unsupported)]
+        for entry, cells in groups:
+            for locked in cells:
                 if locked.variant == variant and cell_key(locked.cell) == key:
                     return entry, locked
         return None
 
+    def why(self, locked: LockedCell) -> str:
+        """Why a cell of ``unsupported`` is without an environment, in words."""
+        line = self._line(("unsupported", self.unsupported.index(locked)))
+        return f"{line}: unsupported when it was locked (`reprokit lock --upgrade` tries again): {locked.reason}"
+
     def where(self, entry: Entry, *keys: str | int) -> str:
         """``PATH:LINE`` of something in an entry, or of the nearest thing around it."""
-        loc: tuple[str | int, ...] = ("environments", self.entries.index(entry), *keys)
+        return self._line(("environments", self.entries.index(entry), *keys))
+
+    def _line(self, loc: tuple[str | int, ...]) -> str:
         while loc and loc not in self.lines:
             loc = loc[:-1]
         return f"{self.path}:{self.lines.get(loc, 1)}"
@@ -164,7 +178,7 @@ class Held:
 
 
 def supply_of(providers: Mapping[str, str]) -> Supply:
-    """The supply in which ``base``, ``python`` and ``gcc`` have these providers. Raises UsageError for an unknown one."""
+    """The supply in which ``base``, ``python`` and ``gcc`` have these providers. Raises UsageError for unknown ones."""
     from reprokit.environment.supply import Supply
 
     chosen: dict[str, Any] = {key: (providers[key],) for key in ("python", "gcc") if key in providers}

@@ -8,10 +8,13 @@ from pathlib import Path
 
 from reprokit import dockerfile
 from reprokit.case.read import LOCK_SUFFIX
+from reprokit.environment.supply import Supply
 from reprokit.errors import ReprokitError, UsageError
 from reprokit.locking import file
-from reprokit.locking.model import Held, Lock, asked_digest
+from reprokit.locking.model import Entry, Held, Lock, asked_digest
+from reprokit.locking.verify import another_image
 from reprokit.matrix import label
+from reprokit.runner.images import SourceTrees, wanted
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 
@@ -41,8 +44,32 @@ def fault(lock: Lock, task: Task) -> str:
     return ""
 
 
+def doubt(lock: Lock, task: Task) -> str:
+    """As :func:`fault`, and whether what the lock holds still makes the image that it names, by this reprokit.
+
+    That takes the trees of sources, which are not fetched to look: a cell that has sources is taken at its word.
+    """
+    found = lock.find(task.cell, task.variant)
+    if (why := fault(lock, task)) or found is None or found[0] is None or task.spec.sources:
+        return why
+    try:
+        tag = identity(lock, found[0], task, SourceTrees({}, lambda text: None))
+    except ReprokitError as error:
+        return f"the cell {label(task.cell)} can no longer be made from it: {error}"
+    return "" if tag == found[0].image else another_image(lock, found[0], tag)
+
+
+def identity(lock: Lock, entry: Entry, task: Task, trees: SourceTrees) -> str:
+    """The tag of the image that is built from an entry. Raises Unsupported, sources.SourceError."""
+    image = wanted(replace(task, held=Held(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
+    return image.tag({})
+
+
 def held(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks, each held to its lock. Raises UsageError naming every lock that is missing or stale, and the cells."""
+    """The tasks, each held to its lock, or refused by it.
+
+    Raises UsageError naming every lock that is missing or stale, and the cells.
+    """
     locks: dict[Path, Lock | None] = {}
     found: list[Task] = []
     faults: dict[str, str] = {}
@@ -59,7 +86,9 @@ def held(tasks: Iterable[Task]) -> list[Task]:
         else:
             hit = lock.find(task.cell, task.variant)
             assert hit is not None
-            found.append(replace(task, held=Held(lock=lock, entry=hit[0])))
+            entry, locked = hit
+            here = {"held": Held(lock=lock, entry=entry)} if entry else {"refused": lock.why(locked)}
+            found.append(replace(task, **here))
     if faults:
         mends = dict.fromkeys(faults.values())
         raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"mend: {one}" for one in mends)]))
@@ -99,9 +128,9 @@ def _reasons(path: Path, case: Path) -> list[str]:
     tasks = plan(files, Request(cases=(str(case),), fix=files[0].fixed is not None))
     known = {(task.variant, label(task.cell)): task for task in tasks}
     reasons = []
-    for locked in (cell for entry in lock.entries for cell in entry.cells):
+    for locked in (*(cell for entry in lock.entries for cell in entry.cells), *lock.unsupported):
         task = known.get((locked.variant, label(locked.cell)))
-        if task is not None and (why := fault(lock, task)):
+        if task is not None and (why := doubt(lock, task)):
             reasons.append(why)
     return reasons
 

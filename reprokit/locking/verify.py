@@ -56,6 +56,16 @@ def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
     return error
 
 
+def another_image(lock: Lock, entry: Entry, tag: str) -> str:
+    """In words, that an entry makes the image ``tag`` and not the one that it names."""
+    why = (
+        f"the lock was written by reprokit {lock.version}, this is {__version__}"
+        if lock.version != __version__
+        else "it was edited, or this reprokit builds otherwise than the one that wrote it"
+    )
+    return f"{lock.where(entry, 'image')}: what the lock holds makes {tag}, it names {entry.image}: {why}"
+
+
 def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, comparable: bool = True) -> list[str]:
     """Where an image departs from its lock, in words: its identity, and every package's version.
 
@@ -63,15 +73,7 @@ def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, compar
     """
     found = []
     if comparable and tag != entry.image:
-        why = (
-            f"the lock was written by reprokit {lock.version}, this is {__version__}"
-            if lock.version != __version__
-            else "it was edited, or this reprokit builds otherwise than the one that wrote it"
-        )
-        found.append(
-            f"{lock.where(entry, 'image')}: what the lock holds makes {tag}, it names {entry.image}: {why}; "
-            "make it anew (reprokit lock --upgrade)"
-        )
+        found.append(f"{another_image(lock, entry, tag)}; make it anew (reprokit lock --upgrade)")
     pins = entry.pins
     apt = {**pins.base.packages, **pins.apt}
     pip = {normalised(one.name): one.version for one in (*pins.pip_itself, *pins.pip)} | dict(pins.local)

@@ -120,6 +120,8 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     ``whole``: with all files of the case in it, so that it can be run by hand.
     """
     spec = task.spec
+    if task.refused:
+        raise Unsupported(task.refused)
     if task.held and supply.host:
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:

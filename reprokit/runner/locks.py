@@ -9,18 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit import __version__
-from reprokit.environment.supply import Supply
-from reprokit.errors import ReprokitError, UsageError
+from reprokit.errors import ReprokitError, Unsupported, UsageError
+from reprokit.evidence.model import Verdict
 from reprokit.locking import file
 from reprokit.locking.collect import Standing, pins_of
-from reprokit.locking.model import Entry, Held, Lock, LockedCell, LockedSource
-from reprokit.locking.standing import asked_of, fault
+from reprokit.locking.model import Entry, Lock, LockedCell, LockedSource
+from reprokit.locking.standing import asked_of, doubt, identity
 from reprokit.matrix import label
 from reprokit.report.result import write
-from reprokit.runner.images import Ready, SourceTrees, Wanted, measure, wanted
+from reprokit.runner.images import Ready, SourceTrees, Wanted, measure
 from reprokit.runner.plan import Task
+from reprokit.spelling import many
 from reprokit.store.folder import Measurements
-from reprokit.store.records import cell_key
+from reprokit.store.records import CellRecord, cell_key
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Progress
@@ -39,6 +40,20 @@ class Wish:
     faults: tuple[str, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Tasks of one case that no lock was made for, and why. ``lasting``: they are unsupported, and locked as that."""
+
+    tasks: tuple[Task, ...]
+    reason: str
+    lasting: bool
+
+    def __str__(self) -> str:
+        cells = ", ".join(label(task.cell) for task in self.tasks)
+        how = "locked as unsupported" if self.lasting else "not locked"
+        return f"{self.tasks[0].case.id}: {cells}: {how}: {self.reason}"
+
+
 def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[Wish]:
     """One for each case. ``upgrade``: lock anew what is fresh, too. Raises UsageError for a broken lock."""
     by_path: dict[Path, list[Task]] = {}
@@ -49,14 +64,14 @@ def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[Wish]:
     found = []
     for path, own in by_path.items():
         old = _old(path, upgrade)
-        faults = {task.number: fault(old, task) if old else "there is no such lock" for task in own}
+        faults = {task.number: doubt(old, task) if old else "there is no such lock" for task in own}
         found.append(
             Wish(
                 path=path,
                 old=old,
                 tasks=tuple(own),
                 todo=tuple(task for task in own if upgrade or faults[task.number]),
-                faults=tuple(why for why in faults.values() if why),
+                faults=tuple(dict.fromkeys(why for why in faults.values() if why)),
             )
         )
     return found
@@ -77,9 +92,10 @@ def entries_of(
     stand: Sequence[tuple[Wanted, Ready, Sequence[Task]]],
     request: Request,
     listener: Listener,
-) -> tuple[list[tuple[int, Entry]], list[str]]:
-    """(number of the first of its tasks, entry) of each case in each standing image, and in words what has none."""
-    entries, failed = [], []
+) -> tuple[list[tuple[int, Entry]], list[Refusal]]:
+    """(number of the first of its tasks, entry) of each case in each standing image, and what has none."""
+    entries: list[tuple[int, Entry]] = []
+    refused: list[Refusal] = []
     measurements, trees = Measurements(folder), SourceTrees(request.sources, listener.note)
     for image, ready, sharing in stand:
         numbers = [task.number for task in sharing]
@@ -96,19 +112,31 @@ def entries_of(
         try:
             whole = _entry(engine, measurements, (image, ready, sharing), on_progress)
         except ReprokitError as error:
-            failed += [
-                f"{case_id}: not locked: {error}; cells: {', '.join(label(task.cell) for task in tasks)}"
-                for case_id, tasks in by_case.items()
-            ]
+            lasting = isinstance(error, Unsupported)
+            refused += [Refusal(tasks=tuple(own), reason=str(error), lasting=lasting) for own in by_case.values()]
             continue
         for tasks in by_case.values():
             entry = replace(whole, cells=tuple(_cell(task) for task in tasks))
-            entries.append((tasks[0].number, replace(entry, image=_identity(entry, tasks[0], trees))))
-    return entries, failed
+            lock = Lock(path="", case=tasks[0].case.id, version=__version__, entries=(entry,))
+            entries.append((tasks[0].number, replace(entry, image=identity(lock, entry, tasks[0], trees))))
+    return entries, refused
 
 
-def _cell(task: Task) -> LockedCell:
-    return LockedCell(cell=task.cell, variant=task.variant, asked=asked_of(task))
+def undecided(tasks: Sequence[Task], records: Sequence[CellRecord]) -> list[Refusal]:
+    """The tasks of which no image could be had, by their ``records``."""
+    of = {task.number: task for task in tasks}
+    return [
+        Refusal(
+            tasks=(of[record.number],),
+            reason=record.reason if record.verdict is Verdict.UNSUPPORTED else f"{record.verdict}: {record.reason}",
+            lasting=record.verdict is Verdict.UNSUPPORTED,
+        )
+        for record in records
+    ]
+
+
+def _cell(task: Task, reason: str = "") -> LockedCell:
+    return LockedCell(cell=task.cell, variant=task.variant, asked=asked_of(task), reason=reason)
 
 
 def _entry(
@@ -148,24 +176,19 @@ def _providers(image: Wanted) -> Mapping[str, str]:
     return chosen
 
 
-def _identity(entry: Entry, task: Task, trees: SourceTrees) -> str:
-    """The tag of the image that is built from an entry."""
-    lock = Lock(path="", case=task.case.id, version=__version__, entries=(entry,))
-    image = wanted(replace(task, held=Held(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
-    return image.tag({})
-
-
-def merged(wish: Wish, new: Sequence[Entry], whole: Collection[str]) -> Lock:
+def merged(wish: Wish, new: Sequence[Entry], refused: Sequence[Refusal], whole: Collection[str]) -> Lock:
     """The lock with its new entries. ``whole``: variants of which all cells were asked for, so that others are gone."""
     taken = {(task.variant, cell_key(task.cell)) for task in wish.todo}
     asked = {(task.variant, cell_key(task.cell)) for task in wish.tasks}
-    kept = []
-    for entry in wish.old.entries if wish.old else ():
-        names = [(cell, (cell.variant, cell_key(cell.cell))) for cell in entry.cells]
+
+    def staying(cells: Sequence[LockedCell]) -> tuple[LockedCell, ...]:
+        names = [(cell, (cell.variant, cell_key(cell.cell))) for cell in cells]
         others = [(cell, name) for cell, name in names if name not in taken]
-        cells = tuple(cell for cell, name in others if name in asked or cell.variant not in whole)
-        if cells:
-            kept.append(replace(entry, cells=cells))
+        return tuple(cell for cell, name in others if name in asked or cell.variant not in whole)
+
+    old = wish.old or Lock(path="", case="", version="", entries=())
+    kept = [replace(entry, cells=cells) for entry in old.entries if (cells := staying(entry.cells))]
+    without = [*staying(old.unsupported), *(_cell(task, one.reason) for one in refused for task in one.tasks)]
     joined: dict[str, Entry] = {}
     for entry in (*kept, *new):
         same = joined.get(entry.image)
@@ -177,6 +200,7 @@ def merged(wish: Wish, new: Sequence[Entry], whole: Collection[str]) -> Lock:
         case=wish.tasks[0].case.id,
         version=__version__,
         entries=tuple(sorted(entries, key=lambda one: _place(order, one.cells[0]))),
+        unsupported=tuple(sorted(without, key=lambda one: _place(order, one))),
     )
 
 
@@ -186,7 +210,15 @@ def _place(order: Mapping[tuple[str, str], int], cell: LockedCell) -> tuple[int,
     return order.get((cell.variant, key), len(order) + 1), key
 
 
-def keep(wish: Wish, lock: Lock) -> Lock:
-    """Write the lock, whole or not at all."""
+def keep(wish: Wish, entries: Sequence[tuple[int, Entry]], refused: Sequence[Refusal], whole: Collection[str]) -> str:
+    """Write what was found for a wish, whole or not at all; what was written, in words, '' where nothing was found."""
+    own = {task.number for task in wish.todo}
+    new = [entry for number, entry in entries if number in own]
+    lasting = [one for one in refused if one.lasting and one.tasks[0].number in own]
+    if not new and not lasting:
+        return ""
+    lock = merged(wish, new, lasting, whole)
     write(wish.path, file.dumps(lock, Path(wish.tasks[0].file.path).name))
-    return lock
+    cells = sum(len(entry.cells) for entry in lock.entries)
+    without = f", {len(lock.unsupported)} unsupported" if lock.unsupported else ""
+    return f"{wish.path}: {many(len(lock.entries), 'environment')}, {many(cells, 'cell')}{without}"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Task:
     """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
 
-    ``held``: the lock that it is built from, if it is to be.
+    ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
     """
 
     number: int
@@ -42,6 +42,7 @@ class Task:
     trials: int
     datasets: Mapping[str, Path]
     held: Held | None = None
+    refused: str = ""
 
 
 def load_all(sources: Iterable[str]) -> list[CaseFile]:

@@ -31,6 +31,7 @@ from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 from reprokit.runner.supplying import supply_of
 from reprokit.runner.trials import blank
+from reprokit.spelling import many
 from reprokit.store.folder import make_folder
 from reprokit.store.recorder import Recorder
 from reprokit.store.records import CellRecord, RunRecord, cell_key, exit_status
@@ -152,7 +153,7 @@ class Session:
         wishes = locks.wishes(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
-                self._say(f"{wish.path}: fresh, {len(wish.tasks)} cell{'s' if len(wish.tasks) != 1 else ''}")
+                self._say(f"{wish.path}: fresh, {many(len(wish.tasks), 'cell')}")
             elif check:
                 self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
         todo = [task for wish in wishes for task in wish.todo]
@@ -165,20 +166,15 @@ class Session:
         with display, _signals():
             listener.planned("", todo)
             stand = runner.build(todo, fresh=upgrade)
-            entries, failed = locks.entries_of(engine, self._folder, stand, request, listener)
+            entries, refused = locks.entries_of(engine, self._folder, stand, request, listener)
+        refused += locks.undecided(todo, runner.records)
+        whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
         for wish in wishes:
-            own = {task.number for task in wish.todo}
-            new = [entry for number, entry in entries if number in own]
-            if new:
-                whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
-                lock = locks.keep(wish, locks.merged(wish, new, whole))
-                cells = sum(len(entry.cells) for entry in lock.entries)
-                self._say(f"{wish.path}: {len(lock.entries)} environments, {cells} cells")
-        for record in runner.records:
-            failed.append(f"{record.case_id}: {label(record.cell)}: not locked: {record.verdict}: {record.reason}")
-        for text in failed:
-            self._say(text)
-        return 3 if failed else 0
+            if text := locks.keep(wish, entries, refused, whole):
+                self._say(text)
+        for one in refused:
+            self._say(str(one))
+        return 3 if refused else 0
 
     def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
         own = site.settings()

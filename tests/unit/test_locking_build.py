@@ -89,7 +89,9 @@ def locked(tmp_path: Path) -> tuple[Lock, Entry]:
         path="",
         case="x",
         version="0",
-        entries=(Entry(image="reprokit/img:0", platform="amd64", cells=cells, pins=PINS),),
+        entries=(
+            Entry(image="reprokit/img:0", platform="amd64", cells=cells, pins=PINS, providers={"base": "bootstrap"}),
+        ),
     )
     path = tmp_path / "x.lock.yaml"
     path.write_text(file.dumps(written, "x.yaml"))

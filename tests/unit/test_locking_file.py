@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from reprokit.errors import UsageError
+from reprokit.environment.supply import Supply
+from reprokit.errors import Unsupported, UsageError
 from reprokit.locking import file, stale
 from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
-from reprokit.locking.standing import asked_of, held
+from reprokit.locking.standing import asked_of, held, identity
+from reprokit.runner.images import SourceTrees, wanted
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
 
@@ -149,10 +152,48 @@ def planned(folder: Path) -> list[Task]:
 def locked_folder(folder: Path, title: str = "Numbers") -> Path:
     case = folder / "numbers.yaml"
     case.write_text(CASE.format(title=title, more=""))
-    cells = tuple(LockedCell(cell=task.cell, variant="case", asked=asked_of(task)) for task in planned(folder))
+    tasks = planned(folder)
+    cells = tuple(LockedCell(cell=task.cell, variant="case", asked=asked_of(task)) for task in tasks)
     beside = folder / "numbers.lock.yaml"
-    beside.write_text(file.dumps(lock(beside, entry(cells=cells)), "numbers.yaml"))
+    made = entry(cells=cells)
+    named = replace(made, image=identity(lock(beside, made), made, tasks[0], SourceTrees({}, print)))
+    beside.write_text(file.dumps(lock(beside, named), "numbers.yaml"))
     return case
+
+
+def test_a_lock_that_makes_another_image_than_it_names_is_stale(tmp_path: Path) -> None:
+    locked_folder(tmp_path)
+    beside = tmp_path / "numbers.lock.yaml"
+    beside.write_text(beside.read_text().replace("b" * 64, "c" * 64))
+    assert len(held(planned(tmp_path))) == 2  # the run says which line is wrong, once it has seen the file
+    [found] = stale(tmp_path)
+    assert re.match(r".*numbers.lock.yaml:\d+: what the lock holds makes reprokit/img:", found.reasons[0])
+
+
+def test_a_cell_that_was_unsupported_is_refused_with_the_reason_until_it_changes(
+    tmp_path: Path,
+) -> None:
+    case = locked_folder(tmp_path)
+    beside = tmp_path / "numbers.lock.yaml"
+    first, second = planned(tmp_path)
+    one = LockedCell(cell=second.cell, variant="case", asked=asked_of(second), reason="no numpy: 1.26.4\nhere")
+    old = file.load(beside)
+    assert old is not None
+    entries = tuple(replace(each, cells=each.cells[:1]) for each in old.entries)
+    beside.write_text(file.dumps(replace(old, entries=entries, unsupported=(one,)), "numbers.yaml"))
+    read = file.load(beside)
+    assert read is not None
+    assert read.unsupported == (one,)
+    held_first, held_second = held([first, second])
+    assert (held_first.held is not None, held_first.refused) == (True, "")
+    assert held_second.held is None
+    assert re.match(r".*numbers.lock.yaml:\d+: unsupported when it was locked.*no numpy: 1.26.4", held_second.refused)
+    with pytest.raises(Unsupported, match="unsupported when it was locked"):
+        wanted(held_second, Supply(base_source="bootstrap"), SourceTrees({}, print))
+    assert stale(tmp_path) == []
+    case.write_text(CASE.format(title="Numbers", more=', "six"'))
+    with pytest.raises(UsageError, match=r"numpy=1.26.4 changed since it was locked"):
+        held(planned(tmp_path))
 
 
 def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requirement(tmp_path: Path) -> None:
