@@ -50,7 +50,21 @@ def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
     try:
         yield folder
     finally:
+        remove_tree(folder)
+
+
+def remove_tree(folder: Path) -> bool:
+    """Remove a folder with all that is in it, folders of ours that forbid it included; whether it is gone."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for place, below, _ in os.walk(folder):  # top down, and each is opened before it is entered
+            for name in below:
+                path = Path(place, name)
+                if not path.is_symlink():
+                    with suppress(OSError):
+                        path.chmod(0o700)
         shutil.rmtree(folder, ignore_errors=True)
+    return not folder.exists()
 
 
 def sweep_folders(
@@ -59,8 +73,7 @@ def sweep_folders(
     """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
     removed = []
     for folder in orphan_folders(roots, started_at=started_at):
-        with suppress(OSError):
-            shutil.rmtree(folder)
+        if remove_tree(folder):
             removed.append(f"temporary folder {folder}")
     return removed
 

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import shutil
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit import cache
+from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
 from reprokit.errors import Cancelled, EngineError
 
@@ -78,7 +78,7 @@ def remove(tag: str) -> None:
     kept = find(tag)
     if kept is not None:
         (kept.folder / DESCRIPTION).unlink(missing_ok=True)  # first, so that half of it never counts
-        shutil.rmtree(kept.folder, ignore_errors=True)
+        remove_tree(kept.folder)
 
 
 def _read(folder: Path) -> Kept | None:
@@ -115,13 +115,13 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
                 if cancel.wait(0.2):
                     raise Cancelled("stopped while another process made the environment") from None
         if _read(folder) is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
             folder.mkdir()
         try:
             yield folder
         finally:
             if _read(folder) is None:
-                shutil.rmtree(folder, ignore_errors=True)
+                remove_tree(folder)
 
 
 def complete(folder: Path, tag: str, told: Mapping[str, Any]) -> Kept:
@@ -143,7 +143,6 @@ def sweep() -> list[str]:
             continue
         with suppress(OSError), lock.open("w") as handle:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _read(folder) is None:
-                shutil.rmtree(folder)
+            if _read(folder) is None and remove_tree(folder):
                 removed.append(f"half-made environment {folder}")
     return removed

@@ -10,6 +10,7 @@ from pathlib import Path
 from reprokit.engine.venv import keeping
 from reprokit.engine.venv.sandbox import CUDA_PLACE, NOBODY, Mount, is_hidden, placed
 from reprokit.environment.on_host import SHM
+from reprokit.errors import EngineError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/repro"
@@ -109,5 +110,11 @@ def parents_first(several: Sequence[Mount]) -> list[Mount]:
 
 
 def copy_tree(source: Path, target: Path) -> None:
-    """Copy a folder's content with owners, modes and links, sharing blocks where the file system can."""
-    subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(target)], check=True, capture_output=True)
+    """Copy a folder's content with owners, modes and links, sharing blocks where the file system can.
+
+    Raises EngineError.
+    """
+    done = subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(target)], check=False, capture_output=True)
+    if done.returncode:
+        why = done.stderr.decode(errors="replace").strip().partition("\n")[0]
+        raise EngineError(f"the work folder of the environment cannot be copied: {why}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -32,7 +31,7 @@ def run(
     if cancel.is_set():
         raise Cancelled("cancelled before the trial started")
     user, namespaces = trial.limits.user, not powers.namespaces
-    with private_folder("trial") as scratch, emptied(scratch), _limited(trial, powers) as group:
+    with private_folder("trial") as scratch, _limited(trial, powers) as group:
         layout.scratch_folders(scratch, user)
         work = _work(trial, kept, scratch)
         if work is not None and not namespaces:
@@ -118,17 +117,3 @@ def _limited(trial: Trial, powers: Powers) -> Iterator[cgroups.Group]:
             yield group
     except OSError as error:
         raise EngineError(f"the limits of the trial cannot be set: {error}") from error
-
-
-@contextmanager
-def emptied(folder: Path) -> Iterator[None]:
-    """Remove what the block leaves in ``folder``, folders that forbid it included."""
-    try:
-        yield
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        if folder.exists():
-            for place, _, _ in os.walk(folder):
-                if not os.path.islink(place):
-                    os.chmod(place, 0o700)  # noqa: PTH101  # while we walk, top down: so that we may go on
-            shutil.rmtree(folder, ignore_errors=True)
