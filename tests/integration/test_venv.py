@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
 from reprokit.environment.on_host import Powers
-from reprokit.errors import Cancelled
+from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 from tests.integration.test_run import User
 
@@ -204,6 +204,12 @@ def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, 
 def test_what_a_program_leaves_running_ends_with_it(kept: keeping.Kept, powers: Powers) -> None:
     assert run(kept, powers, "(setsid sleep 98764 &) ; sleep 0.2").exit_code == 0
     assert running("98764") == []
+
+
+def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.Kept, powers: Powers) -> None:
+    with suppress(EngineError):  # where it can: an unprivileged user's, without namespaces
+        run(kept, powers, "kill -9 $PPID; exec sleep 293", timeout=2.0)
+    assert running("293") == []
 
 
 def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: Powers) -> None:

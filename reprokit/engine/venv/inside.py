@@ -203,6 +203,7 @@ def become(asked: Asked, joins: list[int], report: int) -> NoReturn:
             resource.setrlimit(getattr(resource, name), (limit, limit))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         drop_privileges(asked["user"])
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # without namespaces it can kill the process that would end it
         os.chdir(asked["folder"])
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
