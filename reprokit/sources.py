@@ -214,7 +214,7 @@ def _git(name: str, *arguments: str) -> None:
 
 
 def _try_git(repository: Path, *arguments: str) -> str | None:
-    """None when it worked, else git's last words."""
+    """None when it worked, else what git calls fatal first, or its last words."""
     try:
         done = subprocess.run(
             ["git", "-C", str(repository), *arguments],
@@ -225,7 +225,10 @@ def _try_git(repository: Path, *arguments: str) -> str | None:
         )
     except subprocess.TimeoutExpired:
         return f"no answer within {GIT_SECONDS} s"
-    return None if done.returncode == 0 else (done.stderr.decode().strip().splitlines() or ["failed"])[-1]
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
+    return next((line for line in lines if line.startswith("fatal:")), lines[-1])
 
 
 def _output(folder: Path, *arguments: str, strip: bool = True) -> str:

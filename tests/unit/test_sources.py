@@ -75,6 +75,9 @@ def test_an_unknown_ref_and_an_unreachable_repository_say_what_to_do(repository:
         fetch("s", spec(repository, "v9"), kept=tmp_path / "cache")
     with pytest.raises(SourceError, match="--source s=DIR"):
         fetch("s", spec(tmp_path / "nowhere"), kept=tmp_path / "cache")
+    nowhere = SourceSpec(git=f"file://{tmp_path}/nowhere", ref="v1", path="tree")  # git ends with advice in this case
+    with pytest.raises(SourceError, match="does not appear to be a git repository"):
+        fetch("s", nowhere, kept=tmp_path / "cache")
 
 
 def test_a_bare_stand_in_serves_the_pinned_ref_and_a_checkout_as_it_stands(repository: Path, tmp_path: Path) -> None:
