@@ -187,7 +187,7 @@ def _python(host: Host, spec: CellSpec) -> Interpreter:
     if asked is not None and (version := versions.newest(asked, host.uv_pythons)):
         return Interpreter(version=version)
     has = ", ".join(dict.fromkeys(one.version for one in host.pythons)) or "none"
-    uv = f"; uv could install {', '.join(host.uv_pythons)}" if host.uv_pythons else ""
+    uv = f"; uv could install {versions.span(host.uv_pythons)}" if host.uv_pythons else ""
     raise Unsupported(f"python {asked or '3'} is not on this host, which has {has}{uv}")
 
 

@@ -17,7 +17,7 @@ from reprokit import dockerfile
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.stream import Joined
-from reprokit.engine.venv import cgroups, keeping, layout, sandbox
+from reprokit.engine.venv import cgroups, host, keeping, layout, sandbox
 from reprokit.engine.venv.repeat import shell_line
 from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import Host, Powers, resolve_on
@@ -154,6 +154,21 @@ def test_uv_serves_what_the_host_lacks() -> None:
     assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
     script = dockerfile.render(found, spec(), sources={}, given_datasets=set()).dockerfile
     assert "uv python install 3.8.20" in script
+
+
+def test_every_release_counts_that_uv_could_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    newest = {"implementation": "cpython", "variant": "default", "version": "3.13.18"}
+    others: list[dict[str, str]] = [{"version": "3.13.1"}, {"variant": "freethreaded"}, {"version": "3.16.0a2"}]
+    every = json.dumps([newest, *({**newest, **other} for other in others)])
+    uv = tmp_path / "uv"
+    uv.write_text(
+        f"#!/bin/sh\ncase \"$*\" in *--all-versions*) echo '{every}';; *) echo '{json.dumps([newest])}';; esac\n"
+    )
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.uv_pythons() == ("3.13.18", "3.13.1")
+    with pytest.raises(Unsupported, match=r"which has 3\.11\.2, 3\.9\.18; uv could install 3\.13$"):
+        resolve_on(replace(HOST, uv_pythons=host.uv_pythons()), spec({"python": "3.13.99"}))
 
 
 def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:

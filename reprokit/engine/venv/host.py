@@ -156,7 +156,7 @@ def uv_pythons() -> tuple[str, ...]:
     settings = sites.settings()
     if "uv" not in settings.python_providers or not shutil.which("uv"):
         return ()
-    words = ["uv", "python", "list", "--only-downloads", "--output-format", "json", "--no-config"]
+    words = ["uv", "python", "list", "--only-downloads", "--all-versions", "--output-format", "json", "--no-config"]
     if settings.uv_python_downloads:
         words += ["--python-downloads-json-url", settings.uv_python_downloads]
     with suppress(ValueError, KeyError, TypeError):
