@@ -147,17 +147,18 @@ def _found(environ: Mapping[str, str], start: Path) -> Iterator[tuple[str, Any, 
 
 
 def _parsed(key: str, value: Any, base: Path, where: str, text: str) -> Iterator[tuple[str, Any, str]]:
+    file = where.rpartition(":")[0]
+    if key in MERGED and text and isinstance(value, Mapping):
+        for name in value:
+            if name in KEYS:  # TOML's trap: what stands below a table's name belongs to the table
+                raise UsageError(f"{file}:{line_of(text, key, name)}: {name} is a key of its own: put it above [{key}]")
     try:
         parsed = PARSERS[key](value, base)
     except ValueError as error:
         raise UsageError(f"{where}: {key}: expected {error}; found {_shown(value)}") from None
     if key in MERGED and text:
-        file = where.rpartition(":")[0]
         for name, folder in parsed.items():
-            at = f"{file}:{line_of(text, key, name)}"
-            if name in KEYS:  # TOML's trap: what stands below a table's name belongs to the table
-                raise UsageError(f"{at}: {name} is a key of its own: put it above [{key}]")
-            yield key, {name: folder}, at
+            yield key, {name: folder}, f"{file}:{line_of(text, key, name)}"
     else:
         yield key, parsed, where
 

@@ -29,8 +29,9 @@ def _text(value: Any, base: Path) -> str:
 
 def _path(value: Any, base: Path) -> Path | None:
     """``~`` is the home folder; a relative path starts at ``base``."""
-    text = _text(value, base)
-    return _below(base, text) if text else None
+    if not isinstance(value, str):
+        raise ValueError("a path in quotes")
+    return _below(base, value.strip()) if value.strip() else None
 
 
 def _below(base: Path, text: str) -> Path:
@@ -141,7 +142,7 @@ def _unit(name: str) -> Parser:
     """A size, duration or count as case files spell them; None when empty."""
 
     def parsed(value: Any, base: Path) -> Any:
-        text = _text(value, base)
+        text = str(value).strip()  # what is no number either is told by the unit
         if not text:
             return None
         from reprokit.case import units  # late: most configurations limit nothing

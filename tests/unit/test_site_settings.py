@@ -140,6 +140,12 @@ def test_paths_start_at_their_file(tmp_path: Path) -> None:
             '[datasets]\na = "/a"\nstore = "runs"\n',
             r"own\.toml:3: store is a key of its own: put it above \[datasets\]",
         ),
+        (
+            '[datasets]\na = "/a"\njobs = 3\n',
+            r"own\.toml:3: jobs is a key of its own: put it above \[datasets\]",
+        ),
+        ("store = 3\n", "store: expected a path in quotes; found 3"),
+        ("jobs = true\n", "jobs: expected a whole number such as 3; found True"),
         ("jobs = 1\nregistry = unquoted\n", r"own\.toml:2:\d+: is no TOML"),
         ("registry: no\n", r"own\.toml:1:\d+: is no TOML"),
     ],
