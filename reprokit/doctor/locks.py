@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 from reprokit.doctor.finding import Finding, Voice
@@ -19,8 +20,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)
         more = f" ({many(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""
-        fix = f"reprokit lock {case}" if one.case.is_file() else f"rm {path}"
-        yield say.warn(f"{path} is stale: {one.reasons[0]}{more}", fix)
+        fix = f"rm {shlex.quote(path)}" if one.gone else f"reprokit lock {shlex.quote(case)}"
+        yield say.warn(f"{path} is stale: {_near(ground, one.reasons[0])}{more}", fix)
     if not found:
         yield say.ok("no stale lock below the current folder")
 

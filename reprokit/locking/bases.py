@@ -13,7 +13,7 @@ from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap, catalog
 from reprokit.environment.model import BASE_PREFIX, Base
 from reprokit.errors import EngineError, Unsupported
-from reprokit.locking.model import LockedBase, Pins
+from reprokit.locking.model import Entry, LockedBase
 
 SHOWN = 5
 """Packages that a refusal names."""
@@ -21,16 +21,21 @@ SHOWN = 5
 
 def ensure(
     engine: Engine,
-    pins: Pins,
+    entry: Entry,
     packages: Callable[[ImageInfo], Mapping[str, str]],
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],
 ) -> ImageInfo:
-    """The base image of a lock. ``packages`` measures an image's own.
+    """The base image of a lock's entry. ``packages`` measures an image's own.
 
-    Raises Unsupported where neither this engine's base nor the archive, of today or of the lock's day, has exactly the
-    lock's packages; EngineError, Cancelled.
+    Raises Unsupported where the engine is of another processor architecture than the lock's, and where neither its base
+    nor the archive, of today or of the lock's day, has exactly the lock's packages; EngineError, Cancelled.
     """
+    if entry.platform != (here := engine.info().architecture):
+        raise Unsupported(
+            f"the lock was made on {entry.platform}, and this engine is of {here}: other packages and files"
+        )
+    pins = entry.pins
     base = pins.base
     if base.source != "bootstrap":
         plain = Base(name=base.name, source="image", reference=base.reference)

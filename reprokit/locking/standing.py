@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit import dockerfile
+from reprokit.case import CaseFile
 from reprokit.case.read import LOCK_SUFFIX
 from reprokit.environment.supply import Supply
 from reprokit.errors import ReprokitError, UsageError
@@ -21,11 +22,15 @@ from reprokit.runner.request import Request
 
 @dataclass(frozen=True, kw_only=True)
 class Stale:
-    """Why a lock does not hold. ``path`` is the lock's file, ``reasons`` are in words, one for each cell."""
+    """Why a lock does not hold. ``path`` is the lock's file, ``reasons`` are in words, one for each cell.
+
+    ``gone``: there is no case any more that a lock could be made for.
+    """
 
     path: Path
     case: Path
     reasons: tuple[str, ...]
+    gone: bool = False
 
 
 def asked_of(task: Task) -> str:
@@ -103,12 +108,19 @@ def stale(folder: Path) -> list[Stale]:
     found = []
     for path in sorted(folder.rglob("*" + LOCK_SUFFIX)):
         case = _case_of(path)
+        gone = not case.is_file()
         try:
-            reasons = _reasons(path, case)
+            lock = file.load(path)
+            files = [] if gone else [one for one in load_all([str(case)]) if lock and one.case.id == lock.case]
+            if lock is not None and files:
+                reasons = _reasons(lock, files)
+            else:
+                reasons = [f"{case} is gone" if gone or not lock else f"{case} holds no case {lock.case!r} any more"]
+                gone = True
         except ReprokitError as error:
             reasons = [str(error)]
         if reasons:
-            found.append(Stale(path=path, case=case, reasons=tuple(reasons)))
+            found.append(Stale(path=path, case=case, reasons=tuple(reasons), gone=gone))
     return found
 
 
@@ -118,14 +130,8 @@ def _case_of(path: Path) -> Path:
     return next((path.with_name(name) for name in names if path.with_name(name).is_file()), path.with_name(names[0]))
 
 
-def _reasons(path: Path, case: Path) -> list[str]:
-    lock = file.load(path)
-    if lock is None or not case.is_file():
-        return [f"{case} is gone: remove the lock, or bring the case back"]
-    files = [one for one in load_all([str(case)]) if one.case.id == lock.case]
-    if not files:
-        return [f"{case} holds no case {lock.case!r} any more"]
-    tasks = plan(files, Request(cases=(str(case),), fix=files[0].fixed is not None))
+def _reasons(lock: Lock, files: Sequence[CaseFile]) -> list[str]:
+    tasks = plan(files, Request(cases=(files[0].path,), fix=files[0].fixed is not None))
     known = {(task.variant, label(task.cell)): task for task in tasks}
     reasons = []
     for locked in (*(cell for entry in lock.entries for cell in entry.cells), *lock.unsupported):

@@ -49,12 +49,23 @@ ORDER = (
 ASKED = ("engine", "environment variables", "command", "limits", "kernel")
 """What is known of a cell without measuring its image."""
 
+LOCKED = (
+    "frameworks",
+    "packages beneath the frameworks",
+    "sources",
+    "other pip packages",
+    "libraries (apt)",
+    "other packages (apt)",
+)
+"""What a lock and a measured image both know, so that the two can be compared."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """One environment: ``name`` as the user named it, ``title`` and ``verdict`` in words, facts by concern and name.
 
-    ``measured``: whether an image stood to be measured; without one, only what was asked can be compared.
+    ``measured``: whether an image stood to be measured; without one, only what was asked can be compared. ``locked``:
+    it is a lock's, which knows packages and sources.
     """
 
     name: str
@@ -62,6 +73,7 @@ class Side:
     verdict: str = ""
     facts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     measured: bool = True
+    locked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +132,7 @@ def of_entry(name: str, entry: Entry) -> Side:
     pip = {one.name: one.version for one in artefacts} | dict(pins.local)
     _sort_packages(facts, {"pip": pip, "apt": {**pins.base.packages, **pins.apt}})
     cells = ", ".join(" ".join(f"{key}={value}" for key, value in one.cell.items()) for one in entry.cells)
-    return Side(name=name, title=cells, facts=_known(facts))
+    return Side(name=name, title=cells, facts=_known(facts), locked=True)
 
 
 def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -155,7 +167,7 @@ def compare(before: Side, after: Side) -> tuple[Difference, ...]:
     found = []
     both = before.measured and after.measured
     for concern in (*ORDER, *sorted({*before.facts, *after.facts} - set(ORDER))):
-        if not both and concern not in ASKED:
+        if (not both and concern not in ASKED) or (before.locked != after.locked and concern not in LOCKED):
             continue
         old, new = before.facts.get(concern, {}), after.facts.get(concern, {})
         for name in sorted({*old, *new}, key=_first):

@@ -235,7 +235,7 @@ def _bases(
             def packages(base: ImageInfo) -> Mapping[str, str]:
                 return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
 
-            found[base.reference] = applying.ensure_base(engine, image.held.entry.pins, packages, cancel, on_progress)
+            found[base.reference] = applying.ensure_base(engine, image.held.entry, packages, cancel, on_progress)
             continue
         try:
             found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -84,6 +85,13 @@ def _old(path: Path, upgrade: bool) -> Lock | None:
         if upgrade:  # what cannot be read is what it is made anew for
             return None
         raise
+
+
+def check_folders(found: Sequence[Wish]) -> None:
+    """Raise UsageError where a lock has no folder that can be written into, before anything is built for it."""
+    for wish in found:
+        if wish.todo and not os.access(wish.path.resolve().parent, os.W_OK):
+            raise UsageError(f"{wish.path}: cannot be written: its folder is read-only here; copy the case elsewhere")
 
 
 def entries_of(
@@ -211,14 +219,20 @@ def _place(order: Mapping[tuple[str, str], int], cell: LockedCell) -> tuple[int,
 
 
 def keep(wish: Wish, entries: Sequence[tuple[int, Entry]], refused: Sequence[Refusal], whole: Collection[str]) -> str:
-    """Write what was found for a wish, whole or not at all; what was written, in words, '' where nothing was found."""
+    """Write what was found for a wish, whole or not at all; what was written, in words, '' where nothing was found.
+
+    Raises UsageError for a folder that cannot be written into.
+    """
     own = {task.number for task in wish.todo}
     new = [entry for number, entry in entries if number in own]
     lasting = [one for one in refused if one.lasting and one.tasks[0].number in own]
     if not new and not lasting:
         return ""
     lock = merged(wish, new, lasting, whole)
-    write(wish.path, file.dumps(lock, Path(wish.tasks[0].file.path).name))
+    try:
+        write(wish.path, file.dumps(lock, Path(wish.tasks[0].file.path).name))
+    except OSError as error:
+        raise UsageError(f"{wish.path}: cannot be written: {error.strerror or error}") from error
     cells = sum(len(entry.cells) for entry in lock.entries)
     without = f", {len(lock.unsupported)} unsupported" if lock.unsupported else ""
     return f"{wish.path}: {many(len(lock.entries), 'environment')}, {many(cells, 'cell')}{without}"

@@ -83,7 +83,7 @@ def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
             if image.held is None:
                 bases.ensure(engine, base, cancel, lambda progress: None)
             else:
-                ensure_base(engine, image.held.entry.pins, partial(_packages, engine), cancel, lambda progress: None)
+                ensure_base(engine, image.held.entry, partial(_packages, engine), cancel, lambda progress: None)
         except (EngineError, Unsupported) as error:
             click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
 

@@ -159,6 +159,7 @@ class Session:
         todo = [task for wish in wishes for task in wish.todo]
         if check or not todo:
             return 1 if todo else 0
+        locks.check_folders(wishes)
         make_folder(self._folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from reprokit.dockerfile import index_options, render
+from reprokit.engine.protocol import Engine, EngineInfo
 from reprokit.environment import Supply, bootstrap, catalog, resolve
 from reprokit.environment.measured import Measured
 from reprokit.errors import BuildFailed, Unsupported
 from reprokit.locking import file
 from reprokit.locking.bases import departures as base_departures
+from reprokit.locking.bases import ensure
 from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, Pins, base_reference
 from reprokit.locking.verify import departures, explained
 from reprokit.runner.plan import load_all, plan
@@ -169,3 +173,12 @@ def test_snapshots_are_of_the_day_of_the_lock() -> None:
 def test_a_base_that_departs_is_told_by_package() -> None:
     words = base_departures({"apt": "1", "bash": "2"}, {"apt": "1", "bash": "3", "zsh": "5"})
     assert words == "bash is 3, locked 2, zsh is 5, locked without it"
+
+
+def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[Lock, Entry]) -> None:
+    class Other:
+        def info(self) -> EngineInfo:
+            return EngineInfo(name="Docker", version="1", architecture="arm64")
+
+    with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
+        ensure(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)

@@ -13,6 +13,7 @@ from reprokit.errors import Unsupported, UsageError
 from reprokit.locking import file, stale
 from reprokit.locking.model import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
 from reprokit.locking.standing import asked_of, held, identity
+from reprokit.runner import locks
 from reprokit.runner.images import SourceTrees, wanted
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
@@ -221,6 +222,22 @@ def test_a_cell_that_is_not_in_the_lock_is_named(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
-    locked_folder(tmp_path).unlink()
+    case = locked_folder(tmp_path)
+    case.write_text(case.read_text().replace("id: numbers", "id: others"))
     [found] = stale(tmp_path)
-    assert "is gone" in found.reasons[0]
+    assert (found.gone, "holds no case 'numbers' any more" in found.reasons[0]) == (True, True)
+    case.unlink()
+    [found] = stale(tmp_path)
+    assert (found.gone, found.reasons[0].endswith("is gone")) == (True, True)
+
+
+def test_a_folder_that_cannot_be_written_into_is_told_before_anything_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locked_folder(tmp_path)
+    found = locks.wishes(planned(tmp_path), upgrade=True)
+    locks.check_folders(found)
+    monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write into any
+    with pytest.raises(UsageError, match=r"numbers.lock.yaml: cannot be written: its folder is read-only"):
+        locks.check_folders(found)
+    locks.check_folders(locks.wishes(planned(tmp_path), upgrade=False))

@@ -133,3 +133,11 @@ def test_two_runs_tell_a_difference_once_for_all_cells_that_share_it_and_verdict
         "3 cells in both: 1 the same, 1 with another verdict, 2 with another environment",
     ]
     assert [len(differences.pair_json(pair)["differences"]) for pair in found] == [1, 1, 0, 0]
+
+
+def test_a_lock_and_a_cell_are_compared_by_what_both_know() -> None:
+    cell = Side(name="a", title="a", facts={"GPU": {"driver": "1"}, "other pip packages": {"six": "1.16.0"}})
+    lock = Side(
+        name="b", title="b", facts={"Python": {"served by": "x"}, "other pip packages": {"six": "1.17.0"}}, locked=True
+    )
+    assert [(one.concern, one.name) for one in compare(cell, lock)] == [("other pip packages", "six")]
