@@ -109,20 +109,23 @@ class Leases:
                 return None
             except FileNotFoundError:
                 pass
-            except BaseException:
+            except OSError as error:  # a file system without locks
                 os.close(file)
-                raise
+                raise _unusable(self._folder / name, error) from error
             os.close(file)
         raise EngineError(f"the GPU leases in {self._folder} cannot be used: {name} vanishes again and again")
 
     def sign(self, file: int) -> None:
-        """Write into a locked file that this process holds it, from now on."""
+        """Write into a locked file that this process holds it, from now on. Raises EngineError (a full disk)."""
         user = str(os.getuid())
         with suppress(KeyError):
             user = pwd.getpwuid(os.getuid()).pw_name
         holder = Holder(pid=os.getpid(), user=user, host=platform.node(), since=time.time(), run=self._run)
-        os.ftruncate(file, 0)
-        os.pwrite(file, json.dumps(asdict(holder)).encode(), 0)
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, json.dumps(asdict(holder)).encode(), 0)
+        except OSError as error:
+            raise _unusable(self._folder, error) from error
 
 
 class Claim:
@@ -152,9 +155,9 @@ class Claim:
             if (file := self._leases.lock(gpu.uuid)) is not None:
                 self._files[gpu.uuid] = file
         if len(self._files) == self._count and self._all_free():
+            self._signed = True
             for file in self._files.values():
                 self._leases.sign(file)
-            self._signed = True
             self._leave_queue()
             return True
         if self._queue is None:
@@ -184,7 +187,8 @@ class Claim:
         """Give everything back."""
         if self._signed:
             for file in self._files.values():
-                os.ftruncate(file, 0)
+                with suppress(OSError):  # then the next holder asks whether we were killed
+                    os.ftruncate(file, 0)
         self._signed = False
         self._drop()
         self._leave_queue()
@@ -250,14 +254,19 @@ def _make(folder: Path, name: str) -> None:
 
 
 def _make_folder(folder: Path) -> None:
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o777, parents=True)
-    found = folder.lstat()
-    if stat.S_ISLNK(found.st_mode):
+    if not os.path.lexists(folder):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        hidden = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
+        hidden.mkdir()
+        # As /tmp: all may add files, nobody may remove another's. One that was there before keeps the mode it has:
+        # it may be a group's, or somebody's home.
+        hidden.chmod(0o1777)
+        try:
+            hidden.rename(folder)
+        except OSError:  # somebody else was faster
+            hidden.rmdir()
+    if stat.S_ISLNK(folder.lstat().st_mode):
         raise OSError("it is a symbolic link")
-    # As /tmp: all may add files, nobody may remove another's. Who made it may have been killed before this line.
-    if found.st_uid == os.getuid() and stat.S_IMODE(found.st_mode) != 0o1777:
-        folder.chmod(0o1777)
 
 
 def _unusable(path: Path, error: OSError) -> EngineError:

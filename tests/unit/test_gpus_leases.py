@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -214,6 +215,50 @@ def test_another_user_waits_and_then_takes_over() -> None:
         claim.close()
         assert as_nobody(desk.folder) == "True "
         assert claim.attempt(), "and the files that nobody signed are ours again"
+
+
+def test_a_folder_that_was_there_keeps_its_mode(desk: Desk) -> None:
+    desk.folder.mkdir()
+    desk.folder.chmod(0o750)
+    assert desk.leases.claim(FOUR, 1).attempt()
+    assert stat.S_IMODE(desk.folder.stat().st_mode) == 0o750, "it may be somebody's home"
+
+
+def test_a_folder_that_somebody_else_makes_at_the_same_moment_is_used(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    assert desk.leases.claim(FOUR, 2).attempt()
+    assert desk.leases.claim(FOUR, 2).attempt()
+    assert [path.name for path in desk.folder.parent.iterdir()] == [desk.folder.name]
+
+
+def test_a_full_disk_is_said_and_nothing_stays_taken(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[int] = []
+
+    def write(file: int, data: bytes, offset: int) -> int:
+        written.append(file)
+        if len(written) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(file, data, offset)
+
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", write)
+    claim = desk.leases.claim(FOUR, 2)
+    with pytest.raises(EngineError, match="No space left on device"):
+        claim.attempt()
+    claim.close()
+    assert desk.leases.claim(FOUR, 4).attempt()
+    assert desk.asked[-4:] == [(gpu.uuid, False) for gpu in FOUR], "nobody is taken for killed"
+
+
+def test_a_file_system_without_locks_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(*_: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(leases.fcntl, "flock", flock)
+    with pytest.raises(EngineError, match="No locks available"):
+        desk.leases.claim(FOUR, 1).attempt()
 
 
 @pytest.mark.parametrize("trap", ["link", "dangling", "fifo", "folder"])
