@@ -44,7 +44,7 @@ def container_engine(name: str, environ: Mapping[str, str]) -> DockerEngine:
     try:
         found = connect(where)
     except EngineError as error:
-        other = _answering(environ) if name == "auto" and where.source in DEFAULTS else None
+        other = _answering(environ)[0] if name == "auto" and where.source in DEFAULTS else None
         if other is None:
             raise EngineError(f"{error}; {_VENV}") from error
         return other
@@ -74,28 +74,31 @@ def podman_endpoints(environ: Mapping[str, str]) -> Iterator[Endpoint]:
     runtime = environ.get("XDG_RUNTIME_DIR")
     own = [Path(runtime, "podman", "podman.sock")] if runtime else []
     for socket in (*own, _SYSTEM_SOCKET):
-        if socket.exists():
+        if os.access(socket, os.F_OK):  # not exists(), which raises for a folder that this user may not look into
             yield Endpoint(url=f"unix://{socket}", source="Podman's socket")
 
 
-def _answering(environ: Mapping[str, str]) -> DockerEngine | None:
-    """The first Podman service that answers."""
+def _answering(environ: Mapping[str, str]) -> tuple[DockerEngine | None, list[str]]:
+    """The first Podman service that answers, and why those before it do not serve, in words."""
+    why = []
     for where in podman_endpoints(environ):
         try:
             found = connect(where)
-        except EngineError:
+        except EngineError as error:
+            why.append(str(error))
             continue
         if found.is_podman:
-            return found
-    return None
+            return found, why
+        why.append(f"what answers at {where.url} ({where.source}) is Docker, not Podman")
+    return None, why
 
 
 def _podman(environ: Mapping[str, str]) -> DockerEngine:
-    found = _answering(environ)
+    found, why = _answering(environ)
     if found is not None:
         return found
-    tried = ", ".join(where.url for where in podman_endpoints(environ))
-    if not tried:
+    if not why:
         tried = "CONTAINER_HOST, $XDG_RUNTIME_DIR/podman/podman.sock and /run/podman/podman.sock"
         raise EngineError(f"Podman's service listens nowhere (looked for {tried}): {START_PODMAN}")
-    raise EngineError(f"no Podman answers at {tried}: {START_PODMAN}")
+    text = "; ".join(dict.fromkeys(why))
+    raise EngineError(text if START_PODMAN in text else f"{text}; {START_PODMAN}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socketserver
 import threading
 from collections.abc import Callable, Iterator
@@ -102,7 +103,7 @@ def test_docker_is_not_podman_nor_the_other_way_round(serve: Serve, tmp_path: Pa
     with pytest.raises(EngineError, match="--engine podman"):
         select.make("docker", environ(tmp_path))
     serve(tmp_path / "run" / "podman" / "podman.sock", "Engine")
-    with pytest.raises(EngineError, match=r"no Podman answers at unix://.*podman\.sock.*podman system service"):
+    with pytest.raises(EngineError, match=r"podman\.sock .* is Docker, not Podman; .*podman system service"):
         select.make("podman", environ(tmp_path))
 
 
@@ -110,6 +111,24 @@ def test_container_host_names_podman(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "elsewhere.sock", "Podman Engine")
     found = select.make("podman", environ(tmp_path, CONTAINER_HOST=f"unix://{tmp_path}/elsewhere.sock"))
     assert isinstance(found, PodmanEngine)
+
+
+def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"Invalid bind address protocol: what.*podman system service"):
+        select.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
+
+
+def test_a_folder_of_roots_is_no_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "system").mkdir(mode=0)
+    monkeypatch.setattr(select, "_SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(EngineError, match="listens nowhere"):
+            select.make("podman", environ(tmp_path))
+    finally:
+        os.seteuid(user)
 
 
 def test_none_answers(tmp_path: Path) -> None:
