@@ -179,7 +179,8 @@ def run(
             started = time.monotonic()
             if podman and trial.limits.memory is not None:
                 with wire.errors():
-                    kills = MemoryKills(client.inspect_container(name)["State"]["Pid"])
+                    found = client.inspect_container(name)
+                    kills = MemoryKills(found["State"]["Pid"], found["Id"])
             timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel, kills).follow(sink)
         ending = _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None and not podman)
         return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending

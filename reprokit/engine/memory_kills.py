@@ -12,19 +12,20 @@ _COUNT = re.compile(rb"^oom_kill (\d+)$", re.M)
 
 
 class MemoryKills:
-    """Watches the memory cgroup of a process: :meth:`seen` holds once a look found a kill.
+    """Watches the memory cgroup of a container's process: :meth:`seen` holds once a look found a kill.
 
     For engines that do not tell: Podman has no oom event, and its ``OOMKilled`` stays false with cgroups v1 (seen with
     4.3.1). The count goes with the container's cgroup, so look while it runs and at once when its output ends. Of a
-    process that cannot be seen from here (an engine on another machine) nothing is ever found.
+    container that cannot be seen from here, or has no cgroup of its own, nothing is ever found: its pid may be another
+    process here (an engine on another machine), and its group others' too.
     """
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, container: str) -> None:
         self._file = -1
         self._seen = False
         with suppress(OSError):
             path = counter_of(Path(f"/proc/{pid}/cgroup").read_text())
-            if pid and path is not None:
+            if path is not None and container in str(path):
                 self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def look(self) -> None:

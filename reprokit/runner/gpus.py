@@ -70,7 +70,7 @@ class Grant:
         if all(gpu in others for gpu in self.gpus) or len(others) < self._task.spec.limits.gpus:
             return
         self.close()
-        self._claim = self._desk.claim(self._task)
+        self._claim = self._desk.claim(self._task, others)
         while not self._claim.attempt():
             if self._desk.cancel.wait(POLL):
                 raise Cancelled("stopped while it waited for a GPU")
@@ -144,7 +144,8 @@ class GpuDesk:
 
         The future is done when that has returned. It can be cancelled before.
         """
-        entry = _Waiting(task, work, refuse, self.able(task), self.claim(task))
+        able = self.able(task)
+        entry = _Waiting(task, work, refuse, able, self.claim(task, able))
         with self._changed:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="gpu-desk")
@@ -158,9 +159,9 @@ class GpuDesk:
         """The GPUs of this host on which the task can run, without those that were lost."""
         return tuple(gpu for gpu in preflighting.able(task.spec, self._facts) if gpu.uuid not in self._gone)
 
-    def claim(self, task: Task) -> Claim:
-        """A claim on as many GPUs as the task asks for."""
-        return self._leases.claim(self.able(task), task.spec.limits.gpus)
+    def claim(self, task: Task, able: Sequence[Gpu]) -> Claim:
+        """A claim on as many of ``able`` as the task asks for."""
+        return self._leases.claim(able, task.spec.limits.gpus)
 
     def forget(self, gpus: Sequence[Gpu], why: str) -> None:
         """Lend these no more."""
@@ -191,7 +192,7 @@ class GpuDesk:
         for entry in waiting:
             if (able := self.able(entry.task)) != entry.able:  # one was lost meanwhile
                 entry.claim.close()
-                entry.able, entry.claim = able, self.claim(entry.task)
+                entry.able, entry.claim = able, self.claim(entry.task, able)
             wants = able, entry.task.spec.limits.gpus
             # Who wants the same as one that got nothing gets nothing either.
             if wants in in_vain and not entry.done.cancelled():

@@ -118,7 +118,7 @@ def test_memory_kills_are_seen_and_remembered(text: str, tmp_path: Path, monkeyp
     count = tmp_path / "count"
     count.write_text(text.format(0))
     monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
-    kills = MemoryKills(os.getpid())
+    kills = MemoryKills(os.getpid(), tmp_path.name)
     kills.look()
     assert not kills.seen
     count.write_text(text.format(2))
@@ -128,6 +128,17 @@ def test_memory_kills_are_seen_and_remembered(text: str, tmp_path: Path, monkeyp
     assert kills.seen
     kills.close()
     kills.look()
+
+
+def test_a_process_here_that_is_not_the_containers_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = tmp_path / "count"
+    count.write_text("oom_kill 2\n")
+    monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
+    kills = MemoryKills(os.getpid(), "0123456789ab")
+    kills.look()
+    assert not kills.seen
 
 
 def test_what_the_engine_cannot_hold_is_unsupported() -> None:
