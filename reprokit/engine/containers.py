@@ -12,7 +12,7 @@ import tarfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from reprokit.case.cellspec import mode
 from reprokit.engine import devices, labels, libpod
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.shield import shielded
-from reprokit.engine.stream import Demux, LineMerger, Turns
+from reprokit.engine.stream import Demux, Joined
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
 from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
@@ -43,9 +43,6 @@ GRACE = 2.0
 
 DRAIN = 10.0
 """Seconds for which a killed container may take to end its output."""
-
-PATIENCE = 0.2
-"""Seconds after which an unfinished line is shown."""
 
 _TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
 _READ = 256 * 1024
@@ -250,22 +247,17 @@ class _Watch:
         self._kills = kills
         self._signals = ["SIGTERM", "SIGKILL"]
         self._demux = Demux()
-        self._turns = Turns()
-        self._merger = LineMerger()
 
     def follow(self, sink: Callable[[bytes], None]) -> bool:
         """Pass output to ``sink`` until the end; returns whether the time limit stopped it."""
-        waiting_since: float | None = None
+        joined = Joined(sink)
         while True:
             now = time.monotonic()
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
             if now >= self._deadline and self._escalate(now):
                 break
-            if waiting_since is not None and now - waiting_since >= PATIENCE:
-                sink(self._merger.flush())
-                waiting_since = None
-            held_for = self._turns.wait(now)
+            held_for = joined.wait(now)
             moments = [_TICK, self._deadline - now] + ([] if held_for is None else [held_for])
             data = b""
             if self._readable(max(min(moments), 0.0)):
@@ -274,23 +266,9 @@ class _Watch:
                     self._kills.look()
                 if not data:
                     break
-            if whole := self._merged(self._received(data, time.monotonic())):
-                sink(whole)
-            if not self._merger.pending:
-                waiting_since = None
-            elif whole or waiting_since is None:
-                waiting_since = time.monotonic()
-        if rest := self._merged(self._turns.flush()) + self._merger.flush():
-            sink(rest)
+            joined.feed(self._demux.feed(data), time.monotonic())
+        joined.close()
         return len(self._signals) < 2
-
-    def _received(self, data: bytes, now: float) -> Iterator[tuple[int, bytes]]:
-        for stream, piece in self._demux.feed(data):
-            yield from self._turns.feed(stream, piece, now)
-        yield from self._turns.due(now)
-
-    def _merged(self, pieces: Iterable[tuple[int, bytes]]) -> bytes:
-        return b"".join(self._merger.feed(stream, piece) for stream, piece in pieces)
 
     def _readable(self, patience: float) -> bool:
         sock = self._attached.socket
