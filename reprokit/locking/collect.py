@@ -113,7 +113,7 @@ def _hashes(
         image = engine.build(build, site.current(), on_progress, cancel)
     except BuildFailed as error:
         said = [line for line in error.tail if "ERROR" in line] or list(error.tail[-3:])
-        raise Unsupported(f"what pip installed cannot be fetched again, to be hashed: {' '.join(said)}") from error
+        raise EngineError(f"what pip installed cannot be fetched again, to be hashed: {' '.join(said)}") from error
     try:
         found = _read(engine, image, cancel)
     finally:

@@ -42,6 +42,7 @@ _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:!_-]*")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:_-]*")
 _URL = re.compile(r"\S+")
 _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+_COMMIT = re.compile(r"(?:[0-9a-f]{40}(?:[0-9a-f]{24})?)?")  # none for a plain folder
 _IMAGE = re.compile(r"reprokit/img:[0-9a-f]+")
 
 
@@ -196,7 +197,7 @@ class _Reader:
             served_by=self.texts((*at, "served_by")),
             sources={
                 name: LockedSource(
-                    commit=self.text((*at, "sources", name, "commit"), ""),
+                    commit=self.text((*at, "sources", name, "commit"), "", like=_COMMIT, what="a full commit"),
                     digest=self.text((*at, "sources", name, "digest")),
                 )
                 for name in sources

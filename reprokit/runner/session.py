@@ -149,6 +149,8 @@ class Session:
         """
         from reprokit.runner import locks
 
+        if request.engine == "venv":  # else every cell would be locked as unsupported
+            raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")
         tasks = plan(load_all(request.cases), request)
         wishes = locks.wishes(tasks, upgrade=upgrade)
         for wish in wishes:

@@ -17,6 +17,7 @@ from reprokit.runner import locks
 from reprokit.runner.images import SourceTrees, wanted
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
+from reprokit.runner.session import Session
 
 CASE = """\
 schema: reprokit/v1
@@ -101,6 +102,7 @@ def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> Non
         ("image: reprokit/img:0123", "image: ../x", r"x.lock.yaml:\d+: 0.image: expected reprokit/img: and"),
         ("3.11.2-1+b1", "3.11.2; id", r"x.lock.yaml:\d+: 0.apt.python3: expected a version, found '3.11.2; id'"),
         ('version: "1.26.4"', 'version: "1.26.4 --pre"', r"x.lock.yaml:\d+: 0.pip.numpy.version: expected a version"),
+        ("c" * 40, "--upload-pack=id", r"x.lock.yaml:\d+: 0.sources.tree.commit: expected a full commit"),
         ("2026-11-21T", "yesterday", r"x.lock.yaml:\d+: 0.date: expected a date such as"),
         ("2.36-9+deb12u10", "2.36-9", r"x.lock.yaml:\d+: bases.reprokit/base:.*they were edited"),
         ("source: bootstrap", "source: image", r"x.lock.yaml:\d+: bases.reprokit/base:.*expected an image's name with"),
@@ -229,6 +231,12 @@ def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
     case.unlink()
     [found] = stale(tmp_path)
     assert (found.gone, found.reasons[0].endswith("is gone")) == (True, True)
+
+
+def test_a_virtual_environment_is_not_locked(tmp_path: Path) -> None:
+    request = Request(cases=(str(locked_folder(tmp_path)),), engine="venv")
+    with pytest.raises(UsageError, match=r"--engine venv: a lock is of images"):
+        Session(tmp_path / "store").lock(request, upgrade=True)
 
 
 def test_a_folder_that_cannot_be_written_into_is_told_before_anything_is_built(
