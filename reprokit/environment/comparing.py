@@ -36,7 +36,9 @@ def compare_builds(spec: CellSpec, measured: Measured) -> list[str]:
 
     A case that allows such a conflict, or expects its failure in this cell, has it so on purpose.
     """
-    return [] if compatibility.tolerated(spec) else frameworks.differences(spec, measured)
+    if compatibility.tolerated(spec):
+        return []
+    return [f"{text} ({compatibility.ALL_THE_SAME})" for text in frameworks.differences(spec, measured)]
 
 
 def _same_os(want: str, have: str | None) -> bool:

@@ -16,6 +16,8 @@ from reprokit.errors import Unsupported
 FLAG = "allow-unsupported-compiler"
 """nvcc's flag that switches its check of the host compiler off; ``-`` and ``--`` before it are both right."""
 
+ALL_THE_SAME = "to run it all the same: environment.conflicts: allow"
+
 WHEELS_WITH_NVCC = 13
 """First major version of CUDA whose wheels hold the whole compiler; those of 11 and 12 bring ptxas alone."""
 
@@ -32,7 +34,7 @@ def check(spec: CellSpec, environment: Environment) -> Environment:
     if not why:
         own = tables.overriding()
         counts = f" (rows of {own} count here)" if own else ""
-        raise Unsupported(f"{'; '.join(found)}. To run it all the same: environment.conflicts: allow{counts}")
+        raise Unsupported(f"{'; '.join(found)}. {ALL_THE_SAME[0].upper()}{ALL_THE_SAME[1:]}{counts}")
     notes = tuple(f"conflict tolerated, {why}: {text}" for text in found)
     return dataclasses.replace(environment, notes=(*environment.notes, *notes))
 

@@ -57,18 +57,25 @@ def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
     return texts
 
 
-def asked(pip: Iterable[str], pip_options: Iterable[str]) -> Iterator[Asked]:
-    """The frameworks among requirements. A line that is no plain requirement (a URL, a file, an option) is none."""
+def asked(pip: Iterable[str], pip_options: Iterable[str], *, conditional: bool = False) -> Iterator[Asked]:
+    """The frameworks among requirements. A line that is no plain requirement (a URL, a file, an option) is none.
+
+    ``conditional``: those with an environment marker as well, which may not hold.
+    """
     from packaging.requirements import InvalidRequirement, Requirement
 
-    options = " ".join(pip_options)
+    pip = tuple(pip)
+    # pip takes an option among the requirements for one, too.
+    options = " ".join((*pip_options, *(text for text in pip if text.startswith("-"))))
     for text in pip:
         try:
             requirement = Requirement(text)
         except InvalidRequirement:
             continue
         name = requirement.name.lower().replace("_", "-")
-        if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.marker and not requirement.url:
+        if (name in GPU_PACKAGES or name in catalog.builds()) and not requirement.url:
+            if requirement.marker and not conditional:
+                continue
             pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
             pinned = pins[0].version if len(pins) == 1 else ""
             yield _asked(text, name, pinned, requirement.extras, options)
@@ -79,7 +86,7 @@ def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: st
     if cuda := _said(name, release, local, extras):
         # PaddlePaddle says it in the release itself: 2.6.2.post120.
         return Asked(text=text, package=name, release=release.partition(".post")[0], cuda=cuda, of=text)
-    if local or ".post" in release:
+    if local or ".post" in release:  # another build, of which nothing is known
         return Asked(text=text, package=name)
     if _INDEX_OPTIONS.search(options):
         named = set(_CUDA_IN_URL.findall(options))
@@ -98,7 +105,8 @@ def _said(name: str, release: str, local: str, extras: Iterable[str]) -> str:
             found = re.match(r"cuda(\d+)\b", local)
             return found.group(1) if found else ""
         return _dotted(local) if re.fullmatch(r"cu\d{2,3}|cpu", local) else ""
-    if name == "paddlepaddle-gpu" and (found := re.fullmatch(r"[\d.]+\.post(\d{3})", release)):
+    # Before 2.0 the last digit is cuDNN's: 1.8.5.post107 is for CUDA 10.0 and cuDNN 7.
+    if name == "paddlepaddle-gpu" and (found := re.fullmatch(r"(?!1\.)[\d.]+\.post(\d{3})", release)):
         return _dotted(found.group(1))
     if name == "jax":
         majors = {found.group(1) for extra in extras if (found := re.match(r"cuda(\d+)(?:[-_]|$)", extra))}
@@ -107,9 +115,11 @@ def _said(name: str, release: str, local: str, extras: Iterable[str]) -> str:
 
 
 def _dotted(tag: str) -> str:
-    """``cu118`` and ``118`` -> ``11.8``, ``cpu`` -> ``none``."""
+    """``cu118`` and ``118`` -> ``11.8``, ``cu92`` -> ``9.2``, ``cu12`` -> ``12``, ``cpu`` -> ``none``."""
     digits = tag.removeprefix("cu")
-    return f"{digits[:-1]}.{digits[-1]}" if digits.isdigit() else versions.NONE
+    if not digits.isdigit():
+        return versions.NONE
+    return digits if len(digits) == 2 and digits[0] == "1" else f"{digits[:-1]}.{digits[-1]}"
 
 
 def _same(cuda: str, build: str) -> bool:
@@ -173,7 +183,8 @@ def differences(spec: CellSpec, measured: Measured) -> list[str]:
     """The frameworks of a cell with a CUDA version that measure as built for another one, or for none, in words."""
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = []
-    for one in asked(spec.environment.pip, spec.environment.pip_options) if cuda != versions.NONE else ():
+    found = asked(spec.environment.pip, spec.environment.pip_options, conditional=True)
+    for one in found if cuda != versions.NONE else ():
         framework = GPU_PACKAGES.get(one.package)
         if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):
             continue

@@ -64,6 +64,7 @@ def refusal(cuda: str, pip: str, *options: str, python: str = "3.11", **parts: A
             ),
         ),
         ("12.4", "torch==2.1.0+cu118", (), "torch 2.1.0 is built for CUDA 11.8, 12.1."),
+        ("11.8", "torch==2.1.0+cu12", (), "torch==2.1.0+cu12 is built for CUDA 12; the cell"),
         ("12.6", "torch==2.6.0", ("--index-url https://download.pytorch.org/whl/cu124",), "index in pip_options is"),
         ("11.8", "tensorflow==2.15", (), "tensorflow 2.15 is built for CUDA 12.2."),
         ("11.8", "jax[cuda12]==0.4.30", (), "jax[cuda12]==0.4.30 is built for CUDA 12; the cell asks for cuda 11.8"),
@@ -99,6 +100,8 @@ def test_a_build_for_another_cuda_is_refused_with_the_right_requirement(
         ("11.8", "torch>=2.1,<2.2", ()),
         ("11.8", "torch==99.0", ()),
         ("11.8", "torch==2.1.0+rocm5.6", ()),
+        # Its last digit is cuDNN's: this is CUDA 11.0 at most, and not 11.7.
+        ("11.8", "paddlepaddle-gpu==1.8.5.post107", ()),
         ("11.8", "torch==2.1.0; python_version < '3'", ()),
         ("11.8", "https://a.example/torch-2.1.0-cp311-cp311-linux_x86_64.whl", ()),
         ("11.8", "-r requirements.txt", ()),
@@ -117,6 +120,11 @@ def test_a_release_without_a_wheel_for_the_python_is_refused_with_the_nearest() 
         "torch 1.12.1 has no wheel for Python 3.11 on Python's index, only for 3.7, 3.8, 3.9, 3.10; "
         "nearest: torch 1.13.0"
     )
+
+
+def test_an_index_among_the_requirements_counts_as_one_among_the_options() -> None:
+    spec = cell({"os": "debian-12", "cuda": "11.8"}, pip=("--extra-index-url https://a.example/cu118", "torch==2.1.0"))
+    assert resolve(spec, HERE).notes == ()
 
 
 def test_pythons_of_builds_from_elsewhere_are_unknown() -> None:
@@ -166,6 +174,7 @@ PADDLE_CPU = {"paddle": {"full_version": "2.6.2", "cuda_version": "False"}}
     ("pip", "seen", "words"),
     [
         ("torch==2.13.0", measured(TORCH_CPU), "torch 2.13.0+cpu is a CPU build; the cell asks for cuda 11.8"),
+        ("torch; python_version > '3.8'", measured(TORCH_CPU), "torch 2.13.0+cpu is a CPU build"),
         ("torch", measured(TORCH_121), "torch 2.1.0+cu121 is built for CUDA 12.1; the cell asks for cuda 11.8"),
         ("tensorflow", measured(TF_CPU, tensorflow="2.15.0"), "tensorflow 2.15.0 is a CPU build"),
         ("tensorflow", measured(TF_122, tensorflow="2.15.0"), "tensorflow 2.15.0 is built for CUDA 12.2"),
@@ -181,6 +190,7 @@ PADDLE_CPU = {"paddle": {"full_version": "2.6.2", "cuda_version": "False"}}
 def test_a_build_that_measures_otherwise_is_a_mismatch(pip: str, seen: Measured, words: str) -> None:
     [difference] = compare_builds(cell({"cuda": "11.8"}, pip=(pip,)), seen)
     assert words in difference
+    assert "environment.conflicts: allow" in difference
     assert compare_builds(cell({"cuda": "none"}, pip=(pip,)), seen) == []
     assert compare_builds(cell({}, pip=(pip,)), seen) == []
     assert compare_builds(cell({"cuda": "11.8"}, pip=(pip,), conflicts="allow"), seen) == []
