@@ -78,22 +78,20 @@ def releases() -> Mapping[str, Release]:
 def _releases(own: Path | None) -> Mapping[str, Release]:
     found = {}
     for name, row in tables.table("releases").items():
-        try:
-            found[name] = Release(
-                name=name,
-                family=row["family"],
-                codename=row["codename"],
-                image=row["image"],
-                components=tuple(row["components"]),
-                pythons=tuple(row["python"]),
-                gcc=row["gcc"],
-                glibc=row["glibc"],
-                toolkit=row["toolkit"],
-                epoch=int(row["epoch"]),
-            )
-        except (KeyError, ValueError) as error:  # only a site's own row can lack something
-            what = f"has no {error}" if isinstance(error, KeyError) else f"epoch: {error}"
-            raise UsageError(f"{own}: releases.{name} {what}") from error
+        if not row["epoch"].isdecimal():
+            raise UsageError(f"{own}: releases.{name}.epoch: expected seconds since 1970, found {row['epoch']!r}")
+        found[name] = Release(
+            name=name,
+            family=row["family"],
+            codename=row["codename"],
+            image=row["image"],
+            components=tuple(row["components"]),
+            pythons=tuple(row["python"]),
+            gcc=row["gcc"],
+            glibc=row["glibc"],
+            toolkit=row["toolkit"],
+            epoch=int(row["epoch"]),
+        )
     return found
 
 
@@ -135,7 +133,10 @@ def conda_installer() -> str:
 
 def debian_glibc(codename: str) -> str:
     """The glibc of the Debian that an image of Docker's is made of."""
-    return str(tables.table("gcc")["debian"][codename])
+    glibcs = tables.table("gcc")["debian"]
+    if codename not in glibcs:  # only a site's own image can be of another
+        raise UsageError(f"{tables.overriding()}: gcc.images names {codename!r}, of which gcc.debian has no glibc")
+    return str(glibcs[codename])
 
 
 def _cuda() -> Any:

@@ -11,6 +11,7 @@ Mappings are merged row by row, lists and values replace ours.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,34 +22,45 @@ from reprokit.spelling import near
 ANY = "*"
 """In a shape: any key (a version, a release, a package)."""
 
-TEXT, LIST = "text", "a list"
+TEXT, LIST, VERSION, VERSIONS = "text", "a list", "a version", "versions"
 
 SHAPES: dict[str, Any] = {
     "releases": {
         ANY: {
-            **dict.fromkeys(("family", "codename", "image", "glibc", "toolkit", "epoch"), TEXT),
+            **dict.fromkeys(("family", "codename", "image", "epoch"), TEXT),
+            **dict.fromkeys(("glibc", "toolkit"), VERSION),
             "components": LIST,
-            "python": LIST,
-            "gcc": {ANY: TEXT},
+            "python": VERSIONS,
+            "gcc": {ANY: VERSION},
         }
     },
-    "python": {"images": {ANY: LIST}, "uv": {"installer": TEXT, "pythons": LIST}},
-    "gcc": {"images": {ANY: TEXT}, "conda": {"installer": TEXT, "versions": LIST}, "debian": {ANY: TEXT}},
+    "python": {"images": {ANY: VERSIONS}, "uv": {"installer": TEXT, "pythons": VERSIONS}},
+    "gcc": {"images": {ANY: TEXT}, "conda": {"installer": TEXT, "versions": VERSIONS}, "debian": {ANY: VERSION}},
     "cuda": {
-        "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), TEXT)},
-        "images": {ANY: LIST},
-        "image_cudnn": {ANY: {ANY: TEXT}},
-        "drivers": {ANY: TEXT},
-        "toolkit_drivers": {ANY: TEXT},
-        "compute": {ANY: {"since": TEXT, "until": TEXT}},
-        "gcc": {ANY: {"least": TEXT, "most": TEXT}},
-        "any_gcc_flag": {"since": TEXT},
+        "wheels": {ANY: dict.fromkeys(("nvcc", "nvvm", "crt", "cccl", "runtime", "cublas"), VERSION)},
+        "images": {ANY: VERSIONS},
+        "image_cudnn": {ANY: {ANY: VERSION}},
+        "drivers": {ANY: VERSION},
+        "toolkit_drivers": {ANY: VERSION},
+        "compute": {ANY: {"since": VERSION, "until": VERSION}},
+        "gcc": {ANY: {"least": VERSION, "most": VERSION}},
+        "any_gcc_flag": {"since": VERSION},
     },
-    "cudnn": {ANY: LIST},
-    "builds": {ANY: {ANY: {"python": LIST, "cuda": TEXT, "cudnn": TEXT}}},
-    "frameworks": {ANY: {"package": TEXT, "requirement": TEXT, "options": TEXT, "builds": {ANY: LIST}}},
+    "cudnn": {ANY: VERSIONS},
+    "builds": {ANY: {ANY: {"python": VERSIONS, "cuda": VERSION, "cudnn": VERSION}}},
+    "frameworks": {ANY: {"package": TEXT, "requirement": TEXT, "options": TEXT, "builds": {ANY: VERSIONS}}},
 }
 """The tables, by the names of their files, and what each may hold."""
+
+NEEDED: dict[str, tuple[str, ...]] = {
+    "releases": tuple(SHAPES["releases"][ANY]),
+    "cuda.wheels": ("nvcc", "runtime", "cublas"),
+    "cuda.compute": ("since", "until"),
+    "frameworks": tuple(SHAPES["frameworks"][ANY]),
+}
+"""What each row of a table has, ours and a site's together; a list is not empty there."""
+
+_VERSION = re.compile(r"(\d[\w.+-]*|none)?")
 
 _override: Path | None = None
 
@@ -72,7 +84,16 @@ def table(name: str) -> Any:
 @cache
 def _merged(name: str, own: Path | None) -> Any:
     ours = _ours(name)
-    return ours if own is None else _merge(ours, _theirs(own).get(name))
+    if own is None or name not in (theirs := _theirs(own)):
+        return ours
+    merged = _merge(ours, theirs[name])
+    for at, keys in NEEDED.items():
+        first, _, below = at.partition(".")
+        rows = (merged[below] if below else merged) if first == name else {}
+        for version, row in rows.items():
+            if lacking := [key for key in keys if row.get(key) in (None, [])]:
+                raise UsageError(f"{own}: {at}.{version} has no {lacking[0]!r}")
+    return merged
 
 
 @cache
@@ -104,14 +125,16 @@ def read(path: Path, node: Any, shape: Any, at: str = "") -> Any:
 
     where = f"{path}:{node.start_mark.line + 1}"
     what = f"{at}: " if at else ""
-    if shape == TEXT:
+    if shape in (TEXT, VERSION):
         if not isinstance(node, yaml.ScalarNode):
             raise UsageError(f"{where}: {what}expected one value")
+        if shape == VERSION and not _VERSION.fullmatch(node.value):
+            raise UsageError(f"{where}: {what}expected a version, found {node.value!r}")
         return node.value
-    if shape == LIST:
+    if shape in (LIST, VERSIONS):
         if not isinstance(node, yaml.SequenceNode) or not all(isinstance(n, yaml.ScalarNode) for n in node.value):
             raise UsageError(f"{where}: {what}expected a list of values")
-        return [item.value for item in node.value]
+        return [read(path, item, VERSION if shape == VERSIONS else TEXT, at) for item in node.value]
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"{where}: {what}expected a mapping")
     values = {}

@@ -211,6 +211,14 @@ class TestASitesOwnRows:
             ('cuda:\n  gcc:\n    "11.8": 12\n', "compatibility.yaml:3: cuda.gcc.11.8: expected a mapping"),
             ("cudnn:\n  '12': 8.9\n", "compatibility.yaml:2: cudnn.12: expected a list of values"),
             ("cuda: [\n", "compatibility.yaml: is no YAML"),
+            (
+                'cuda:\n  gcc:\n    "11.8": {most: newest}\n',
+                "compatibility.yaml:3: cuda.gcc.11.8.most: expected a version, found 'newest'",
+            ),
+            ("cudnn:\n  '12':\n  - 8.9\n  - latest\n", "yaml:4: cudnn.12: expected a version, found 'latest'"),
+            ("cuda: {wheels: {'12.99.0': {runtime: '1'}}}\n", "compatibility.yaml: cuda.wheels.12.99.0 has no 'nvcc'"),
+            ("releases: {debian-12: {python: []}}\n", "compatibility.yaml: releases.debian-12 has no 'python'"),
+            ("releases: {debian-12: {epoch: x}}\n", "releases.debian-12.epoch: expected seconds since 1970, found 'x'"),
             ("releases:\n  debian-14: {family: debian}\n", "compatibility.yaml: releases.debian-14 has no 'codename'"),
         ],
     )
@@ -218,6 +226,11 @@ class TestASitesOwnRows:
         with pytest.raises(UsageError) as caught:
             self.resolved(text, own)
         assert words in str(caught.value)
+
+    def test_an_image_of_an_unknown_debian_is_an_error_of_the_file(self, own: Path) -> None:
+        own.write_text("gcc: {images: {'99.1.0': sid}}\n")
+        with pytest.raises(UsageError, match=r"compatibility\.yaml: gcc\.images names 'sid'"):
+            resolve(cell({"gcc": "99"}), REGISTRY)
 
     def test_a_file_that_is_not_there_is_named(self, own: Path) -> None:
         with pytest.raises(UsageError, match=r"compatibility\.yaml: cannot be read"):
