@@ -60,7 +60,9 @@ def ensure(
         if digest := seen.digest(reference, since):
             return _as_seen(engine, base, digest, cancel, on_progress)
         before = seen.digest(reference)
-        found = None if since else engine.image(reference)
+        found = engine.image(reference)
+        if since and not (found and not found.digest and base.source == "image"):
+            found = None
         found = found or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
         if not found.digest:  # it is no registry's, but was built or imported here
             return found

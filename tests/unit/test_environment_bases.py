@@ -183,6 +183,14 @@ def test_an_image_without_a_registry_is_taken_as_it_is(tmp_path: Path) -> None:
     assert not (tmp_path / "bases.json").exists()
 
 
+def test_a_refresh_asks_no_registry_for_a_cases_image_that_was_built_here(tmp_path: Path) -> None:
+    engine = Tagged()
+    engine.reachable = False
+    engine.images["mine:dev"] = ImageInfo(tag="mine:dev", id="sha256:made-here")
+    mine = Base(name="mine:dev", source="image", reference="mine:dev")
+    assert met(engine, tmp_path, since=time.time(), base=mine).id == "sha256:made-here"
+
+
 def test_a_memory_that_is_no_json_is_begun_anew(tmp_path: Path) -> None:
     (tmp_path / "bases.json").write_text("{")
     assert met(Tagged(), tmp_path).digest == OLD
