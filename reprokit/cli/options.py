@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from reprokit.runner.request import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
 def cases_argument(required: bool = True) -> Callable[[F], F]:
@@ -166,6 +169,10 @@ def selection_of(options: dict[str, Any]) -> Selection:
         if not equals:
             raise UsageError(f"--axis {text}: not of the form NAME=A,B")
         axes[name.strip()] = parse_values(values)
+    for name in KNOWN_AXES[1:]:  # os takes names
+        for value in axes.get(name, ()):
+            if not _VERSION.fullmatch(value):
+                raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")
     return Selection(
         axes=axes,
         only=tuple(parse_group(text) for text in options.pop("only")),

@@ -155,6 +155,13 @@ def test_the_matrix_is_shown_with_what_is_expected(capsys: pytest.CaptureFixture
     assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
 
 
+@pytest.mark.parametrize("words", [["--gcc", "12,abc"], ["--axis", "gcc=abc"]])
+def test_a_known_axis_takes_versions_alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["matrix", "toy.yaml", *words]) == 2
+    assert "--gcc abc: expected a version (digits and dots) or none" in capsys.readouterr().err
+    assert invoke(["matrix", "toy.yaml", "--gcc", "12.x,none", "--python", "3.*"]) == 0
+
+
 def test_the_matrix_says_what_cannot_be_had_and_what_will_not_go_together(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
