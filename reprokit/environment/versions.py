@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 NONE = "none"
 
 
+@lru_cache(maxsize=4096)  # a matrix of thousands of cells asks for the same few
 def parts(version: str) -> tuple[str, ...]:
     """The dotted parts of a version; ``8.x`` and ``8.*`` are other ways to write ``8``."""
     pieces = version.strip().split(".")
