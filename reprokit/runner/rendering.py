@@ -25,16 +25,6 @@ from reprokit.runner.plan import Task
 from reprokit.runner.request import Request
 from reprokit.runner.supplying import supply_of
 
-HADOLINT = """\
-# What hadolint would say of every Dockerfile that reprokit renders, and why it stays as it is.
-ignored:
-  - DL3008  # apt: the release's newest packages are what is asked for; `reprokit lock` pins them
-  - DL3013  # pip: requirements are the case's own words; `reprokit lock` pins them
-  - DL3015  # each step mounts reprokit/apt.conf, which leaves recommended packages out
-  - DL3066  # the user repro is made here, with the id 1000
-"""
-"""Written beside a Dockerfile; it is no part of the image."""
-
 
 def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
     """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
@@ -126,7 +116,6 @@ def write_folder(folder: Path, image: Wanted) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as scratch:
         made = Path(scratch) / "made"
         image.rendered.write(made)
-        (made / ".hadolint.yaml").write_text(HADOLINT, encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         made.rename(folder)

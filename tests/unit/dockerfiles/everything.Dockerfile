@@ -112,3 +112,4 @@ RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
 USER repro
 RUN --mount=type=bind,source=reprokit/generate-0.sh,target=/run/reprokit/generate.sh \
     bash -eo pipefail /run/reprokit/generate.sh
+# hadolint global ignore=DL3008,DL3013,DL3015,DL3066

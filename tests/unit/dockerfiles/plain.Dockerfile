@@ -22,3 +22,4 @@ RUN mkdir -p /workspace \
  && chown 1000:1000 /workspace
 WORKDIR /workspace
 USER repro
+# hadolint global ignore=DL3008,DL3013,DL3015,DL3066
