@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reprokit.dockerfile import gist
 from reprokit.environment import preflight
@@ -41,6 +41,13 @@ from reprokit.store.records import CellRecord, TrialRecord
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo, Progress
     from reprokit.store.recorder import Recorder
+
+T = TypeVar("T")
+
+
+def _held(engine: EngineInfo, task: Task) -> Task:
+    check_limits(task.spec.limits, engine)
+    return task
 
 
 class Runner:
@@ -93,7 +100,7 @@ class Runner:
         """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
         interrupted = False
         try:
-            servable = [self._granted(task) for task in tasks if self._serve(task, self._preflight)]
+            servable = [granted for task in tasks if (granted := self._serve(task, self._granted))]
             self._say_odd_requests(servable)
             if servable:
                 self._run_servable(servable)
@@ -114,11 +121,9 @@ class Runner:
         ):
             self._listener.note(text)
 
-    def _preflight(self, task: Task) -> None:
-        preflight(task.spec, self._facts)
-        self._granted(task)
-
     def _granted(self, task: Task) -> Task:
+        """The task as this host serves it. Raises Unsupported when it cannot."""
+        preflight(task.spec, self._facts)
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[Wanted, Ready, list[Task]]]:
@@ -145,7 +150,8 @@ class Runner:
                 self._decide(decided(task, Verdict.ENGINE_ERROR, reason))
             return
         if built is None:
-            tasks = [task for task in tasks if self._serve(task, lambda task: check_limits(task.spec.limits, info))]
+            # Building alone limits nothing.
+            tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
         bench = Bench(
@@ -226,9 +232,7 @@ class Runner:
         trees = SourceTrees(self.request.sources, self._listener.note)
         images: dict[str, tuple[Wanted, list[Task]]] = {}
         for task in tasks:
-            found: list[Wanted] = []
-            if self._serve(task, lambda task, found=found: found.append(wanted(task, supply, trees))):  # type: ignore[misc]
-                image = found[0]
+            if image := self._serve(task, lambda task: wanted(task, supply, trees)):
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")
@@ -244,10 +248,9 @@ class Runner:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
                 self._listener.state(numbers, "building", where + gist(progress.name))
 
-        found: list[Ready] = []
         facts: dict[str, Any] = {"dockerfile": image.rendered.dockerfile}
 
-        def attempt(_: Task) -> None:
+        def attempt(_: Task) -> Ready:
             ready = make_ready(
                 engine,
                 self._measurements,
@@ -259,16 +262,17 @@ class Runner:
                 fresh=self._fresh,
             )
             facts.update(known_facts(image, ready))
-            found.append(ready)
+            return ready
 
-        if not self._serve(waiting[0], attempt, facts):
+        ready = self._serve(waiting[0], attempt, facts)
+        if ready is None:
             failed = self._records[waiting[0].number]
             for task in waiting[1:]:
                 assert failed.verdict is not None
                 self._decide(decided(task, failed.verdict, failed.reason, **facts))
             return None, facts
         facts["details"]["engine"] = self.engine_info
-        return found[0], facts
+        return ready, facts
 
     def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
@@ -319,13 +323,13 @@ class Runner:
 
         self._serve(task, trials, facts)
 
-    def _serve(self, task: Task, attempt: Callable[[Task], Any], facts: dict[str, Any] | None = None) -> bool:
-        """Whether ``attempt`` worked; if not, what stopped it is the task's verdict, beside the ``facts`` so far."""
+    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: dict[str, Any] | None = None) -> T | None:
+        """What ``attempt`` gives; None if something stopped it, which is then the verdict, beside ``facts`` so far."""
         facts = {} if facts is None else facts
         try:
             if self._cancel.is_set():
                 raise Cancelled("stopped before it was decided")
-            attempt(task)
+            return attempt(task)
         except Cancelled as error:
             self._decide(decided(task, Verdict.CANCELLED, str(error), **facts))
         except Unsupported as error:
@@ -343,9 +347,7 @@ class Runner:
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
             self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), **facts))
-        else:
-            return True
-        return False
+        return None
 
     def _defect(self, error: Exception) -> str:
         reason = f"internal error of reprokit: {type(error).__name__}: {error}"
