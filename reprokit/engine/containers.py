@@ -189,7 +189,7 @@ def run(
             if attached is not None:
                 attached.close()
         finally:
-            shielded(lambda: remove(client, name, wire.endpoint.url))
+            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, made=attached is not None))
 
 
 def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
@@ -225,6 +225,18 @@ def remove(client: Any, name: str, where: str) -> bool:
             if error.status_code != 409:
                 raise
     return True
+
+
+def _tidy_away(client: Any, name: str, where: str, *, made: bool) -> None:
+    """Remove a trial's container. Raises EngineError, which says what is left if it was ``made``."""
+    try:
+        remove(client, name, where)
+    except EngineError as error:
+        if not made:
+            raise
+        # Podman's containers go on without their service.
+        left = f"its container {name} may still be there: the next run that this engine serves removes it"
+        raise EngineError(f"{error}; {left}") from error
 
 
 class _Watch:

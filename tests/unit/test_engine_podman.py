@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.engine import failure, images
+from reprokit.engine import containers, failure, images
 from reprokit.engine.buildah import Steps, parameters
 from reprokit.engine.containers import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of
@@ -139,6 +139,18 @@ def test_a_process_here_that_is_not_the_containers_tells_nothing(
     kills = MemoryKills(os.getpid(), "0123456789ab")
     kills.look()
     assert not kills.seen
+
+
+def test_what_a_service_that_went_away_leaves_is_said() -> None:
+    class Gone:
+        def remove_container(self, *_: object, **__: object) -> None:
+            raise ConnectionRefusedError("Connection refused")
+
+    with pytest.raises(EngineError, match=r"no Podman answers.*its container repro-1 may still be there"):
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=True)
+    with pytest.raises(EngineError) as never_made:
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=False)
+    assert "may still be there" not in str(never_made.value)
 
 
 def test_what_the_engine_cannot_hold_is_unsupported() -> None:
