@@ -93,6 +93,11 @@ def _merged(name: str, own: Path | None) -> Any:
         for version, row in rows.items():
             if lacking := [key for key in keys if row.get(key) in (None, [])]:
                 raise UsageError(f"{own}: {at}.{version} has no {lacking[0]!r}")
+    for framework, row in merged.items() if name == "frameworks" else ():
+        try:
+            (row["requirement"] + row["options"]).format(release="", cuda="", major="")
+        except (LookupError, ValueError) as error:
+            raise UsageError(f"{own}: frameworks.{framework}: {{release}}, {{cuda}} and {{major}} are known") from error
     return merged
 
 

@@ -227,6 +227,11 @@ class TestASitesOwnRows:
             self.resolved(text, own)
         assert words in str(caught.value)
 
+    def test_a_placeholder_that_is_unknown_is_an_error_of_the_file(self, own: Path) -> None:
+        own.write_text("frameworks: {torch: {requirement: 'torch=={version}'}}\n")
+        with pytest.raises(UsageError, match=r"compatibility\.yaml: frameworks\.torch: {release}"):
+            tables.table("frameworks")
+
     def test_an_image_of_an_unknown_debian_is_an_error_of_the_file(self, own: Path) -> None:
         own.write_text("gcc: {images: {'99.1.0': sid}}\n")
         with pytest.raises(UsageError, match=r"compatibility\.yaml: gcc\.images names 'sid'"):
