@@ -1,4 +1,4 @@
-"""What would serve a cell without a registry: offered in words where a base image cannot be had, never taken. Pure."""
+"""What would serve a cell without a registry or downloads: said where one does not answer, never taken. Pure."""
 
 from __future__ import annotations
 
@@ -33,3 +33,16 @@ def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str
     return f"--base bootstrap makes {other.os} from the distribution's packages instead" + (
         f", with {' and '.join(parts)}" if parts else ""
     )
+
+
+def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
+    """Why a cell cannot be had where the downloads of uv or conda-forge do not answer; '' where it needs none."""
+    needed = (("uv", chosen.python), ("conda", chosen.gcc))
+    silent = tuple(name for name, part in needed if part is not None and part.source == name)
+    if not silent:
+        return ""
+    try:
+        resolve(spec, replace(supply, silent=silent))
+    except Unsupported as error:
+        return str(error)
+    return f"the downloads of {' and '.join(silent)} cannot be had here, and another provider is asked only after it"

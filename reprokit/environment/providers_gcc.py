@@ -61,7 +61,7 @@ def _image(wish: Wish) -> Gcc | None:
 
 def _conda(wish: Wish) -> Gcc | None:
     version = versions.newest(wish.asked, catalog.gcc_conda())
-    if version is None:
+    if version is None or _silence(wish):
         return None
     return Gcc(major=_major(version), version=version, source="conda", installer=catalog.conda_installer())
 
@@ -92,8 +92,12 @@ def _image_has(wish: Wish) -> str:
 
 def _conda_has(wish: Wish) -> str:
     if version := versions.newest(wish.asked, catalog.gcc_conda()):
-        return f"conda-forge would serve {version}"
+        return f"conda-forge would serve {version}{_silence(wish)}"
     return f"conda-forge has {versions.span(catalog.gcc_conda())}"
+
+
+def _silence(wish: Wish) -> str:
+    return wish.supply.silence("conda", "conda_channel")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,7 +83,7 @@ def _image(wish: Wish) -> Python | None:
 
 def _uv(wish: Wish) -> Python | None:
     version = versions.newest(wish.asked, catalog.uv_pythons())
-    if version is None:
+    if version is None or _silence(wish):
         return None
     command = f"{UV_FOLDER}/{version}/bin/python3"
     return Python(version=version, source="uv", command=command, installer=catalog.uv_installer())
@@ -124,8 +124,12 @@ def _image_has(wish: Wish) -> str:
 def _uv_has(wish: Wish) -> str:
     known = catalog.uv_pythons()
     if version := versions.newest(wish.asked, known):
-        return f"uv would serve {version}"
+        return f"uv would serve {version}{_silence(wish)}"
     return f"uv has {versions.span(known)}"
+
+
+def _silence(wish: Wish) -> str:
+    return wish.supply.silence("uv", "uv_python_mirror")
 
 
 @dataclass(frozen=True, kw_only=True)

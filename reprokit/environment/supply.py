@@ -18,19 +18,27 @@ class Supply:
     """``base_source``: ``registry``, or ``bootstrap`` (base images are made from the distribution's packages).
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
-    is left out is never asked. ``host``: this host, where cells get virtual environments of it instead of images.
+    is left out is never asked. ``silent``: providers whose downloads do not answer, so that they serve nothing.
+    ``host``: this host, where cells get virtual environments of it instead of images.
     Raises UsageError for a name that stands for nothing.
     """
 
     base_source: str
     python: tuple[str, ...] = PYTHON_PROVIDERS
     gcc: tuple[str, ...] = GCC_PROVIDERS
+    silent: tuple[str, ...] = ()
     host: Host | None = None
 
     def __post_init__(self) -> None:
         _known("base source", (self.base_source,), BASE_SOURCES)
         _known("python provider", self.python, PYTHON_PROVIDERS)
         _known("gcc provider", self.gcc, GCC_PROVIDERS)
+
+    def silence(self, provider: str, setting: str) -> str:
+        """Why a provider serves nothing, and which setting names another place for its downloads; '' where it does."""
+        if provider not in self.silent:
+            return ""
+        return f", but its downloads cannot be had here ({setting} of the configuration names another place)"
 
 
 def _known(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:

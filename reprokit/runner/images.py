@@ -17,23 +17,27 @@ from reprokit.engine.labels import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import probe as probing
 from reprokit.environment import resolve
-from reprokit.environment.alternative import without_registry
+from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.model import Environment
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.supply import Supply
-from reprokit.errors import EngineError, Unsupported
+from reprokit.errors import BuildFailed, EngineError, Unsupported
 from reprokit.runner.plan import Task
 
 if TYPE_CHECKING:
     from reprokit.locking.model import Held
     from reprokit.store.folder import Measurements, SeenBases
 
+DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
+"""Scripts of build steps that fetch an interpreter or a compiler, and do nothing else."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
     """An image that tasks need: where it starts and what is built on it.
 
-    ``instead``: what can be had where a registry's image cannot, in words.
+    ``instead``: what can be had where a registry's image cannot, in words. ``offline``: why the cell is not to be had
+    where the downloads of a provider do not answer, '' if it needs none.
     """
 
     environment: Environment
@@ -41,6 +45,7 @@ class Wanted:
     sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
     held: Held | None = None
     instead: str = ""
+    offline: str = ""
 
     @property
     def key(self) -> str:
@@ -137,7 +142,15 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     pins = task.held.entry.pins if task.held else None
     rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
     instead = "" if task.held else without_registry(task.spec, supply, environment)
-    return Wanted(environment=environment, rendered=rendered, sources=fetched, held=task.held, instead=instead)
+    offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
+    return Wanted(
+        environment=environment,
+        rendered=rendered,
+        sources=fetched,
+        held=task.held,
+        instead=instead,
+        offline=offline,
+    )
 
 
 def _resolved(task: Task, supply: Supply) -> Environment:
@@ -206,7 +219,12 @@ def make_ready(
         else:
             from reprokit import site
 
-            found = engine.build(request, site.current(), on_progress, cancel)
+            try:
+                found = engine.build(request, site.current(), on_progress, cancel)
+            except BuildFailed as error:
+                if image.offline and any(script in error.step for script in DOWNLOADS):
+                    raise Unsupported(image.offline) from error
+                raise
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container of somebody's still uses it
             engine.remove_image(before.id)

@@ -109,3 +109,14 @@ def test_uv_serves_a_python_from_the_sites_mirror(tmp_path: Path, mirror: Path) 
     assert cell["environment"]["python"] == VERSION
     assert not {"python3", "python3-venv"} & set(cell["environment"]["packages"]["apt"])
     assert "127.0.0.1" not in user.types("show", "last", "1")  # the site's mirror is nobody else's business
+
+
+def test_a_python_whose_downloads_do_not_answer_is_unsupported(tmp_path: Path) -> None:
+    user = User(tmp_path)
+    user.write("case.yaml", CASE.format(version="3.10"))
+    user.write("reprokit.toml", 'uv_python_mirror = "http://127.0.0.1:9"\n')
+    user.types("run", "case.yaml", "--base", "bootstrap", status=3)
+    (cell,) = user.cells()
+    assert cell["verdict"] == "unsupported"
+    assert "python 3.10 cannot be had on debian-12: its packages have 3.11.2" in cell["reason"]
+    assert "its downloads cannot be had here (uv_python_mirror" in cell["reason"]

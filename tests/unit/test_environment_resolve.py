@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.environment import Supply, catalog, resolve, versions
-from reprokit.environment.alternative import without_registry
+from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.errors import Unsupported, UsageError
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
@@ -460,3 +461,17 @@ def test_a_case_that_compiles_with_nvcc_is_told_where_none_can_be_had() -> None:
     cuda = resolve(own, BOOTSTRAP).cuda
     assert cuda is not None
     assert cuda.source == "wheels"
+
+
+def test_a_provider_whose_downloads_cannot_be_had_serves_nothing() -> None:
+    spec = cell({"python": "3.12", "gcc": "10"})
+    chosen = resolve(spec, BOOTSTRAP)
+    why = without_downloads(spec, BOOTSTRAP, chosen)
+    assert re.match(
+        r"python 3\.12 cannot be had on debian-12: its packages have 3\.11\.2 .*; uv would serve 3\.12", why
+    )
+    assert "but its downloads cannot be had here (uv_python_mirror of the configuration names another place)" in why
+    compiler = cell({"gcc": "10"})
+    assert "conda_channel" in without_downloads(compiler, BOOTSTRAP, resolve(compiler, BOOTSTRAP))
+    packaged = cell({"python": "3.11", "gcc": "12"})
+    assert without_downloads(packaged, BOOTSTRAP, resolve(packaged, BOOTSTRAP)) == ""
