@@ -136,7 +136,10 @@ def packed(files: Mapping[str, str]) -> bytes:
             entry.mtime = MODIFIED
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
-    return stream.getvalue()
+        end = archive.offset
+    # Without the zeros that fill tar's last record: Podman's reader is gone after the two blocks that end an archive,
+    # and whoever still writes then gets "broken pipe".
+    return stream.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
 
 
 def run(

@@ -201,3 +201,11 @@ def test_shielded_work_outlives_an_interrupt() -> None:
     assert shielded(work) == "result"
     with pytest.raises(ZeroDivisionError):
         shielded(lambda: 1 // 0)
+
+
+def test_the_archive_of_files_ends_where_its_readers_stop() -> None:
+    data = containers.packed({"a/b.txt": "text\n"})
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        assert archive.getnames() == ["a", "a/b.txt"]
+    header_and_text = 2 * tarfile.BLOCKSIZE
+    assert len(data) == tarfile.BLOCKSIZE + header_and_text + 2 * tarfile.BLOCKSIZE
