@@ -80,6 +80,8 @@ def test_formatted_chains_are_read_back(
             effect.error.__context__ = cause.error
             effect.error.__suppress_context__ = False
     text = "".join(traceback.format_exception(chain[-1].error))
+    if text.rstrip().endswith(":"):  # what is indented below such a message is taken for more of it
+        after = [line for line in after if not line.startswith(" ")]
     log = "\n".join([*before, "start", text, *after])
     seen = observe(log).exceptions
     assert [shown(each) for each in seen] == [each.expected() for each in chain]
