@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from reprokit.environment import catalog, versions
 from reprokit.environment.catalog import Release
 from reprokit.environment.model import Gcc
+from reprokit.environment.providing import Provider, Wish, served
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wish:
-    """A GCC that a cell asks for, and what else decides on who can serve it."""
-
-    asked: str
-    release: Release
-    supply: Supply
 
 
 def gcc(asked: str | None, release: Release, supply: Supply) -> Gcc | None:
     """The GCC of a cell, from the first provider that has it. Raises Unsupported, with what each provider has."""
     if asked is None or asked == versions.NONE:
         return None
-    wish = Wish(asked=asked, release=release, supply=supply)
-    for name in supply.gcc:
-        if (found := PROVIDERS[name].serves(wish)) is not None:
-            return found
-    raise Unsupported(_refusal(wish))
+    return served("gcc", Wish(asked=asked, release=release, supply=supply), PROVIDERS, supply.gcc)
 
 
 def _distribution(wish: Wish) -> Gcc | None:
@@ -100,29 +86,8 @@ def _silence(wish: Wish) -> str:
     return wish.supply.silence("conda", "conda_channel")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
-    """``serves``: the GCC for a wish, or None. ``has``: in words, what there is instead, or is left unasked."""
-
-    serves: Callable[[Wish], Gcc | None]
-    has: Callable[[Wish], str]
-
-
-PROVIDERS: Mapping[str, Provider] = {
+PROVIDERS: Mapping[str, Provider[Wish, Gcc]] = {
     "distribution": Provider(serves=_distribution, has=_distribution_has),
     "image": Provider(serves=_image, has=_image_has),
     "conda": Provider(serves=_conda, has=_conda_has),
 }
-
-
-def _refusal(wish: Wish) -> str:
-    said = [PROVIDERS[name].has(wish) for name in wish.supply.gcc]
-    said += [
-        f"{PROVIDERS[name].has(wish)}, but gcc_providers leaves {name} out"
-        for name in PROVIDERS
-        if name not in wish.supply.gcc and PROVIDERS[name].serves(wish)
-    ]
-    return (
-        f"gcc {wish.asked} cannot be had on {wish.release.name}: {'; '.join(said)}; "
-        "environment.image takes any other image"
-    )

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reprokit.environment import catalog, versions
+from reprokit.environment import catalog, providing, versions
 from reprokit.environment.catalog import Release
 from reprokit.environment.model import Cuda, Python
+from reprokit.environment.providing import Provider, served
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
 
 UV_FOLDER = "/opt/python"
 """Where uv's interpreters go; each is found there by its version, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
-    """A Python that a cell asks for, and what else decides on who can serve it."""
+class Wish(providing.Wish):
+    """A Python that a cell asks for; what CUDA it gets decides on the base image."""
 
-    asked: str
-    release: Release
-    supply: Supply
     cuda: Cuda | None
 
     @property
@@ -40,10 +37,7 @@ def python(asked: str | None, release: Release, supply: Supply, cuda: Cuda | Non
     if asked is None:
         return packaged(release, release.pythons[0])
     wish = Wish(asked=asked, release=release, supply=supply, cuda=cuda)
-    for name in supply.python:
-        if (found := PROVIDERS[name].serves(wish)) is not None:
-            return found
-    raise Unsupported(_refusal(wish))
+    return served("python", wish, PROVIDERS, supply.python)
 
 
 def packaged(release: Release, version: str) -> Python:
@@ -132,29 +126,8 @@ def _silence(wish: Wish) -> str:
     return wish.supply.silence("uv", "uv_python_mirror")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Provider:
-    """``serves``: the Python for a wish, or None. ``has``: in words, what there is instead, or is left unasked."""
-
-    serves: Callable[[Wish], Python | None]
-    has: Callable[[Wish], str]
-
-
-PROVIDERS: Mapping[str, Provider] = {
+PROVIDERS: Mapping[str, Provider[Wish, Python]] = {
     "distribution": Provider(serves=_distribution, has=_distribution_has),
     "image": Provider(serves=_image, has=_image_has),
     "uv": Provider(serves=_uv, has=_uv_has),
 }
-
-
-def _refusal(wish: Wish) -> str:
-    said = [PROVIDERS[name].has(wish) for name in wish.supply.python]
-    said += [
-        f"{PROVIDERS[name].has(wish)}, but python_providers leaves {name} out"
-        for name in PROVIDERS
-        if name not in wish.supply.python and PROVIDERS[name].serves(wish)
-    ]
-    return (
-        f"python {wish.asked} cannot be had on {wish.release.name}: {'; '.join(said)}; "
-        "environment.image takes any other image"
-    )
