@@ -222,8 +222,8 @@ def _site_setting(name: str) -> str:
 
 
 @contextmanager
-def locked(path: Path, cancel: threading.Event) -> Iterator[None]:
-    """Hold a lock between processes; gives up when cancelled."""
+def locked(path: Path, cancel: threading.Event, what: str = "base image") -> Iterator[None]:
+    """Hold a lock between processes that make the same thing; raises Cancelled when cancelled while it waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
         while True:
@@ -232,5 +232,5 @@ def locked(path: Path, cancel: threading.Event) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if cancel.wait(0.2):
-                    raise Cancelled("stopped while another process made the base image") from None
+                    raise Cancelled(f"stopped while another process made the {what}") from None
         yield

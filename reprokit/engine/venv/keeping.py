@@ -9,12 +9,13 @@ import os
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from reprokit import cache
+from reprokit.engine.bases import locked
 from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
 from reprokit.errors import Cancelled, EngineError
@@ -101,19 +102,11 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
     What fails before is removed. Raises Cancelled, EngineError.
     """
     folder = _folder(tag)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = folder.with_suffix(".lock").open("w")
-    except OSError as error:
-        raise EngineError(f"environments cannot be kept in {folder.parent}: {error.strerror}") from error
-    with lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if cancel.wait(0.2):
-                    raise Cancelled("stopped while another process made the environment") from None
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(folder.with_suffix(".lock"), cancel, "environment"))
+        except OSError as error:
+            raise EngineError(f"environments cannot be kept in {folder.parent}: {error.strerror}") from error
         if _read(folder) is None:
             remove_tree(folder)
             folder.mkdir()
