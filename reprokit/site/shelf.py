@@ -76,9 +76,14 @@ class _Anchors(HTMLParser):
 
 def links_of(page: Path) -> list[Link]:
     """The links of an HTML page of this host, in page order."""
+    return links_in_text(page.read_text("utf-8", errors="replace"), page.absolute().as_uri())
+
+
+def links_in_text(text: str, address: str) -> list[Link]:
+    """The links of an HTML page that was read from ``address``, in page order."""
     parser = _Anchors()
-    parser.feed(page.read_text("utf-8", errors="replace"))
-    base = urljoin(page.absolute().as_uri(), parser.base)
+    parser.feed(text)
+    base = urljoin(address, parser.base)
     found = []
     for attributes in parser.found:
         url, _, fragment = urljoin(base, attributes["href"].strip()).partition("#")

@@ -1,0 +1,135 @@
+"""The files of one project on the package indexes that builds read from: pip's, the configuration's and the case's own.
+
+Indexes answer in JSON (PEP 691, with the time of each upload as PEP 700 has it) or HTML (PEP 503); local folders and
+find-links pages are read as pip reads them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote, urljoin, urlsplit
+
+from reprokit.dockerfile import index_options
+from reprokit.errors import UsageError
+from reprokit.site import network, trust
+from reprokit.site.answers import NoConnection, default_index, get
+from reprokit.site.credentials import blotted
+from reprokit.site.shelf import Link, links_in, links_in_text, links_of, local_path
+
+SECONDS = 30.0
+JSON = "application/vnd.pypi.simple.v1+json"
+ACCEPT = f"{JSON}, application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DistributionFile:
+    """One file of a project. ``uploaded``: RFC 3339, '' = the index does not say. ``yanked``: why, None = it is not."""
+
+    name: str
+    requires_python: str = ""
+    yanked: str | None = None
+    uploaded: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """The files of a project, and what was not to be had of which index, in words."""
+
+    files: tuple[DistributionFile, ...]
+    notes: tuple[str, ...] = ()
+
+
+def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
+    """All files of a project, as the host's pip would find them with a case's ``pip_options``.
+
+    Raises UsageError when no index answers, or pip's configuration cannot be read.
+    """
+    from reprokit import site
+    from reprokit.site.assembly import pip_options as of_host
+
+    settings = site.settings()
+    options = of_host(os.environ, settings)
+    proxies = network.proxies(os.environ, configured=settings.proxy, pip_proxy=options.get("proxy", ""))
+    bundle = str(trust.bundle_path(options.get("cert", ""), os.environ, settings.ca_bundle) or "")
+    files: list[DistributionFile] = []
+    notes: list[str] = []
+    answers = 0
+    for kind, place in _places(options, pip_options):
+        page = f"{place.rstrip('/')}/{normalised(project)}/" if kind == "index" else place
+        try:
+            files += _read(kind, page, proxies, bundle)
+            answers += 1
+        except NoConnection as error:
+            notes.append(f"{blotted(place)} was not asked for {project}: {error}")
+    if not answers:
+        raise UsageError("; ".join(notes) or f"no package index is configured to ask for the releases of {project}")
+    return Found(files=tuple(files), notes=tuple(notes))
+
+
+def normalised(project: str) -> str:
+    """A project's name as indexes have it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", project).lower()
+
+
+def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """("index" or "links", place), as the two sources of options together name them."""
+    own: dict[str, list[str]] = {}
+    words = index_options([word for option in of_case for word in option.split()])
+    for place, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        name = {"-i": "index-url", "-f": "find-links"}.get(name, name.removeprefix("--"))
+        own.setdefault(name, []).append(value if equals else "".join(words[place + 1 : place + 2]))
+    if "no-index" not in options and "no-index" not in own:
+        index = own.get("index-url", [""])[-1] or options.get("index-url") or default_index(SECONDS)
+        extra = [*options.get("extra-index-url", "").split(), *own.get("extra-index-url", [])]
+        yield from (("index", url) for url in (index, *extra) if url)
+    for place_name in options.get("find-links", "").split():
+        yield "links", place_name
+    for place_name in own.get("find-links", []):
+        if "://" in place_name:  # a folder of the case is not on this host
+            yield "links", place_name
+
+
+def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iterator[DistributionFile]:
+    local = local_path(page)
+    if local is not None:
+        if kind == "index":
+            links = links_of(local / "index.html") if (local / "index.html").is_file() else []
+        else:
+            links = links_in(local)
+        return iter([_of_link(link) for link in links])
+    answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
+    if answer.status_code == 404:  # this index does not have it
+        return iter(())
+    if answer.status_code != 200:
+        raise NoConnection(f"it answers {answer.status_code}")
+    try:
+        if answer.headers.get("Content-Type", "").partition(";")[0].strip() == JSON:
+            return iter([_of_json(file) for file in answer.json()["files"]])
+        return iter([_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise NoConnection("its answer is no listing of a project") from None
+
+
+def _of_json(file: Mapping[str, Any]) -> DistributionFile:
+    yanked = file.get("yanked", False)
+    return DistributionFile(
+        name=file["filename"],
+        requires_python=file.get("requires-python") or "",
+        yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
+        uploaded=file.get("upload-time") or "",
+    )
+
+
+def _of_link(link: Link) -> DistributionFile:
+    attributes = dict(link.attributes)
+    return DistributionFile(
+        name=link.path.name if link.path else unquote(urlsplit(link.url).path.rpartition("/")[2]),
+        requires_python=attributes.get("data-requires-python", ""),
+        yanked=attributes.get("data-yanked"),
+        uploaded="",
+    )

@@ -1,0 +1,334 @@
+"""Which values of an axis lie between two: a package's releases by its index, or what reprokit's own catalog has.
+
+A free axis stands for a package's version where an item of ``environment.pip`` pins it: ``numpy=={{ numpy }}``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.tags import Tag, compatible_tags, cpython_tags
+from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.version import InvalidVersion, Version
+
+from reprokit.case import CaseFile
+from reprokit.case.templates import RenderError, inspect, render_text
+from reprokit.environment import catalog, versions
+from reprokit.errors import UsageError
+from reprokit.matrix import KNOWN_AXES, Partial
+from reprokit.search.package_index import DistributionFile, files_of, normalised
+from reprokit.spelling import near
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """Which releases between two ends count; the ends themselves always do.
+
+    ``pre``: pre-releases too. ``since`` and ``before``: dates (YYYY-MM-DD), the first day that counts and the first
+    that does not; '' = no limit.
+    """
+
+    pre: bool = False
+    since: str = ""
+    before: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Releases:
+    """The values between two ends, both included, in order. ``of``: what they are versions of, in words.
+
+    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``notes``: what
+    an index could not be asked.
+    """
+
+    of: str
+    values: tuple[str, ...]
+    dates: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, policy: Policy | None = None) -> Releases:
+    """The values of ``axis`` from ``low`` to ``high`` in a cell with these other axes. Asks package indexes.
+
+    Raises UsageError when nothing says what lies between, when an end cannot be had, or when no index answers.
+    """
+    policy = policy or Policy()
+    own = _of_matrix(file, axis)
+    if axis in KNOWN_AXES:
+        return _known(axis, cell, low, high, own)
+    projects = distributions(file, cell, axis, low)
+    if not projects:
+        return _as_written(axis, low, high, own)
+    found = [_of_project(name, file, cell, axis, (low, high), policy, own) for name in projects]
+    first = found[0]
+    for other in found[1:]:  # an axis that pins several packages moves them together
+        missing = {
+            value: f"there is no such release of {other.of}" for value in first.values if value not in other.values
+        }
+        first = Releases(
+            of=f"{first.of} and {other.of}",
+            values=tuple(value for value in first.values if value in other.values),
+            dates=first.dates,
+            left_out={**first.left_out, **missing, **other.left_out},
+            notes=(*first.notes, *other.notes),
+        )
+    return first
+
+
+def distributions(file: CaseFile, cell: Partial, axis: str, value: str) -> tuple[str, ...]:
+    """The packages whose release ``axis`` is in that cell: those that an item of ``environment.pip`` pins to it."""
+    found: list[str] = []
+    for template in file.case.environment.pip:
+        used = inspect(template)
+        if axis not in used.names | used.guarded:
+            continue
+        try:
+            requirement = Requirement(render_text(template, {**cell, axis: value}).strip())
+        except (RenderError, InvalidRequirement):
+            continue
+        pins = [pin.version for pin in requirement.specifier if pin.operator in ("==", "===")]
+        if len(pins) == 1 and _public(pins[0]) == _public(value) and not requirement.url:
+            found.append(requirement.name)
+    return tuple(dict.fromkeys(found))
+
+
+def _public(value: str) -> str:
+    return value.partition("+")[0]
+
+
+def _of_matrix(file: CaseFile, axis: str) -> tuple[str, ...]:
+    matrix = file.case.matrix
+    return tuple(dict.fromkeys([*matrix.axes.get(axis, ()), *(cell[axis] for cell in matrix.include if axis in cell)]))
+
+
+def _as_written(axis: str, low: str, high: str, own: Sequence[str]) -> Releases:
+    """Values of an axis that is no package's version: in the matrix's own order."""
+    for value in (low, high):
+        if value not in own:
+            raise UsageError(
+                f"--axis {axis}={low}..{high}: nothing says which values lie between: no item of environment.pip is "
+                f"pinned by it ({axis}=={{{{ {axis} }}}}), and the matrix has no {value!r}"
+                f"{near(value, own, prefix='; ')}"
+            )
+    places = sorted((own.index(low), own.index(high)))
+    return Releases(of=axis, values=tuple(own[places[0] : places[1] + 1]))
+
+
+def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) -> Releases:
+    """Values of a known axis: those of the catalog, as precise as the ends, and those of the matrix."""
+    low, high = sorted((low, high), key=versions.order)
+    precise = max(len(versions.parts(low)), len(versions.parts(high)))
+    if axis == "os":
+        families = {value.partition("-")[0] for value in (low, high)}
+        if len(families) != 1:
+            raise UsageError(f"--axis os={low}..{high}: only releases of one distribution lie between two of it")
+        values = {name for name in catalog.known_os() if name.partition("-")[0] in families}
+    else:
+        values = {".".join(versions.parts(value)[:precise]) for value in _catalog(axis, cell)}
+    for value in (low, high):
+        if value not in values and value not in own:
+            if axis != "os" and not versions.order(value):
+                raise UsageError(f"--axis {axis}={low}..{high}: {value!r} is no version")
+            raise UsageError(
+                f"--axis {axis}={low}..{high}: no {axis} {value} is known; there are: "
+                + ", ".join(sorted(values, key=versions.order))
+            )
+    inside = {
+        value for value in {*values, *own} if versions.order(low) <= versions.order(value) <= versions.order(high)
+    }
+    return Releases(of=axis, values=tuple(sorted(inside - {versions.NONE}, key=versions.order)))
+
+
+def _catalog(axis: str, cell: Partial) -> Iterable[str]:
+    release = _release(cell)
+    name = release.name if release else ""
+    if axis == "python":
+        return [*(release.pythons if release else ()), *catalog.python_images(name), *catalog.uv_pythons()]
+    if axis == "gcc":
+        return [*(release.gcc.values() if release else ()), *catalog.gcc_images(), *catalog.gcc_conda()]
+    if axis == "cuda":
+        return [*catalog.cuda_wheels(), *catalog.cuda_images(name), *([release.toolkit] if release else [])]
+    major = versions.parts(cell.get("cuda", ""))[0]
+    return catalog.cudnn_wheels(major)
+
+
+def _release(cell: Partial) -> catalog.Release | None:
+    from reprokit.environment.resolving import DEFAULT_OS
+
+    return catalog.releases().get(cell.get("os", DEFAULT_OS))
+
+
+def _of_project(
+    name: str,
+    file: CaseFile,
+    cell: Partial,
+    axis: str,
+    ends: tuple[str, str],
+    policy: Policy,
+    own: Sequence[str],
+) -> Releases:
+    at = f"--axis {axis}={ends[0]}..{ends[1]}"
+    low, high = sorted(_version(at, value) for value in ends)
+    options = [render_text(text, {**cell, axis: end}) for text in file.case.environment.pip_options for end in ends]
+    found = files_of(name, tuple(dict.fromkeys(options)))
+    grouped = _by_version(found.files, name)
+    # Written as the user or the case writes it, where they do: 2.0 for what the index calls 2.0.0.
+    spelt = {_version(at, value): value for value in (*_versions_of(own), *ends)}
+    python = _python(cell)
+    explicit = bool(file.case.environment.image)
+    values: list[Version] = []
+    dates: dict[str, str] = {}
+    left_out: dict[str, str] = {}
+    for version in sorted({*grouped, *spelt}):
+        if not low <= version <= high:
+            continue
+        text = spelt.get(version, str(version))
+        files = grouped.get(version, [])
+        if uploaded := min((one.uploaded for one in files if one.uploaded), default=""):
+            dates[text] = uploaded[:10]
+        why = "" if not files else _not_installable(files, python, "" if explicit else _glibc(cell))
+        if text in ends:
+            if why or (not files and text not in own):
+                what = why or "no index that was asked has it"
+                known = [spelt.get(one, str(one)) for one in grouped]
+                raise UsageError(f"{at}: {name} {text} cannot be had: {what}{near(text, known, prefix='; ')}")
+        else:
+            why = why or (_unwanted(version, text, files, dates.get(text, ""), policy, spelt) if files else "")
+        if why:
+            left_out[text] = why
+        else:
+            values.append(version)
+    return Releases(
+        of=name,
+        values=tuple(spelt.get(version, str(version)) for version in values),
+        dates=dates,
+        left_out=left_out,
+        notes=found.notes,
+    )
+
+
+def _version(at: str, value: str) -> Version:
+    try:
+        return Version(value)
+    except InvalidVersion:
+        raise UsageError(f"{at}: {value!r} is no version of a Python package") from None
+
+
+def _versions_of(values: Iterable[str]) -> Iterator[str]:
+    for value in values:
+        try:
+            Version(value)
+        except InvalidVersion:
+            continue
+        yield value
+
+
+def _by_version(files: Iterable[DistributionFile], project: str) -> dict[Version, list[DistributionFile]]:
+    grouped: dict[Version, list[DistributionFile]] = {}
+    for file in files:
+        try:
+            parse = parse_wheel_filename if file.name.endswith(".whl") else parse_sdist_filename
+            found, version = parse(file.name)[:2]
+        except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
+            continue  # an egg, an installer of Windows
+        if found == normalised(project):
+            grouped.setdefault(version, []).append(file)
+    return grouped
+
+
+def _unwanted(
+    version: Version,
+    text: str,
+    files: Sequence[DistributionFile],
+    date: str,
+    policy: Policy,
+    spelt: Collection[Version],
+) -> str:
+    """Why a release between the ends does not count; '' when it does."""
+    if all(file.yanked is not None for file in files):
+        why = next((file.yanked for file in files if file.yanked), "")
+        return "yanked" + (f": {' '.join(why.split())}" if why else "")
+    if version.local and version not in spelt:
+        return "a build of its own (a local version), which nothing asks for"
+    if version.is_prerelease and not policy.pre and version not in spelt:
+        return "a pre-release"
+    if policy.since or policy.before:
+        if not date:
+            return "its index does not say when it was released"
+        if policy.since and date < policy.since:
+            return f"released {date}, before {policy.since}"
+        if policy.before and date >= policy.before:
+            return f"released {date}, not before {policy.before}"
+    return ""
+
+
+def _not_installable(files: Sequence[DistributionFile], python: str, glibc: str) -> str:
+    """Why no file of a release can be installed with a Python; '' when one can. ``python`` '' = it is not known."""
+    takes = [file for file in files if not python or _takes(file.requires_python, python)]
+    if not takes:
+        return f"needs Python {files[0].requires_python}"
+    known = tags(python, glibc) if python else None
+    for file in takes:
+        if not file.name.endswith(".whl"):
+            return ""
+        offered = parse_wheel_filename(file.name)[3]
+        if known & offered if known is not None else any(_on_linux(tag) for tag in offered):
+            return ""
+    return f"no wheel for Python {python or 'of any version'} on x86-64 Linux, and no source distribution"
+
+
+def _takes(requires: str, python: str) -> bool:
+    try:
+        return SpecifierSet(requires).contains(python, prereleases=True)
+    except InvalidSpecifier:  # pip passes over what it cannot read, too
+        return True
+
+
+def _on_linux(tag: Tag) -> bool:
+    return tag.platform == "any" or ("linux" in tag.platform and tag.platform.endswith("x86_64"))
+
+
+def _python(cell: Partial) -> str:
+    """The full version of a cell's Python, as far as the catalog knows it; '' = unknown."""
+    release = _release(cell)
+    asked = cell.get("python", "")
+    own = release.pythons if release else ()
+    if not asked:
+        return own[0] if own else ""
+    there: tuple[Callable[[], Iterable[str]], ...] = (
+        lambda: own,
+        lambda: catalog.python_images(release.name) if release else (),
+        catalog.uv_pythons,
+    )
+    return next((version for has in there if (version := versions.newest(asked, has()))), asked)
+
+
+def _glibc(cell: Partial) -> str:
+    release = _release(cell)
+    return release.glibc if release else ""
+
+
+@lru_cache
+def tags(python: str, glibc: str = "") -> frozenset[Tag]:
+    """The tags of the wheels that CPython of a version takes on x86-64 Linux with a glibc ('' = any).
+
+    Source: PEP 425, 513, 571, 599 and 600; the ABI of CPython before 3.8 ends with m.
+    """
+    major, minor = [int(number) for number in re.findall(r"\d+", python)[:2]]
+    newest = versions.order(glibc)[1] if glibc else 99
+    old = {"manylinux1": 5, "manylinux2010": 12, "manylinux2014": 17}
+    platforms = [f"manylinux_2_{number}_x86_64" for number in range(newest, 4, -1)]
+    platforms += [f"{name}_x86_64" for name, least in old.items() if least <= newest] + ["linux_x86_64"]
+    abi = f"cp{major}{minor}" + ("m" if (major, minor) < (3, 8) else "")
+    return frozenset(
+        [
+            *cpython_tags((major, minor), [abi], platforms),
+            *compatible_tags((major, minor), f"cp{major}{minor}", platforms),
+        ]
+    )
