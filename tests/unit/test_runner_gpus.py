@@ -218,7 +218,9 @@ def test_a_container_that_cannot_be_removed_keeps_its_gpu(project: Project) -> N
     project.engine.using = {"GPU-0": "container abc", "GPU-1": "container def"}
     project.engine.behave = seen = Intervals()
     assert project.run(jobs=4) == 0
-    assert {gpu for gpus in seen.seen for gpu in gpus} == {"GPU-2", "GPU-3"}
+    used = {gpu for gpus in seen.seen for gpu in gpus}
+    assert used
+    assert used <= {"GPU-2", "GPU-3"}  # one alone, where its cell is done before the next one comes
 
 
 def test_a_lost_gpu_is_no_finding_and_the_trial_runs_once_more_on_another(project: Project, machine: Host) -> None:
