@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,8 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     folder = options.store_path(store_folder)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist")
-    record = Store(folder).run(run)
+    store = Store(folder)
+    record = store.run(run)
     if part == "json":
         click.echo(result.dumps(record, folder), nl=False)
         return 0
@@ -46,6 +49,8 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         if part:
             raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
         _table(record)
+        if "search" in record.request:
+            _search(record, store.findings(record.id))
         return 0
     found = next((item for item in record.cells if item.number == cell), None)
     if found is None:
@@ -72,6 +77,16 @@ def _table(record: Any) -> None:
     if not console.is_terminal:
         console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
+    if "search" in record.request:
+        click.echo(f"reprokit {shlex.join(record.request['search']['line'])}")
     engine = record.host.get("engine") or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
+
+
+def _search(record: Any, findings: Mapping[str, Any]) -> None:
+    from reprokit.store.records import ANSWER
+
+    kind = record.request["search"]["kind"]
+    answer = findings.get(ANSWER)
+    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; go on with: reprokit {kind} --resume")

@@ -72,6 +72,13 @@ def ensure(
         return replace(engine.tag(found.id, own_name(found.digest)), digest=found.digest)
 
 
+def standing(engine: Engine, base: Base, seen: SeenBases) -> ImageInfo | None:
+    """The base image if the engine has it, as :func:`ensure` would find it; nothing is made or pulled."""
+    digest = seen.digest(base.reference) if base.source in {"registry", "image"} else ""
+    found = engine.image(own_name(digest) if digest else base.reference)
+    return replace(found, digest=digest) if found and digest else found
+
+
 def own_name(digest: str) -> str:
     """The name that we give to a registry's image of that digest: it stays when the registry's tag moves."""
     from reprokit.environment.model import BASE_PREFIX

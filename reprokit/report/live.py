@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -25,7 +25,7 @@ class LiveListener:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._lock = threading.RLock()
-        self._tasks: Sequence[Task] = ()
+        self._total = 0
         self._labels: dict[int, str] = {}
         self._states: dict[int, tuple[str, str, float]] = {}
         self._records: dict[int, CellRecord] = {}
@@ -43,9 +43,14 @@ class LiveListener:
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """Begin the table."""
         with self._lock:
-            self._tasks = tasks
-            self._labels = labels(tasks)
-            self._states = {task.number: ("queued", "", time.monotonic()) for task in tasks}
+            self._total = len(tasks)
+        self.appended(labels(tasks))
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """More rows."""
+        with self._lock:
+            self._labels = {**self._labels, **names}
+            self._states |= {number: ("queued", "", time.monotonic()) for number in names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """A cell moves on; its clock starts where the kind of state changes."""
@@ -74,25 +79,25 @@ class LiveListener:
         with self._lock:
             # Active rows first where the screen is too small for all.
             room = max(3, self._console.height - 6)
-            tasks = sorted(self._tasks, key=self._rank)[:room] if len(self._tasks) > room else list(self._tasks)
+            shown = sorted(self._labels, key=self._rank)[:room]
             table = _table()
-            for task in sorted(tasks, key=lambda task: task.number):
-                record = self._records.get(task.number)
+            for number in sorted(shown):
+                record = self._records.get(number)
                 if record is not None:
                     _add(table, record, self._labels[record.number])
                     continue
-                state, text, since = self._states[task.number]
+                state, text, since = self._states[number]
                 elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
-                name = escape(self._labels[task.number])
-                table.add_row(str(task.number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
-            hidden = len(self._tasks) - len(tasks)
-            done = f"{len(self._records)} of {len(self._tasks)} cells decided"
+                name = escape(self._labels[number])
+                table.add_row(str(number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
+            hidden = len(self._labels) - len(shown)
+            done = f"{len(self._records)}{f' of {self._total}' if self._total else ''} cells decided"
             return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
 
-    def _rank(self, task: Task) -> tuple[int, int]:
-        if task.number in self._records:
-            return 2, -task.number
-        return (1 if self._states[task.number][0] == "queued" else 0), task.number
+    def _rank(self, number: int) -> tuple[int, int]:
+        if number in self._records:
+            return 2, -number
+        return (1 if self._states[number][0] == "queued" else 0), number
 
 
 def _table() -> Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.matrix import label
@@ -54,14 +54,20 @@ class PlainListener:
         self._states: dict[int, str] = {}
         self._partial: dict[int, bytes] = {}
         self._decided = 0
+        self._total = ""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """Say what is about to run."""
         self._labels = labels(tasks)
+        self._total = f"/{len(tasks)}"
         names = case_names(task.case.id for task in tasks)
         self._print(
             f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}"
         )
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """More tasks; each is told of when something becomes of it."""
+        self._labels = {**self._labels, **names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """A line where the state's kind changes; build steps only when verbose."""
@@ -100,7 +106,7 @@ class PlainListener:
             self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
         with self._lock:
             self._decided += 1
-            count = f"[{self._decided}/{len(self._labels)}]"
+            count = f"[{self._decided}{self._total}]"
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
         self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")

@@ -87,6 +87,7 @@ class Runner:
         self._supply = supply
         self._cancel = threading.Event()
         self._gpu_leases = gpu_leases
+        self._trees = SourceTrees(request.sources, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._lock = threading.Lock()
 
@@ -229,10 +230,9 @@ class Runner:
 
     def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[Wanted, list[Task]]]:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
-        trees = SourceTrees(self.request.sources, self._listener.note)
         images: dict[str, tuple[Wanted, list[Task]]] = {}
         for task in tasks:
-            if image := self._serve(task, lambda task: wanted(task, supply, trees)):
+            if image := self._serve(task, lambda task: wanted(task, supply, self._trees)):
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")
@@ -364,9 +364,11 @@ class Runner:
         with contextlib.suppress(Exception):  # a display that fails changes no verdict
             self._listener.decided(record)
 
-    def reuse(self, record: CellRecord, task: Task) -> None:
-        """Take over a cell that an interrupted run had decided."""
-        record = replace(record, number=task.number)
+    def cancel(self) -> None:
+        """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""
+        self._cancel.set()
+
+    def reuse(self, record: CellRecord) -> None:
+        """Take over a cell that an interrupted run had decided, or that was decided without an engine."""
         with self._lock:
             self._records[record.number] = record
-        self._listener.decided(record)

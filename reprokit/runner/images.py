@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from reprokit import dockerfile, sources
+from reprokit import cache, dockerfile, sources
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.engine.labels import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
@@ -198,39 +198,56 @@ def make_ready(
     ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
     build it again, with what archives and indexes have today, in place of the one that stands.
     """
+    from reprokit.engine import bases
+
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
     started = time.monotonic()
-    before = engine.image(tag)
-    built = fresh or before is None
-    found = before
+    found = before = engine.image(tag)
+    built = False
     if found is None or fresh:
-        request = Build(
-            tag=tag,
-            dockerfile=image.rendered.starting_from({name: base.tag for name, base in found_bases.items()}),
-            context=image.rendered.context,
-            labels=IMAGE_LABELS,
-            fresh=fresh,
-        )
-        if image.held:
-            from reprokit.locking import applying
-
-            found = applying.build(engine, request, image.held, image.environment, on_progress, cancel)
-        else:
-            from reprokit import site
-
-            try:
-                found = engine.build(request, site.current(), on_progress, cancel)
-            except BuildFailed as error:
-                if image.offline and any(script in error.step for script in DOWNLOADS):
-                    raise Unsupported(image.offline) from error
-                raise
+        # Two that need the same image, such as a search and what it builds ahead, build it once.
+        lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
+        with bases.locked(lock, cancel, "image"):
+            found = None if fresh else engine.image(tag)
+            if built := found is None:
+                names = {name: base.tag for name, base in found_bases.items()}
+                request = Build(
+                    tag=tag,
+                    dockerfile=image.rendered.starting_from(names),
+                    context=image.rendered.context,
+                    labels=IMAGE_LABELS,
+                    fresh=fresh,
+                )
+                found = _built(engine, image, request, on_progress, cancel)
+    assert found is not None
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container of somebody's still uses it
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
     return Ready(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
+
+
+def _built(
+    engine: Engine,
+    image: Wanted,
+    request: Build,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+) -> ImageInfo:
+    if image.held:
+        from reprokit.locking import applying
+
+        return applying.build(engine, request, image.held, image.environment, on_progress, cancel)
+    from reprokit import site
+
+    try:
+        return engine.build(request, site.current(), on_progress, cancel)
+    except BuildFailed as error:
+        if image.offline and any(script in error.step for script in DOWNLOADS):
+            raise Unsupported(image.offline) from error
+        raise
 
 
 def _bases(

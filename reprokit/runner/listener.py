@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from reprokit.runner.plan import Task
@@ -14,6 +14,9 @@ class Listener(Protocol):
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
         """The run begins with these tasks."""
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """A search asks for more tasks, by number; nobody knows how many will follow."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """These tasks are now ``queued``, ``building`` (with step and name), ``waiting`` (for what) or ``running``."""
@@ -35,6 +38,9 @@ class Silent:
     """A listener that shows nothing."""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """Nothing."""
+
+    def appended(self, names: Mapping[int, str]) -> None:
         """Nothing."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:

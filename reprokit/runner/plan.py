@@ -87,8 +87,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
         fixed = file.fixed if request.fix and file.case.fix_applies(cell) else None
         for variant, case in (("case", file.case), ("fix", fixed)):
             if case is not None:
-                task = _task(len(tasks) + 1, file, case, variant, cell, request)
-                tasks.append(replace(task, datasets=_given(task.spec, request.datasets, checked)))
+                tasks.append(task_of(len(tasks) + 1, file, case, variant, cell, request, checked))
     if request.fix and all(task.variant == "case" for task in tasks):
         raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
     if request.locked and request.engine == "venv":
@@ -119,19 +118,32 @@ def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[
     return found
 
 
-def _task(number: int, file: CaseFile, case: Case, variant: str, cell: Cell, request: Request) -> Task:
+def task_of(
+    number: int,
+    file: CaseFile,
+    case: Case,
+    variant: str,
+    cell: Cell,
+    request: Request,
+    checked: dict[tuple[str, str], Path],
+) -> Task:
+    """One task. ``checked``: folders of datasets that were looked through, which this one looks up and adds to.
+
+    Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
+    """
     # Under its fix the failure must be gone, wherever it reproduces without.
     wanted = Verdict.NOT_REPRODUCED if variant == "fix" else promised_of(file, cell)
+    spec = spec_of(file, case, variant, cell)
     return Task(
         number=number,
         file=file,
         case=case,
         variant=variant,
         cell=cell,
-        spec=spec_of(file, case, variant, cell),
+        spec=spec,
         expected=wanted,
         trials=request.trials or case.trials,
-        datasets={},
+        datasets=_given(spec, request.datasets, checked),
     )
 
 

@@ -4,77 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import io
-import os
-import secrets
-import signal
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from datetime import datetime, timezone
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from reprokit import __version__, site
-from reprokit.case import CaseFile
-from reprokit.environment import host
-from reprokit.environment.granting import Caps
+from reprokit import __version__
 from reprokit.errors import UsageError
-from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.gpus.policy import lendable
+from reprokit.evidence.model import RULES_VERSION
 from reprokit.matrix import Selection, label
-from reprokit.report.plain import say
 from reprokit.report.words import summary
-from reprokit.runner import Runner
+from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
-from reprokit.runner.supplying import supply_of
 from reprokit.runner.trials import blank
 from reprokit.spelling import many
 from reprokit.store.folder import make_folder
-from reprokit.store.recorder import Recorder
 from reprokit.store.records import CellRecord, RunRecord, cell_key, exit_status
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
     from reprokit.store.database import Store
 
-UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
-"""What a resumed run does again."""
 
-
-def now() -> str:
-    """The time as RFC 3339, in UTC."""
-    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-class Session:
+class Session(Invocation):
     """Runs a request and keeps its record in ``record``."""
-
-    def __init__(
-        self,
-        store_folder: Path,
-        *,
-        stream: TextIO | None = None,
-        verbose: bool = False,
-        engine: Callable[[], Engine] | None = None,
-        recorder: Recorder | None = None,
-    ) -> None:
-        self._folder = store_folder
-        # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
-        self._stream: TextIO = stream or sys.stdout or io.StringIO()
-        self._verbose = verbose
-        self._engine = engine
-        self._started_recorder = recorder
-        self._facts = host.facts()
-        self.record: RunRecord | None = None
 
     def start(self, request: Request) -> int:
         """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
         files = load_all(request.cases)
         tasks = plan(files, request)
-        run_id = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+        run_id = new_id()
         make_folder(self._folder)
         request = self._keep_stdin(run_id, request, files)
         record = RunRecord(
@@ -83,7 +41,7 @@ class Session:
             version=__version__,
             request=request.to_json(),
             host=self._host(""),
-            owner=_owner(),
+            owner=owner(),
             cells=tuple(blank(task) for task in tasks),
         )
         texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
@@ -120,7 +78,7 @@ class Session:
         done = {
             cell.number: cell for cell in record.cells if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
         }
-        store.take_over(record.id, _owner())
+        store.take_over(record.id, owner())
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
         store.close()
         return self._go(record, request, tasks, done)
@@ -131,7 +89,7 @@ class Session:
         make_folder(self._folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)
-        with display, _signals():
+        with display, signals():
             listener.planned("", tasks)
             stand = runner.build(tasks)
         for _, ready, waiting in stand:
@@ -165,8 +123,8 @@ class Session:
         make_folder(self._folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)
-        engine = (self._engine or (lambda: _engine(request.engine)))()
-        with display, _signals():
+        engine = self._open_engine(request)
+        with display, signals():
             listener.planned("", todo)
             stand = runner.build(todo, fresh=upgrade)
             entries, refused = locks.entries_of(engine, self._folder, stand, request, listener)
@@ -179,21 +137,6 @@ class Session:
             self._say(str(one))
         return 3 if refused else 0
 
-    def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
-        own = site.settings()
-        return Runner(
-            run_id,
-            request,
-            engine=self._engine or (lambda: _engine(request.engine)),
-            folder=self._folder,
-            recorder=recorder,
-            facts=lendable(self._facts, own.gpus, os.environ),
-            listener=listener,
-            supply=lambda: supply_of(request),
-            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
-            gpu_leases=own.gpu_leases,
-        )
-
     def _go(
         self,
         record: RunRecord,
@@ -205,13 +148,14 @@ class Session:
         console, listener, display = self._display()
         runner = self._runner(record.id, request, self._recorder, listener)
         interrupted = False
-        with display, _signals():
+        with display, signals():
             listener.planned(record.id, tasks)
             if not request.locked:
                 self._note_locks(tasks, listener)
             for task in tasks:
                 if task.number in done:
-                    runner.reuse(done[task.number], task)
+                    runner.reuse(done[task.number])
+                    listener.decided(done[task.number])
             try:
                 runner.run([task for task in tasks if task.number not in done])
             except KeyboardInterrupt:
@@ -242,21 +186,6 @@ class Session:
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
 
-    def _display(self) -> tuple[Any, Listener, Any]:
-        """(console or None, listener, context manager that shows it)."""
-        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        if self._verbose or not terminal:
-            from reprokit.report.plain import PlainListener
-
-            return None, PlainListener(self._stream, verbose=self._verbose), nullcontext()
-        from rich.console import Console
-
-        from reprokit.report.live import LiveListener
-
-        console = Console(file=self._stream, highlight=False)
-        live = LiveListener(console)
-        return console, live, live
-
     def _close(self, console: Any, cells: Sequence[CellRecord], run_id: str, interrupted: bool) -> None:
         if console is not None:
             from reprokit.report.live import print_table
@@ -273,58 +202,13 @@ class Session:
         else:
             self._say(f"details: reprokit show {run_id} [CELL]")
 
-    def _keep_stdin(self, run_id: str, request: Request, files: Sequence[CaseFile]) -> Request:
-        """Cases that came by standard input are kept as files, so that the run can be resumed."""
-        if "-" not in request.cases:
-            return request
-        kept = []
-        for number, file in enumerate((file for file in files if file.path == "<stdin>"), 1):
-            path = self._folder / "runs" / run_id / f"stdin-{number}.yaml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(file.text, encoding="utf-8")
-            kept.append(str(path))
-        at = request.cases.index("-")
-        return dataclasses.replace(request, cases=(*request.cases[:at], *kept, *request.cases[at + 1 :]))
-
-    @property
-    def _recorder(self) -> Recorder:
-        if self._started_recorder is None:
-            self._started_recorder = Recorder(self._folder)
-        return self._started_recorder
-
-    def _open_store(self) -> Store:
-        from reprokit.store.database import Store
-
-        return Store(self._folder)
-
-    def _host(self, engine: str) -> dict[str, Any]:
-        return {
-            "engine": engine or None,
-            "kernel": self._facts.kernel,
-            "driver": self._facts.driver,
-            "gpus": [gpu.name for gpu in self._facts.gpus],
-        }
-
-    def _say(self, text: str) -> None:
-        say(self._stream, text)
-
-
-def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
-
-    return make(name)
-
-
-def _owner() -> dict[str, Any]:
-    from reprokit.engine.labels import ownership
-
-    return dict(ownership())
-
 
 def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
     from reprokit.engine.labels import is_orphan
 
     for run in store.runs():
+        if "search" in run.request:
+            continue  # its own command resumes it
         killed = run.finished_at is None and is_orphan(dict(run.owner))
         if not killed and run.exit_status != 130:
             continue
@@ -336,21 +220,3 @@ def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
 def _essence(request: Request) -> dict[str, Any]:
     """What decides the outcome of a request, rather than how it is carried out."""
     return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases")}
-
-
-@contextmanager
-def _signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:  # not in the main thread: whoever called us handles signals
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

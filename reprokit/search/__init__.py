@@ -1,1 +1,5 @@
-"""Searches for what makes a failure: which differences, which release, which commit, which part of a case."""
+"""Searches over cells: which difference matters, since which version, what can be left out.
+
+:mod:`reprokit.search.asking` is the pure side, generators that ask for cells and are told what these show;
+:mod:`reprokit.search.session` serves them with containers, records them as a run and resumes them.
+"""

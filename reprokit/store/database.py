@@ -57,9 +57,7 @@ class Store:
     def begin(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
         """Record a new run with its undecided cells. ``texts``: case digest -> (id, title, text)."""
         for digest, (case_id, title, text) in texts.items():
-            # Another run may know the case already, or come to know it at this very moment.
-            with self._lock, contextlib.suppress(IntegrityError), self._engine.begin() as connection:
-                connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
+            self.know(digest, case_id, title, text)
         with self._lock, self._engine.begin() as connection:
             connection.execute(
                 insert(tables.runs).values(
@@ -74,6 +72,12 @@ class Store:
             if run.cells:
                 connection.execute(insert(tables.cells), [_cell_row(run.id, cell) for cell in run.cells])
 
+    def know(self, digest: str, case_id: str, title: str, text: str) -> None:
+        """Keep the text of a case."""
+        # Another run may know the case already, or come to know it at this very moment.
+        with self._lock, contextlib.suppress(IntegrityError), self._engine.begin() as connection:
+            connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
+
     def take_over(self, run_id: str, owner: Mapping[str, Any]) -> None:
         """Mark a run that is being resumed as this process's."""
         with self._lock, self._engine.begin() as connection:
@@ -84,10 +88,11 @@ class Store:
             )
 
     def decide(self, run_id: str, cell: CellRecord) -> None:
-        """Write a decided cell with its trials, at once and whole."""
+        """Write a decided cell with its trials, at once and whole. A search's cells come into being by this."""
         where = (tables.cells.c.run_id == run_id) & (tables.cells.c.number == cell.number)
         with self._lock, self._engine.begin() as connection:
-            connection.execute(update(tables.cells).where(where).values(**_cell_row(run_id, cell)))
+            if not connection.execute(update(tables.cells).where(where).values(**_cell_row(run_id, cell))).rowcount:
+                connection.execute(insert(tables.cells).values(**_cell_row(run_id, cell)))
             row_id = connection.scalar(select(tables.cells.c.id).where(where))
             connection.execute(delete(tables.trials).where(tables.trials.c.cell_id == row_id))
             if cell.trials:
@@ -101,6 +106,19 @@ class Store:
                 .where(tables.runs.c.id == run_id)
                 .values(finished_at=finished_at, exit_status=exit_status, host=dict(host))
             )
+
+    def find(self, run_id: str, key: str, value: Any) -> None:
+        """Keep what a search was told or found (JSON); what was kept under the key before is replaced."""
+        row = (tables.findings.c.run_id == run_id) & (tables.findings.c.key == key)
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(delete(tables.findings).where(row))
+            connection.execute(insert(tables.findings).values(run_id=run_id, key=key, value=value))
+
+    def findings(self, run_id: str) -> dict[str, Any]:
+        """What a search was told and found, by key; its result is under ``ANSWER``."""
+        with self._engine.connect() as connection:
+            query = select(tables.findings.c.key, tables.findings.c.value).where(tables.findings.c.run_id == run_id)
+            return {row.key: row.value for row in connection.execute(query)}
 
     def run(self, reference: str) -> RunRecord:
         """A run by id, by a unique beginning of it, or ``last``. Raises UsageError when there is none."""

@@ -9,6 +9,9 @@ from typing import Any
 
 from reprokit.evidence.model import Outcome, Verdict
 
+ANSWER = "answer"
+"""The key under which a search's findings hold its result."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:

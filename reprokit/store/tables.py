@@ -55,6 +55,16 @@ cells = Table(
     Index("cells_by_case", "case_id", "cell_key", "variant"),
 )
 
+findings = Table(
+    "findings",
+    metadata,
+    Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
+    Column("key", String(400), primary_key=True),
+    # What a search was told by the world (a cost, an index's releases), so that it goes the same way when it is
+    # resumed; under ANSWER what it found in the end.
+    Column("value", JSON, nullable=False),
+)
+
 trials = Table(
     "trials",
     metadata,

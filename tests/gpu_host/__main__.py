@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 from reprokit.cli import main
-from reprokit.runner import session
+from reprokit.runner import invocation
 from tests.gpu_host.engine import ProcessEngine
 
 folder = Path(sys.argv.pop(1))
-session._engine = lambda name: ProcessEngine(folder)
+invocation._engine = lambda name: ProcessEngine(folder)
 main()

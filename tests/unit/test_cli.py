@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine(toy)
-    monkeypatch.setattr("reprokit.runner.session._engine", lambda name: fake)
+    monkeypatch.setattr("reprokit.runner.invocation._engine", lambda name: fake)
     return fake
 
 

@@ -1,0 +1,177 @@
+"""What every command that runs cells has: a store with its recorder, a display, a runner, and the host's facts."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from reprokit import site
+from reprokit.case import CaseFile
+from reprokit.environment import host
+from reprokit.environment.granting import Caps
+from reprokit.evidence.model import Verdict
+from reprokit.gpus.policy import lendable
+from reprokit.report.plain import say
+from reprokit.runner import Runner
+from reprokit.runner.listener import Listener
+from reprokit.runner.request import Request
+from reprokit.runner.supplying import supply_of
+from reprokit.store.recorder import Recorder
+from reprokit.store.records import RunRecord
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+    from reprokit.environment.supply import Supply
+    from reprokit.store.database import Store
+
+UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
+"""What a resumed run does again."""
+
+
+def now() -> str:
+    """The time as RFC 3339, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """A run's id: the time, and something that tells apart two of the same second."""
+    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+class Invocation:
+    """One command over a store. ``record``: the run that it made, once there is one."""
+
+    def __init__(
+        self,
+        store_folder: Path,
+        *,
+        stream: TextIO | None = None,
+        verbose: bool = False,
+        engine: Callable[[], Engine] | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._folder = store_folder
+        # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
+        self._stream: TextIO = stream or sys.stdout or io.StringIO()
+        self._verbose = verbose
+        self._engine = engine
+        self._opened: Engine | None = None
+        self._supplied: Supply | None = None
+        self._started_recorder = recorder
+        self._facts = host.facts()
+        self.record: RunRecord | None = None
+
+    def _open_engine(self, request: Request) -> Engine:
+        if self._opened is None:
+            self._opened = self._engine() if self._engine else _engine(request.engine)
+        return self._opened
+
+    def _supply(self, request: Request) -> Supply:
+        if self._supplied is None:
+            self._supplied = supply_of(request)
+        return self._supplied
+
+    def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
+        own = site.settings()
+        return Runner(
+            run_id,
+            request,
+            engine=lambda: self._open_engine(request),
+            folder=self._folder,
+            recorder=recorder,
+            facts=lendable(self._facts, own.gpus, os.environ),
+            listener=listener,
+            supply=lambda: self._supply(request),
+            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
+            gpu_leases=own.gpu_leases,
+        )
+
+    def _display(self) -> tuple[Any, Listener, Any]:
+        """(console or None, listener, context manager that shows it)."""
+        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        if self._verbose or not terminal:
+            from reprokit.report.plain import PlainListener
+
+            return None, PlainListener(self._stream, verbose=self._verbose), nullcontext()
+        from rich.console import Console
+
+        from reprokit.report.live import LiveListener
+
+        console = Console(file=self._stream, highlight=False)
+        live = LiveListener(console)
+        return console, live, live
+
+    def _keep_stdin(self, run_id: str, request: Request, files: Sequence[CaseFile]) -> Request:
+        """Cases that came by standard input are kept as files, so that the run can be resumed."""
+        if "-" not in request.cases:
+            return request
+        kept = []
+        for number, file in enumerate((file for file in files if file.path == "<stdin>"), 1):
+            path = self._folder / "runs" / run_id / f"stdin-{number}.yaml"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(file.text, encoding="utf-8")
+            kept.append(str(path))
+        at = request.cases.index("-")
+        return dataclasses.replace(request, cases=(*request.cases[:at], *kept, *request.cases[at + 1 :]))
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._started_recorder is None:
+            self._started_recorder = Recorder(self._folder)
+        return self._started_recorder
+
+    def _open_store(self) -> Store:
+        from reprokit.store.database import Store
+
+        return Store(self._folder)
+
+    def _host(self, engine: str) -> dict[str, Any]:
+        return {
+            "engine": engine or None,
+            "kernel": self._facts.kernel,
+            "driver": self._facts.driver,
+            "gpus": [gpu.name for gpu in self._facts.gpus],
+        }
+
+    def _say(self, text: str) -> None:
+        say(self._stream, text)
+
+
+def _engine(name: str) -> Engine:
+    from reprokit.engine.select import make
+
+    return make(name)
+
+
+def owner() -> dict[str, Any]:
+    """Who writes a run: this process, so that another can tell whether it lives."""
+    from reprokit.engine.labels import ownership
+
+    return dict(ownership())
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread: whoever called us handles signals
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,53 @@
+"""Builds the images that a search is likely to ask for next, while its containers run. Never breaks the search."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+
+from reprokit.runner import Runner
+from reprokit.runner.plan import Task
+
+
+class Ahead:
+    """One build at a time, each by a runner of its own that can be cancelled. What goes wrong is told by nobody:
+
+    the search builds the image again if it comes to need it, and then says why that fails. An image that is asked for
+    while it is being built here is waited for (:func:`reprokit.runner.images.make_ready` locks it).
+    """
+
+    def __init__(self, make: Callable[[], Runner]) -> None:
+        self._make = make
+        self._builder = ThreadPoolExecutor(1, "ahead")
+        self._under_way: dict[Hashable, tuple[Future[None], Runner]] = {}
+
+    def want(self, tasks: Mapping[Hashable, Task], keep: frozenset[Hashable]) -> None:
+        """Build the images of ``tasks``; stop building for what is in neither these nor ``keep``."""
+        for key in [key for key in self._under_way if key not in tasks and key not in keep]:
+            self._drop(key)
+        for key, task in tasks.items():
+            if key not in self._under_way:
+                runner = self._make()
+                self._under_way[key] = (self._builder.submit(_build, runner, task), runner)
+
+    def _drop(self, key: Hashable) -> None:
+        future, runner = self._under_way.pop(key)
+        future.cancel()
+        runner.cancel()
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for key in list(self._under_way):
+            self._drop(key)
+        self._builder.shutdown()
+
+
+def _build(runner: Runner, task: Task) -> None:
+    with contextlib.suppress(Exception):
+        runner.build([task])

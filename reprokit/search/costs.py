@@ -1,0 +1,63 @@
+"""What a cell costs before its program runs: nothing where its image stands, else the steps that no other image has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from reprokit.errors import Unsupported
+from reprokit.runner.images import SourceTrees, wanted
+from reprokit.sources import SourceError
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+    from reprokit.environment.supply import Supply
+    from reprokit.runner.plan import Task
+    from reprokit.store.folder import SeenBases
+
+NEW_BASE = 100
+"""Beyond the steps: the engine has to get a base image first."""
+NOT_SERVED = 1000
+"""Of a cell that cannot be had at all: it is asked for last."""
+
+
+def cost(
+    task: Task, engine: Engine, supply: Supply, trees: SourceTrees, seen: SeenBases, known: Collection[str]
+) -> tuple[int, str]:
+    """The cost of a task, and its Dockerfile ('' where it has none). ``known``: Dockerfiles of images that stand.
+
+    0 where its image stands; else 1 for each instruction from the first on that none of ``known`` shares.
+    Raises EngineError.
+    """
+    from reprokit.engine import bases
+
+    try:
+        image = wanted(task, supply, trees)
+    except (Unsupported, SourceError):
+        return NOT_SERVED, ""
+    text = image.rendered.dockerfile
+    found = {base.reference: bases.standing(engine, base, seen) for base in image.environment.images}
+    standing = {name: base for name, base in found.items() if base is not None}
+    if len(standing) < len(found):
+        return NEW_BASE + unshared(text, known), text
+    return (0 if engine.image(image.tag(standing)) else unshared(text, known)), text
+
+
+def unshared(dockerfile: str, known: Collection[str]) -> int:
+    """How many instructions of a Dockerfile, from the first on that differs, no Dockerfile of ``known`` has."""
+    own = _instructions(dockerfile)
+    return len(own) - max((_alike(own, _instructions(other)) for other in known), default=0)
+
+
+def _instructions(dockerfile: str) -> list[str]:
+    found: list[str] = []
+    for line in dockerfile.splitlines():
+        if line.partition(" ")[0].isupper() or not found:
+            found.append(line)
+        else:
+            found[-1] += "\n" + line
+    return found
+
+
+def _alike(one: Sequence[str], other: Sequence[str]) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

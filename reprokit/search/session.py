@@ -1,0 +1,382 @@
+"""Serves a search with containers: its cells are run, recorded as a run of the store, shown, and resumed.
+
+How a command uses it::
+
+    session = SearchSession(store_folder, stream=stream)
+    status = session.start("isolate", request, arguments, make)  # or session.resume("isolate", cases, make)
+    session.result()  # the JSON object, reprokit-search/v1
+
+``make(session)`` returns the search (see :mod:`reprokit.search.asking`), whose result is an :class:`Answer`. It may
+read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; with the request all that it
+takes to make the same search again). Whatever else it gets from outside, it gets through ``session.recall``, which
+keeps it: so a resumed search goes the way of the first. What it raises before the search begins leaves no record.
+
+While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
+the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.
+
+A search is a run whose request holds ``search``: kind, arguments, command line, and the case's digest. A cell becomes
+part of it the moment it is decided; what was decided, by case digest, cell and rules, is never run again in it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from reprokit import __version__
+from reprokit.errors import CaseError, ReprokitError, UsageError
+from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.matrix import label
+from reprokit.runner import Runner
+from reprokit.runner.images import SourceTrees
+from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
+from reprokit.runner.listener import Listener, Silent
+from reprokit.runner.plan import Task, load_all, task_of
+from reprokit.runner.request import Request
+from reprokit.search.ahead import Ahead
+from reprokit.search.asking import Ask, Candidate, Reading, Search, drive, reading
+from reprokit.search.costs import NOT_SERVED, cost
+from reprokit.spelling import many
+from reprokit.store.folder import SeenBases, make_folder
+from reprokit.store.records import ANSWER, CellRecord, RunRecord, cell_key
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.engine.protocol import Engine
+    from reprokit.store.database import Store
+    from reprokit.store.recorder import Recorder
+
+FORMAT = "reprokit-search/v1"
+
+Key = tuple[str, str]
+"""Case digest and cell: what is decided once in a search."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """``words``: lines for people. ``data``: the same as JSON. ``exit_status``: the contract's."""
+
+    words: tuple[str, ...]
+    data: Mapping[str, Any] = field(default_factory=dict)
+    exit_status: int = 0
+
+
+class SearchSession(Invocation):
+    """One search over one case, new or resumed.
+
+    ``telling``: the axes that lines of progress name; all where it is empty.
+    """
+
+    file: CaseFile
+    request: Request
+    arguments: Mapping[str, Any]
+
+    def __init__(
+        self,
+        store_folder: Path,
+        *,
+        stream: TextIO | None = None,
+        verbose: bool = False,
+        engine: Callable[[], Engine] | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        super().__init__(store_folder, stream=stream, verbose=verbose, engine=engine, recorder=recorder)
+        self.telling: tuple[str, ...] = ()
+        self.answer: Answer | None = None
+        self._records: dict[Key, CellRecord] = {}
+        self._numbers: dict[Key, int] = {}
+        self._recalled: dict[str, Any] = {}
+        self._texts: set[str] = set()
+        self._shown: set[Key] = set()
+        self._dockerfiles: set[str] = set()
+        self._checked: dict[tuple[str, str], Path] = {}
+        self._listener: Listener = Silent()
+
+    def start(
+        self, kind: str, request: Request, arguments: Mapping[str, Any], make: Callable[[SearchSession], Search[Answer]]
+    ) -> int:
+        """Begin a search over the one case that ``request`` names; returns the contract's exit status.
+
+        Raises UsageError or CaseError before anything is run, and EngineError when the engine has gone away.
+        """
+        run_id = new_id()
+        self.file = _the_case(request)
+        make_folder(self._folder)
+        self.request = self._keep_stdin(run_id, request, [self.file])
+        self.arguments = arguments
+        search = make(self)
+        known = {"kind": kind, "arguments": dict(arguments), "line": sys.argv[1:], "digest": self.file.digest}
+        record = RunRecord(
+            id=run_id,
+            started_at=now(),
+            version=__version__,
+            request={**self.request.to_json(), "search": known},
+            host=self._host(""),
+            owner=owner(),
+        )
+        self._recorder.call("begin", record, {})
+        self._know(self.file)
+        self.record = record
+        for key, value in self._recalled.items():
+            self._recorder.call("find", run_id, key, value)
+        self._say(f"{kind} {run_id}: {self.file.case.id}")
+        return self._go(search)
+
+    def resume(
+        self, kind: str, cases: Sequence[str], make: Callable[[SearchSession], Search[Answer]], jobs: int | None = None
+    ) -> int:
+        """Go on with the last search of that kind that has no answer, the one over these ``cases`` if any are named.
+
+        Raises as :meth:`start` does.
+        """
+        store = self._open_store()
+        record = _unanswered(store, kind, cases)
+        if record is None:
+            raise UsageError(f"nothing to resume: {self._folder} holds no {kind} that was interrupted")
+        known = record.request["search"]
+        request = Request.from_json(record.request)
+        self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
+        self.arguments = known["arguments"]
+        self.file = _the_case(self.request)
+        if self.file.digest != known["digest"]:
+            raise UsageError(f"{kind} {record.id} cannot be resumed: its case changed since; begin anew")
+        self._recalled = store.findings(record.id)
+        for cell in record.cells:
+            key = (cell.case_digest, cell_key(cell.cell))
+            self._numbers[key] = cell.number
+            if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION:
+                self._records[key] = cell
+        self.record = record
+        search = make(self)
+        store.take_over(record.id, owner())
+        store.close()
+        self._say(f"resuming {kind} {record.id}: {many(len(self._records), 'cell')} decided")
+        return self._go(search)
+
+    def recall(self, key: str, find: Callable[[], Any]) -> Any:
+        """What ``find`` gives (JSON): asked of the world once in a search, however often it is resumed."""
+        if key not in self._recalled:
+            self._recalled[key] = find()
+            if self.record is not None:
+                self._recorder.call("find", self.record.id, key, self._recalled[key])
+        return self._recalled[key]
+
+    def cost(self, candidate: Candidate) -> int:
+        """What a candidate costs before its program runs, as :func:`reprokit.search.costs.cost` counts.
+
+        As it was when it was asked first; 0 for one that is decided. Raises EngineError.
+        """
+        key = self._key(candidate)
+        if key in self._records and f"cost {key}" not in self._recalled:
+            return 0
+        return int(self.recall(f"cost {key[0]} {key[1]}", lambda: self._cost(candidate)))
+
+    def record_of(self, candidate: Candidate) -> CellRecord | None:
+        """The record of a candidate, once it is decided."""
+        return self._records.get(self._key(candidate))
+
+    def note(self, text: str) -> None:
+        """A line to the user."""
+        self._listener.note(text)
+
+    def result(self) -> dict[str, Any]:
+        """The search as a JSON object: what was asked, its cells, and the answer (None when it has none yet)."""
+        assert self.record is not None
+        search = self.record.request["search"]
+        return {
+            "format": FORMAT,
+            "kind": search["kind"],
+            "run_id": self.record.id,
+            "case": {"id": self.file.case.id, "path": self.file.path, "digest": self.file.digest},
+            "arguments": dict(self.arguments),
+            "cells": [
+                {
+                    "number": cell.number,
+                    "digest": cell.case_digest,
+                    "cell": dict(cell.cell),
+                    "verdict": str(cell.verdict),
+                    "reading": str(reading(cell.verdict)),
+                    "reason": cell.reason,
+                }
+                for cell in self._cells()
+            ],
+            "answer": _answer_json(self.answer) if self.answer else None,
+        }
+
+    def _go(self, search: Search[Answer]) -> int:
+        assert self.record is not None
+        gc.enable()  # the command line starts without
+        console, self._listener, display = self._display()
+        runner = self._runner(self.record.id, self.request, self._recorder, self._listener)
+        for record in self._records.values():
+            runner.reuse(record)
+        status = 3
+        try:
+            with display, signals(), Ahead(self._silent_runner) as ahead:
+                self.answer = drive(search, functools.partial(self._decide, runner, ahead))
+                status = self.answer.exit_status
+                self._recorder.call("find", self.record.id, ANSWER, _answer_json(self.answer))
+        except KeyboardInterrupt:
+            status = 130
+        except ReprokitError as error:
+            status = error.exit_status
+            raise
+        finally:
+            self._finish(status, runner.engine_info)
+            self._close(console)
+        return status
+
+    def _decide(self, runner: Runner, ahead: Ahead, ask: Ask) -> tuple[Reading, ...]:
+        """The readings of what is asked for; what is not decided yet is run."""
+        keys = [self._key(candidate) for candidate in ask.candidates]
+        todo = {key: one for key, one in zip(keys, ask.candidates, strict=True) if key not in self._records}
+        for key in todo:
+            self._numbers.setdefault(key, max(self._numbers.values(), default=0) + 1)
+        self._show(dict(zip(keys, ask.candidates, strict=True)))
+        tasks = {key: task for key, one in todo.items() if (task := self._task(one, runner))}
+        soon = {self._key(one): one for one in ask.soon if self._key(one) not in self._records}
+        ahead.want(
+            {key: task for key, one in soon.items() if key not in tasks and (task := self._task(one))}, frozenset(tasks)
+        )
+        if tasks:
+            runner.run(list(tasks.values()))
+        found = {record.number: record for record in runner.records}
+        for key in todo:
+            self._records[key] = found[self._numbers[key]]
+        if any(self._records[key].verdict is Verdict.ENGINE_ERROR for key in todo):
+            # An engine that is gone ends the search, to be resumed; one that answers leaves the cell unknown.
+            self._open_engine(self.request).info()
+        return tuple(reading(self._records[key].verdict) for key in keys)
+
+    def _show(self, asked: Mapping[Key, Candidate]) -> None:
+        """Tell the listener what is asked for now, and the verdicts that a search which is resumed brings along."""
+        new = {key: one for key, one in asked.items() if key not in self._shown}
+        self._shown |= new.keys()
+        self._listener.appended({self._numbers[key]: self._name(one) for key, one in new.items()})
+        for key in new:
+            if key in self._records:
+                self._listener.decided(self._records[key])
+
+    def _task(self, candidate: Candidate, runner: Runner | None = None) -> Task | None:
+        """The candidate's task. None where a template of the case has no text for such a cell.
+
+        That is the verdict then, if there is a ``runner`` to be told.
+        """
+        file = candidate.file or self.file
+        self._know(file)
+        number = self._numbers.get(self._key(candidate), 0)
+        try:
+            return task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
+        except CaseError as error:
+            if runner is not None:
+                record = CellRecord(
+                    number=number,
+                    case_id=file.case.id,
+                    case_path=file.path,
+                    case_digest=file.digest,
+                    cell=candidate.cell,
+                    verdict=Verdict.UNSUPPORTED,
+                    reason=error.problems[0].message,
+                    rules=RULES_VERSION,
+                )
+                assert self.record is not None
+                self._recorder.call("decide", self.record.id, record)
+                self._listener.decided(record)
+                runner.reuse(record)
+        return None
+
+    def _cost(self, candidate: Candidate) -> int:
+        task = self._task(candidate)
+        if task is None:
+            return NOT_SERVED
+        engine, supply, trees = self._open_engine(self.request), self._supply(self.request), self._trees
+        value, dockerfile = cost(task, engine, supply, trees, SeenBases(self._folder), self._dockerfiles)
+        if value == 0 and dockerfile:
+            self._dockerfiles.add(dockerfile)
+        return value
+
+    @functools.cached_property
+    def _trees(self) -> SourceTrees:
+        return SourceTrees(self.request.sources, lambda _: None)
+
+    def _silent_runner(self) -> Runner:
+        return self._runner("", self.request, None, Silent())
+
+    def _know(self, file: CaseFile) -> None:
+        if self.record is not None and file.digest not in self._texts:
+            self._texts.add(file.digest)
+            self._recorder.call("know", file.digest, file.case.id, file.case.title, file.text)
+
+    def _key(self, candidate: Candidate) -> Key:
+        return (candidate.file or self.file).digest, cell_key(candidate.cell)
+
+    def _name(self, candidate: Candidate) -> str:
+        telling = {name: candidate.cell[name] for name in self.telling if name in candidate.cell}
+        return candidate.name or label(telling or candidate.cell)
+
+    def _cells(self) -> tuple[CellRecord, ...]:
+        return tuple(sorted(self._records.values(), key=lambda cell: cell.number))
+
+    def _finish(self, status: int, engine: str) -> None:
+        assert self.record is not None
+        self.record = record = dataclasses.replace(
+            self.record,
+            cells=self._cells(),
+            host=self._host(engine),
+            finished_at=now(),
+            exit_status=status,
+            version=__version__,
+        )
+        self._recorder.call(
+            "finish", record.id, finished_at=record.finished_at, exit_status=status, host=dict(record.host)
+        )
+        self._recorder.close()
+
+    def _close(self, console: Any) -> None:
+        assert self.record is not None
+        if console is not None:
+            from reprokit.report.live import print_table
+
+            print_table(console, self.record.cells)
+        if self.answer is not None:
+            for line in self.answer.words:
+                self._say(line)
+            self._say(f"details: reprokit show {self.record.id} [CELL]")
+        else:
+            kind = self.record.request["search"]["kind"]
+            count = sum(cell.verdict not in UNDECIDED for cell in self.record.cells)
+            self._say(f"stopped: {many(count, 'cell')} decided and kept; go on with: reprokit {kind} --resume")
+
+
+def _the_case(request: Request) -> CaseFile:
+    files = load_all(request.cases)
+    if len(files) != 1:
+        names = ", ".join(file.case.id for file in files[:3])
+        raise UsageError(f"a search is about one case, and {request.cases[0]} holds {len(files)}: {names} ...")
+    return files[0]
+
+
+def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
+    """The newest search of a kind without an answer whose process is gone."""
+    from reprokit.engine.labels import is_orphan
+
+    wanted = Request(cases=tuple(cases)).to_json()["cases"]
+    for run in store.runs():
+        if run.request.get("search", {}).get("kind") != kind or (cases and run.request["cases"] != wanted):
+            continue
+        if run.exit_status == UsageError.exit_status:
+            continue  # it asks for what cannot be
+        ended = run.finished_at is not None or is_orphan(dict(run.owner))
+        if ended and ANSWER not in store.findings(run.id):
+            return store.run(run.id)
+    return None
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    return {"words": list(answer.words), "exit_status": answer.exit_status, **answer.data}
