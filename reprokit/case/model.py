@@ -75,6 +75,20 @@ def _whole(value: object) -> int:
         raise expected(str(error)) from None
 
 
+def _number(parse: Callable[[str], float]) -> BeforeValidator:
+    """The number that ``parse`` makes of a text."""
+
+    def check(value: object) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return parse(value if isinstance(value, str) else "")
+        except ValueError as error:
+            raise expected(str(error)) from None
+
+    return BeforeValidator(check)
+
+
 def _exit_code(value: object) -> object:
     if value is None or value == "nonzero":
         return value
@@ -123,6 +137,16 @@ EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
 Natural = Annotated[
     Whole, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1})
+]
+Rate = Annotated[
+    float,
+    _number(units.rate),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+]
+Confidence = Annotated[
+    float,
+    _number(units.confidence),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0.5, "exclusiveMaximum": 1}),
 ]
 Truth = Annotated[
     bool,
@@ -311,6 +335,22 @@ class Resources(Model):
     )
 
 
+class Repeats(Model):
+    """Trials that stop when the cell is decided: whether it reproduces at a rate of at least ``rate``.
+
+    See :mod:`reprokit.evidence.sequential`. A flaky cell then counts as reproducing where the case expects that,
+    unless its rate is decided to be lower.
+    """
+
+    max: Natural = Field(20, description="How many trials a cell gets at most.")
+    confidence: Confidence = Field(0.95, description="How sure the decision and the intervals are to be.")
+    rate: Rate = Field(0.1, description="The share of trials that must fail for the cell to count as reproducing.")
+
+
+def _number_or_mapping(value: object) -> str:
+    return "mapping" if isinstance(value, (dict, Repeats)) else "number"
+
+
 class Failure(Model):
     """The signature: every key given must match. Without any key, a nonzero exit code is the failure."""
 
@@ -365,7 +405,13 @@ class Case(Model):
     workdir: Absolute = Field("/workspace", description="Folder in which the command runs.")
     command: Command = Field(description="Shell text (bash -eo pipefail), or a list of arguments (exec form).")
     resources: Resources = Field(Resources(), description="Limits of one trial.")
-    trials: Natural = Field(1, description="How many times the command is run in each cell.")
+    trials: Annotated[
+        Annotated[Natural, Tag("number")] | Annotated[Repeats, Tag("mapping")], Discriminator(_number_or_mapping)
+    ] = Field(
+        1,
+        description="How many times the command is run in each cell: a number, or {max, confidence, rate}, to stop as "
+        "soon as it is decided whether the cell reproduces at a rate of at least `rate`.",
+    )
     expect: Expect = Field(Expect(), description="How the failure looks and in which cells it shows.")
     fix: dict[str, Any] | None = Field(
         None, description="The change under which the failure must be gone: mappings merge, lists and scalars replace."

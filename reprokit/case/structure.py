@@ -38,6 +38,7 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     (("datasets", "*"), model.Dataset),
     (("datasets", "*", "layout", "*"), model.LayoutRule),
     (("resources",), model.Resources),
+    (("trials",), model.Repeats),
     (("expect",), model.Expect),
     (("expect", "failure"), model.Failure),
 )

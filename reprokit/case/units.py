@@ -76,6 +76,26 @@ def positive(text: str) -> int:
     return value
 
 
+def rate(text: str) -> float:
+    """A share above 0 and below 1, such as ``0.1``."""
+    value = _share(text)
+    if not 0 < value < 1:
+        raise ValueError("a rate above 0 and below 1 such as 0.1")
+    return value
+
+
+def confidence(text: str) -> float:
+    """How sure to be: at least 0.5 and below 1, such as ``0.95``."""
+    value = _share(text)
+    if not 0.5 <= value < 1:
+        raise ValueError("a confidence of at least 0.5 and below 1 such as 0.95")
+    return value
+
+
+def _share(text: str) -> float:
+    return float(text) if re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,15})?|\.[0-9]{1,15}", text.strip()) else math.nan
+
+
 def cores(text: str) -> float:
     """A number of CPU cores, such as ``4`` or ``0.5``."""
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", text.strip()):

@@ -14,6 +14,7 @@ from reprokit.errors import UsageError
 from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
 
 if TYPE_CHECKING:
+    from reprokit.evidence.sequential import Trials
     from reprokit.library.filters import Filter
     from reprokit.runner.request import Request
 
@@ -74,6 +75,40 @@ def filter_of(given: dict[str, Any]) -> Filter:
         return found
 
     return Filter(tags=words("tags"), frameworks=words("frameworks"), needs=words("needs"))
+
+
+def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Trials | None:
+    """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``, as a policy; what is left out is as in a case."""
+    if value is None:
+        return None
+    from reprokit.case import units
+    from reprokit.evidence.sequential import Trials
+    from reprokit.spelling import near
+
+    parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
+    given: dict[str, Any] = {}
+    try:
+        if "=" not in value and value != "auto":
+            return Trials.of(units.positive(value))
+        for part in value.split(",") if value != "auto" else ():
+            name, _, text = (word.strip() for word in part.partition("="))
+            if name not in parsers or name in given:
+                wrong = "is given twice" if name in given else f"is none of {', '.join(parsers)}"
+                hint = "" if name in given else near(name, parsers, prefix="; ")
+                raise click.BadParameter(f"{value}: {name!r} {wrong}{hint}")
+            given[name] = parsers[name](text)
+    except ValueError as error:
+        raise click.BadParameter(f"{value}: expected {error}") from None
+    return Trials(**given)
+
+
+trials_option = click.option(
+    "--trials",
+    metavar="N|auto|K=V,K=V",
+    callback=_trials,
+    help="Trials per cell, instead of what the case says: a number, or max=20,confidence=0.95,rate=0.1 (auto is just "
+    "that) to stop when it is decided whether the cell reproduces at a rate of at least RATE.",
+)
 
 
 def stand_in_options(function: F) -> F:

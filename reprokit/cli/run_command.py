@@ -21,6 +21,7 @@ Examples:
   reprokit run cases/ptxas_unknown_arch.yaml
   reprokit run cases/cityscapes_rmi.yaml --cuda 11.8,12.0 --dataset cityscapes=/data/cityscapes
   reprokit run cases/ --only cuda=11.8 --trials 5 --json result.json
+  reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of the trials fail
   reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
@@ -37,7 +38,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.cases_argument(required=False)
 @options.selection_options
 @options.filter_options
-@click.option("--trials", type=click.IntRange(min=1), help="Trials per cell, instead of what the case says.")
+@options.trials_option
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
 @options.base_option

@@ -4,35 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.sequential import AT_LEAST, BELOW, Trials, doubt, failure_rate_bound, interval
 from reprokit.matrix import matches
 
-CONFIDENCE = 0.95
 
+def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[Verdict, str]:
+    """Return the cell's verdict and the reason in words. Without any trial the verdict is ``cancelled``.
 
-def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of the failure rate after ``trials`` that all ended well (exact binomial, one-sided).
-
-    A rate p leaves ``trials`` clean runs with probability (1 - p) ** trials; the bound is where that is 1 - confidence.
+    ``trials``: the policy that they were run by; None: as many as there are were asked for.
     """
-    if trials < 1:
-        return 1.0
-    return float(1.0 - (1.0 - confidence) ** (1.0 / trials))
-
-
-def decide(outcomes: Sequence[Outcome]) -> tuple[Verdict, str]:
-    """Return the cell's verdict and the reason in words. Without any trial the verdict is ``cancelled``."""
     counts = Counter(outcomes)
     total = len(outcomes)
     if not total:
         return Verdict.CANCELLED, "no trial was finished"
+    trials = trials or Trials.of(total)
     failed = counts[Outcome.REPRODUCED]
     if failed == total:
-        return Verdict.REPRODUCED, f"{_of(total, total)} failed with the signature"
+        ends = f" ({_interval(failed, total, trials)})" if total > 1 else ""  # of one trial it says next to nothing
+        return Verdict.REPRODUCED, f"{_of(total, total)} failed with the signature{ends}"
     if failed:
         others = "; ".join(f"{count} {outcome}" for outcome, count in counts.items() if outcome != Outcome.REPRODUCED)
-        return Verdict.FLAKY, f"{_of(failed, total)} failed with the signature, the others: {others}"
+        rate = f"a rate of {_percent(failed / total)} % ({_interval(failed, total, trials)})"
+        seen = f"{_of(failed, total)} failed with the signature, the others: {others}"
+        return Verdict.FLAKY, f"{seen}; {rate}{_decision(failed, total, trials)}"
     for outcome, verdict, words in (
         (Outcome.DIFFERENT_FAILURE, Verdict.DIFFERENT_FAILURE, "failed otherwise"),
         (Outcome.TIMED_OUT, Verdict.TIMED_OUT, "reached the time limit"),
@@ -40,9 +37,37 @@ def decide(outcomes: Sequence[Outcome]) -> tuple[Verdict, str]:
     ):
         if counts[outcome]:
             return verdict, f"{_of(counts[outcome], total)} {words}"
-    bound = failure_rate_bound(total)
-    still = f"a failure rate of up to {100 * bound:.1f} % is still possible ({100 * CONFIDENCE:.0f} % upper bound)"
-    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} ended well; {still}"
+    bound = failure_rate_bound(total, trials.confidence)
+    still = f"a failure rate of up to {100 * bound:.1f} % is still possible ({100 * trials.confidence:g} % upper bound)"
+    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} ended well; {still}{_exclusion(total, trials)}"
+
+
+def _interval(failed: int, total: int, trials: Trials) -> str:
+    low, high = interval(failed, total, trials.confidence)
+    return f"{100 * trials.confidence:g} % interval {_percent(low)} to {_percent(high)} %"
+
+
+def _decision(failed: int, total: int, trials: Trials) -> str:
+    if trials.rate is None:
+        return ""
+    asked, low = f"at least {100 * trials.rate:g} %", f"{_percent(doubt(trials.rate))} %"
+    words = {AT_LEAST: f"decided to be {asked}, not {low}", BELOW: f"decided not to be {asked}, but {low} or so"}
+    decided = trials.decided(total, failed)
+    return f", {words[decided]}" if decided else f"; whether it is {asked} is open after {total} trials"
+
+
+def _exclusion(total: int, trials: Trials) -> str:
+    if trials.rate is None:
+        return ""
+    rate = f"{100 * trials.rate:g} %"
+    if trials.decided(total, 0) == BELOW:
+        return f", so at least {rate} is excluded"
+    return f", so at least {rate} is not excluded: that takes {trials.needed()} trials, and max is {trials.max}"
+
+
+def _percent(share: float) -> str:
+    """``59``, ``4.6``, ``0.25``: two digits that count."""
+    return f"{100 * share:.0f}" if share >= 0.0995 else f"{100 * share:.2g}"
 
 
 def _of(count: int, total: int) -> str:
@@ -61,3 +86,14 @@ def expected(reproduces: str | Sequence[Mapping[str, str]], cell: Mapping[str, s
         return None
     fits = any(matches(cell, partial) for partial in reproduces)
     return Verdict.REPRODUCED if fits else Verdict.NOT_REPRODUCED
+
+
+def fits(verdict: Verdict, promised: Verdict, figures: Mapping[str, Any] | None) -> bool:
+    """Whether a conclusive verdict is what the case expects; ``figures``: those of the cell's trials, as recorded.
+
+    A flaky cell is not what ``reproduced`` promises, unless the case asks for trials with a ``rate``: then it expects
+    failures that do not always show, and only a cell whose rate is decided to be lower departs.
+    """
+    if verdict is Verdict.FLAKY and promised is Verdict.REPRODUCED and figures is not None:
+        return figures["policy"]["rate"] is not None and figures["decided"] != BELOW
+    return verdict is promised

@@ -24,6 +24,7 @@ from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
 from reprokit.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.sequential import figures
 from reprokit.gpus.policy import odd_request
 from reprokit.runner.gpus import GpuDesk, Grant
 from reprokit.runner.images import Ready, SourceTrees, Wanted, make_ready, wanted
@@ -298,7 +299,7 @@ class Runner:
 
         def on_start(number: int) -> None:
             starts.append(time.monotonic())
-            text = f"trial {number}/{task.trials}" if task.trials > 1 else ""
+            text = f"trial {number}/{task.trials.max}" if task.trials.max > 1 else ""
             self._listener.state([task.number], "running", text)
 
         def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
@@ -319,6 +320,8 @@ class Runner:
                 echo=lambda data: self._listener.output(task.number, data),
             )
             seconds = round(time.monotonic() - starts[0], 3) if starts else None
+            shown = figures([trial.outcome for trial in facts["trials"]], task.trials)
+            facts["details"] = {**facts["details"], "trials": shown}
             self._decide(decided(task, verdict, reason, seconds=seconds, **facts))
 
         self._serve(task, trials, facts)

@@ -15,6 +15,7 @@ from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.errors import CaseError, Problem, UsageError
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.library.filters import choose
 from reprokit.matrix import Cell, Selection, is_own, label, select
@@ -39,7 +40,7 @@ class Task:
     cell: Cell
     spec: CellSpec
     expected: Verdict | None
-    trials: int
+    trials: Trials
     datasets: Mapping[str, Path]
     held: Held | None = None
     refused: str = ""
@@ -142,9 +143,14 @@ def task_of(
         cell=cell,
         spec=spec,
         expected=wanted,
-        trials=request.trials or case.trials,
+        trials=Trials.of(request.trials) if request.trials else trials_of(case),
         datasets=_given(spec, request.datasets, checked),
     )
+
+
+def trials_of(case: Case) -> Trials:
+    """How many trials a case asks for."""
+    return Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump())
 
 
 def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reprokit.evidence.sequential import Trials
 from reprokit.library.filters import Filter
 from reprokit.matrix import Selection
 
@@ -27,7 +28,7 @@ class Request:
     cases: tuple[str, ...]
     selection: Selection = field(default_factory=Selection)
     filter: Filter = field(default_factory=Filter)
-    trials: int | None = None
+    trials: int | Trials | None = None
     fix: bool = False
     datasets: Mapping[str, Path] = field(default_factory=dict)
     sources: Mapping[str, Path] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class Request:
             "tags": list(self.filter.tags),
             "frameworks": list(self.filter.frameworks),
             "needs": list(self.filter.needs),
-            "trials": self.trials,
+            "trials": self.trials and Trials.of(self.trials).to_json(),
             "fix": self.fix,
             "datasets": {name: str(path.absolute()) for name, path in self.datasets.items()},
             "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
@@ -76,7 +77,7 @@ class Request:
             ),
             # A run of an earlier version knew tags alone, and one engine.
             filter=Filter(**{name: tuple(data.get(name, ())) for name in ("tags", "frameworks", "needs")}),
-            trials=data["trials"],
+            trials=data["trials"] and Trials.of(data["trials"]),
             fix=data["fix"],
             datasets={name: Path(path) for name, path in data["datasets"].items()},
             sources={name: Path(path) for name, path in data["sources"].items()},

@@ -26,9 +26,6 @@ from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
 from reprokit.store.records import CellRecord, TrialRecord
 
-STOPPING = (Outcome.TIMED_OUT, Outcome.OUT_OF_MEMORY)
-"""Outcomes after which further trials of the cell would only cost time."""
-
 
 def blank(task: Task) -> CellRecord:
     """The record of a task that is not decided yet."""
@@ -142,15 +139,14 @@ def run_trials(
     """
     files = _kept_files(bench, task)
     records: list[TrialRecord] = []
-    for number in range(1, task.trials + 1):
+    while not task.trials.finished([record.outcome for record in records]):
+        number = len(records) + 1
         # A cell with GPUs has its place already, for as long as it has them.
         slot = _Slot(None if grant else bench.places, partial(on_start, number))
         record, trial = _steady(bench, task, image, grant, number, slot, echo)
         records.append(record)
         keep(tuple(records), bench.engine.repeat(trial, files))
-        if records[-1].outcome in STOPPING:
-            break
-    verdict, reason = decide([record.outcome for record in records])
+    verdict, reason = decide([record.outcome for record in records], task.trials)
     telling = next((r for r in records if r.outcome.value == verdict.value), None)
     if telling is not None and telling.outcome is not Outcome.PASSED:
         reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.verdict import fits
 
 ANSWER = "answer"
 """The key under which a search's findings hold its result."""
@@ -56,7 +57,7 @@ class CellRecord:
         """Whether a conclusive verdict is what the case expects; None when inconclusive or nothing is expected."""
         if self.verdict is None or not self.verdict.conclusive or self.expected is None:
             return None
-        return self.verdict == self.expected
+        return fits(self.verdict, self.expected, self.details.get("trials"))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,7 +140,21 @@ def flood(folder: Path) -> None:
     print(f"2 GB of output: {took:.1f} s, {peak / 1e6:.0f} MB of memory at most, {logged / 1e6:.1f} MB of log")
 
 
-BENCHES = {"startup": startup, "matrix": matrix, "library": library, "warm": warm, "flood": flood}
+def trials(folder: Path) -> None:
+    """Errors and numbers of trials of the sequential test, beside fixed numbers and ClusterFuzz's 5 of 10."""
+    from tests.bench.trials import table
+
+    print(table())
+
+
+BENCHES = {
+    "startup": startup,
+    "matrix": matrix,
+    "library": library,
+    "warm": warm,
+    "flood": flood,
+    "trials": trials,
+}
 
 
 def main() -> None:
