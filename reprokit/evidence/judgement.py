@@ -5,9 +5,10 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.match import OUTPUT_KEYS, check, chosen_exception, given_keys
-from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Judgement, Outcome
-from reprokit.evidence.observation import observe, telling_crash, without_cuts
+from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Fingerprint, Judgement, Observation, Outcome
+from reprokit.evidence.observation import cause_of, observe, telling_crash, without_cuts
 from reprokit.evidence.text import one_line
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ def judge(failure: Failure, ending: Ending, text: str) -> Judgement:
     Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
     not the program's own: then the signature must ask for that very end, or be met by the program's output.
     """
-    observation = observe(text)
-    checks = check(failure, ending, observation, without_cuts(text))
+    observation, shown = observe(text), without_cuts(text)
+    checks = check(failure, ending, observation, shown)
     exception = chosen_exception(failure, observation)
     crash = telling_crash(observation)
     matched = all(each.matched for each in checks) and _is_evidence(failure, ending)
@@ -32,7 +33,29 @@ def judge(failure: Failure, ending: Ending, text: str) -> Judgement:
         checks=checks,
         exception=exception,
         crash=crash,
+        fingerprint=_fingerprint(outcome, ending, shown, checks, exception, crash, observation),
     )
+
+
+def _fingerprint(
+    outcome: Outcome,
+    ending: Ending,
+    text: str,
+    checks: tuple[Check, ...],
+    exception: ExceptionSeen | None,
+    crash: Crash | None,
+    observation: Observation,
+) -> Fingerprint | None:
+    """How the trial failed, if that is known: a container that was stopped or killed did not fail by itself."""
+    about_it = outcome is Outcome.REPRODUCED and any(c.key in ("exception", "message", "frames") for c in checks)
+    if outcome not in (Outcome.REPRODUCED, Outcome.DIFFERENT_FAILURE):
+        return None
+    if (ending.timed_out or ending.oom) and not about_it:
+        return None
+    if ending.exit_code == 0 and exception is None and crash is None:
+        return None
+    cause = cause_of(exception, observation)
+    return fingerprint(ending, text, exception=exception, crash=crash, cause=cause, about_it=about_it)
 
 
 def _is_evidence(failure: Failure, ending: Ending) -> bool:

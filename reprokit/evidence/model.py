@@ -103,6 +103,25 @@ class Crash:
     kind: str
     text: str
     line: int = 0
+    frames: tuple[Frame, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fingerprint:
+    """How a trial failed, by what stays the same when the same happens elsewhere (:mod:`.fingerprint`).
+
+    ``id`` is a hash of ``version``, ``kind`` (an exception's type or a kind of crash), ``frames`` (``file:function``,
+    innermost first), ``message`` (normalised) and ``cause`` (what an exception only reports; '' mostly). ``title`` is
+    for people: one line, as this trial printed it.
+    """
+
+    version: str
+    id: str
+    kind: str
+    frames: tuple[str, ...] = ()
+    message: str = ""
+    cause: str = ""
+    title: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,11 +144,15 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The outcome of one trial with the reason in words, the checks behind it and the exception that was judged."""
+    """The outcome of one trial with the reason in words, the checks behind it and the exception that was judged.
+
+    ``fingerprint``: how it failed; None when it passed, or was stopped or killed without the signature asking for it.
+    """
 
     outcome: Outcome
     reason: str
     checks: tuple[Check, ...] = ()
     exception: ExceptionSeen | None = None
     crash: Crash | None = None
+    fingerprint: Fingerprint | None = None
     rules: str = field(default=RULES_VERSION)

@@ -6,7 +6,7 @@ from reprokit.evidence import crashes, pytest_style, tracebacks
 from reprokit.evidence.model import Crash, ExceptionSeen, Observation
 from reprokit.evidence.text import CUT_MARK, clean
 
-_FIRST_COUNTS = frozenset({"compiler-error", "linker-error"})
+_FIRST_COUNTS = frozenset({"compiler-error", "linker-error", "ptxas-fatal", "nvcc-fatal"})
 _ECHO = frozenset({"signal", "linker-error", "paddle-enforce"})
 
 
@@ -33,6 +33,12 @@ def last_exception(observation: Observation) -> ExceptionSeen | None:
     own = [exception for exception in observation.exceptions if not exception.ignored]
     candidates = own or list(observation.exceptions)
     return candidates[-1] if candidates else None
+
+
+def cause_of(seen: ExceptionSeen | None, observation: Observation) -> ExceptionSeen | None:
+    """The exception that was printed as the cause or context of ``seen``, right before it; None without one."""
+    before = [each for each in observation.exceptions if seen is not None and each.end_line < seen.line]
+    return before[-1] if before and before[-1].cause_of_next else None
 
 
 def telling_crash(observation: Observation) -> Crash | None:

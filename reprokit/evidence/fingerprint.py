@@ -1,0 +1,186 @@
+"""One failure, told by as little as stays the same when it happens again: in another cell, on another day. Pure.
+
+Two trials failed in the same way if their fingerprints have the same ``id``. It is made of the kind of failure (an
+exception's type, a kind of crash), the frames that tell where (:mod:`reprokit.evidence.frames`), the message without
+what changes from run to run (:mod:`reprokit.evidence.normalise`), and where an exception only reports another one or
+another program's end, of that. Whoever changes any of these raises ``FINGERPRINT_VERSION``: ids of different versions
+are not to be compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import signal
+from collections.abc import Iterator
+
+from reprokit.evidence.frames import telling_frames
+from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
+from reprokit.evidence.normalise import essence, normalise
+from reprokit.evidence.text import CUT_MARK, one_line
+
+FINGERPRINT_VERSION = "1"
+
+_SIGNAL_OF = (
+    ("egmentation fault", "SIGSEGV"),
+    ("SIGSEGV", "SIGSEGV"),
+    ("Aborted", "SIGABRT"),
+    ("SIGABRT", "SIGABRT"),
+    ("us error", "SIGBUS"),
+    ("SIGBUS", "SIGBUS"),
+    ("loating point exception", "SIGFPE"),
+    ("SIGFPE", "SIGFPE"),
+    ("llegal instruction", "SIGILL"),
+    ("SIGILL", "SIGILL"),
+    ("breakpoint trap", "SIGTRAP"),
+    ("SIGTRAP", "SIGTRAP"),
+    ("Killed", "SIGKILL"),
+    ("SIGKILL", "SIGKILL"),
+)
+"""A shell's, Python's faulthandler's, torch's and Paddle's words for a signal, and the signal."""
+_CRASHES = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGSYS"})
+_BY_SIGNAL = frozenset({"signal", "bus-error", "killed"})
+_NEAR = 10
+"""Lines between a traceback and a crash within which the crash is taken for what the exception led to."""
+_TERMINATE = re.compile(
+    r"terminate called after throwing an instance of '(?P<type>.+?)'(?:\s+what\(\):\s*(?P<what>.*))?$"
+    r"|libc\+\+abi.*: terminating .* of type (?P<libcxx>[^\s:]+(?:::[^\s:]+)*)(?:: (?P<said>.*))?$",
+    re.DOTALL,
+)
+_SMASHED = re.compile(r"\*\*\* (.+ detected) \*\*\*.*", re.DOTALL)
+_REPORTS_A_PROGRAM = re.compile(
+    r"CalledProcessError|exit (?:status|code)|exited|returned non-?zero|died with|[Ee]rror (?:compiling|building)"
+    r"|ninja|nvcc|subprocess"
+)
+_BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
+
+
+def fingerprint(
+    ending: Ending,
+    text: str,
+    *,
+    exception: ExceptionSeen | None = None,
+    crash: Crash | None = None,
+    cause: ExceptionSeen | None = None,
+    about_it: bool = False,
+) -> Fingerprint:
+    """Return the fingerprint of the failure of a program that ended so, having left ``text`` (cleaned) in its log.
+
+    ``exception`` and ``crash`` are the telling ones of what the log shows; ``cause``: the exception that was printed as
+    the cause of ``exception``; ``about_it``: the signature is about this exception. Without either, the exit status and
+    the last line are all that is known. Never raises.
+    """
+    by = signal_name(ending.exit_code)
+    own = exception is not None and not exception.ignored and not _crashed_later(by, exception, crash, text)
+    if exception is not None and (own or about_it):
+        return _of_exception(exception, crash, cause)
+    if crash is not None:
+        return _of_crash(crash, by)
+    if by:
+        return _make(kind="signal", message=by, title=by)
+    last = next((line for line in reversed(CUT_MARK.sub("", text).splitlines()) if line.strip()), "")
+    status = f"exit status {ending.exit_code}"
+    said = essence(last)
+    return _make(
+        kind="exit-status",
+        message=f"{status}: {normalise(said)}" if said else status,
+        title=f"{status}: {one_line(said, 120)}" if said else f"{status}, no output",
+    )
+
+
+def signal_name(exit_code: int | None) -> str:
+    """``SIGSEGV`` for 139: the signal that a container's exit status stands for if it is one of a crash; else ''."""
+    try:
+        name = signal.Signals((exit_code or 0) - 128).name
+    except ValueError:
+        return ""
+    return name if name in _CRASHES else ""
+
+
+def _crashed_later(by: str, exception: ExceptionSeen, crash: Crash | None, text: str) -> bool:
+    """Whether a program that ended by a signal went on for long after the traceback, which then was not its end."""
+    if not by:
+        return False
+    end = crash.line if crash is not None else text.rstrip().count("\n") + 1
+    return end - exception.end_line > _NEAR
+
+
+def _of_exception(seen: ExceptionSeen, crash: Crash | None, cause: ExceptionSeen | None) -> Fingerprint:
+    said = essence(seen.message)
+    leaves = list(_leaves(seen))
+    frames, where = telling_frames(seen.frames, message=bool(said))
+    kind = _type(seen.type)
+    message = normalise(said)
+    if leaves:
+        message = re.sub(r" ?\(<n> sub-exceptions?\)", "", message)
+        behind = "; ".join(sorted({_told(leaf) for leaf in leaves}))
+        said = f"{_type(leaves[0].type)}: {essence(leaves[0].message)}" + " ..." * (len(leaves) > 1)
+    else:
+        behind = _behind(seen, said, crash, cause)
+    title = (f"{kind}: {one_line(said, 120)}" if said else kind) + (f" at {where}" if where else "")
+    return _make(kind=kind, frames=frames, message=message, cause=behind, title=title)
+
+
+def _behind(seen: ExceptionSeen, said: str, crash: Crash | None, cause: ExceptionSeen | None) -> str:
+    if crash is not None and crash.kind in _BUILDING and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
+        return f"{crash.kind}: {normalise(_words(crash))}"
+    # A worker's exception is printed twice: as the cause of itself.
+    return _told(cause) if cause is not None and _told(cause) != _told(seen) else ""
+
+
+def _told(seen: ExceptionSeen) -> str:
+    said = normalise(essence(seen.message))
+    return f"{_type(seen.type)}: {said}" if said else _type(seen.type)
+
+
+def _leaves(seen: ExceptionSeen) -> Iterator[ExceptionSeen]:
+    """The exceptions that an exception group is about."""
+    for member in seen.nested:
+        if member.nested:
+            yield from _leaves(member)
+        else:
+            yield member
+
+
+def _type(dotted: str) -> str:
+    """An exception's name without its module, which moves between versions; ``zlib.error`` needs it."""
+    *_, module, name = ("", *dotted.split("."))
+    return f"{module}.{name}" if module and name.islower() else name
+
+
+def _of_crash(crash: Crash, by: str) -> Fingerprint:
+    frames, where = telling_frames(crash.frames)
+    at = f" at {where}" if where else ""
+    words = _words(crash)
+    if crash.kind in _BY_SIGNAL:
+        words = by or words
+        return _make(kind="signal", frames=frames, message=normalise(words), title=one_line(words, 120) + at)
+    title = one_line(words if crash.kind in _BUILDING else f"{crash.kind}: {words}", 120) + at
+    return _make(kind=crash.kind, frames=frames, message=normalise(words), title=title)
+
+
+def _words(crash: Crash) -> str:
+    """What a crash says, the same whoever says it: a shell, the program itself, its C++ runtime."""
+    if crash.kind in _BY_SIGNAL:
+        return next((name for words, name in _SIGNAL_OF if words in crash.text), crash.text)
+    text = crash.text
+    if hit := _TERMINATE.match(text):
+        thrown, said = hit["type"] or hit["libcxx"], hit["what"] or hit["said"] or ""
+        text = f"{thrown}: {said}" if said else thrown
+    elif hit := _SMASHED.match(text):
+        text = hit[1]
+    return essence(text)
+
+
+def _make(*, kind: str, message: str, title: str, frames: tuple[str, ...] = (), cause: str = "") -> Fingerprint:
+    told = json.dumps([FINGERPRINT_VERSION, kind, frames, message, cause], ensure_ascii=False)
+    return Fingerprint(
+        version=FINGERPRINT_VERSION,
+        id=hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        kind=kind,
+        frames=frames,
+        message=message,
+        cause=cause,
+        title=title,
+    )

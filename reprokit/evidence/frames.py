@@ -1,0 +1,91 @@
+"""Which frames of a traceback tell where a program failed, and which every program passes through.
+
+Own code is what lies in no folder of an interpreter or of installed packages. Its innermost frames are the same
+wherever the same thing happens; inside of libraries the way changes with their version, so of theirs only the function
+that was called counts. (ClusterFuzz compares the three innermost frames after an ignore list; here versions of
+libraries are what a case compares, so its list is longer: all of them.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reprokit.evidence.model import Frame
+
+TOP = 3
+"""Frames that count, from where it failed outwards."""
+
+_PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/")
+_STANDARD = re.compile(r"(?:^|/)(?:lib(?:64)?/(?:python|pypy)\d[\d.]*t?|[Ll]ib)/|^<frozen |/python\d+\.zip/")
+_MADE_UP = re.compile(r"^<(?!string>|stdin>|ipython)")
+"""Code that has no file: what numpy, attrs and the decorator package generate, and not in every version."""
+_INLINED = re.compile(r"^<(?:list|dict|set)comp>$")
+"""Python 3.12 and later run a comprehension in the frame around it."""
+
+PASSED_THROUGH: tuple[tuple[str, str], ...] = (
+    (
+        r"torch/nn/modules/module\.py:(?:_\w*call_impl|__call__|_slow_forward)",
+        "between a module's call and its forward",
+    ),
+    (r"torch/(?:utils/_contextlib|autograd/grad_mode)\.py:", "no_grad and its like as decorators; moved in 1.13"),
+    (r"torch/(?:utils/data|_utils\.py:reraise)", "hands a worker's item, or its exception, to the loop"),
+    (
+        r"torch/(?:_dynamo/|_inductor/|_functorch/|fx/|_utils_internal\.py)",
+        "the compiler around the function that it compiles",
+    ),
+    (r"torch/(?:distributed/(?:run|launch\w*|elastic)|multiprocessing)", "starts the ranks"),
+    (r"paddle/(?:nn/layer|fluid/dygraph)/layers\.py:(?:__call__|_dygraph_call_func)", "a layer's call and its forward"),
+    (r"paddle/jit/|paddle/fluid/dygraph/(?:jit|dygraph_to_static)", "to_static around the function that it translates"),
+    (r"paddle/(?:fluid/|base/)?(?:wrapped_decorator|dygraph/base|utils/decorator_utils)\.py:", "decorators"),
+    (r"paddle/(?:fluid/)?(?:io/)?(?:dataloader|reader)", "hands a worker's item, or its exception, to the loop"),
+    (r"paddle/distributed/(?:launch|spawn)", "starts the ranks"),
+    (r"(?:tensorflow/python/util|keras/(?:src/)?utils)/traceback_utils\.py:", "decorators that shorten tracebacks"),
+    (r"jax/_src/(?:traceback_util|api|pjit|profiler)\.py:", "decorators of what jax compiles"),
+    (r"decorator\.py:", "the decorator package"),
+    (r"(?:_pytest|pluggy)/", "the test runner"),
+    (r"(?:click|typer|fire|absl)/", "calls the program's own main"),
+    (r"(?:tqdm|joblib)/", "loops over the program's own items"),
+    (r"\S+:(?:wrapper|wrapped|inner|_?decorat\w+|__impl__|_fn)$", "a decorator of some library"),
+)
+"""Frames of installed packages that say nothing about a failure: starts of ``path:function``, and why."""
+
+_PASSED = re.compile("|".join(f"(?:{pattern})" for pattern, _ in PASSED_THROUGH))
+
+
+def telling_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tuple[str, ...], str]:
+    """Return the frames that tell a failure, innermost first, as ``file:function``, and the one to name it by.
+
+    A file is its last part, since folders differ from one environment to the next (``package/__init__.py`` keeps its
+    package); no line numbers. ``message`` false: the exception says nothing, so that where inside of a library it was
+    raised is all there is to tell it by.
+    """
+    kinds = [(_kind(frame), frame) for frame in frames if not _INLINED.match(frame.function)]
+    last_own = max((at for at, (kind, _) in enumerate(kinds) if kind == "own"), default=-1)
+    called = [frame for kind, frame in kinds[last_own + 1 :] if kind == "package"]
+    own = _distinct(frame for kind, frame in reversed(kinds) if kind == "own")
+    if not message:
+        inner = _distinct(reversed(called))
+        shown = (inner + own)[:TOP]
+    else:
+        shown = own or _distinct(reversed(called)) or _distinct(frame for _, frame in reversed(kinds))
+        inner = _distinct(called)[:1] if own else []
+    return (*inner[:TOP], *(name for name in shown[:TOP] if name not in inner)), (own or shown or [""])[0]
+
+
+def _kind(frame: Frame) -> str:
+    """``own``, ``package`` (installed), or ``other``: the interpreter's, generated, or only passed through."""
+    if package := _PACKAGE.match(frame.file):
+        return "other" if _PASSED.match(f"{frame.file[package.end() :]}:{frame.function}") else "package"
+    return "other" if _STANDARD.search(frame.file) or _MADE_UP.match(frame.file) else "own"
+
+
+def _distinct(frames: Iterable[Frame]) -> list[str]:
+    """Each frame once, in order: a recursion is as deep as its data."""
+    return list(dict.fromkeys(_name(frame) for frame in frames))
+
+
+def _name(frame: Frame) -> str:
+    parts = frame.file.replace("\\", "/").rsplit("/", 2)
+    keep = 2 if parts[-1] in ("__init__.py", "__main__.py") else 1
+    return f"{'/'.join(parts[-keep:])}:{frame.function}" if frame.function else "/".join(parts[-keep:])

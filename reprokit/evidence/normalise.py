@@ -1,0 +1,112 @@
+"""What stays the same of a failure's words when it happens elsewhere: no addresses, folders, counts, suggestions.
+
+Two stages. :func:`essence` takes away what was only printed around the message (stacks, advice). :func:`normalise`
+then replaces what differs from one run, machine or version to the next. What tells failures apart stays: names, numbers
+that are part of a name (``sm_90``, ``libcudart.so.11``), error codes, ``nan`` and ``inf``. Free-standing numbers go,
+shapes and versions among them: that an index is 4 here and 7 there makes no other bug, and where it does, type, frames
+and words tell it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from reprokit.evidence.crashes import ENFORCE
+
+LONG = 2000
+"""Characters of a message that count; behind them come dumps of what the program held."""
+
+_SUMMARY = "Error Message Summary:"
+_FILE = re.compile(r'(?P<indent>\s*)File ".+?", line \d+')
+_AROUND = re.compile(
+    r"-{5,}$|[~^\s]+$"
+    r"|(?:\w+ )*Traceback \(most recent call last\):$"
+    r"|Exception raised from |frame #\d+: |C\+\+ CapturedTraceback:"  # torch: the C++ stack
+    # torch and Paddle: advice, which comes and goes with versions and settings
+    r"|Set TORCH\w+|You can suppress this exception|For debugging consider|Compile with [`']TORCH_USE_CUDA_DSA"
+    r"|Device-side assertion tracking|CUDA kernel errors might be|from user code:|Search for [`']\w+[`'] in https?://"
+    r"|(?:Check the documentation|For more (?:details|information)|See https?://)"
+)
+"""Lines inside of a message that are no part of what it says."""
+_OPERATORS = re.compile(r"\[operator < \w+ > error\]")
+
+_TEMPORARY = re.compile(r"/(?:tmp|var/tmp|dev/shm|var/folders)/")
+
+
+def _shorter(match: re.Match[str]) -> str:
+    path = match[0].rstrip("/")
+    return "<tmp>" if _TEMPORARY.match(path + "/") else path.rpartition("/")[2]
+
+
+_RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    # GCC and shells quote as the locale says.
+    (re.compile("[‘’“”`´]"), "'"),
+    # Python and GCC suggest names, and newer ones more often.
+    (
+        re.compile(
+            r"[\s.;,]{0,3}(?:did you mean|perhaps you|maybe you meant|did you forget)\b[^?\n]{1,200}\?", re.IGNORECASE
+        ),
+        "",
+    ),
+    (re.compile(r" ?\(consider renaming [^)\n]{1,500}\)"), ""),
+    # Paddle names its class of error in two ways, by FLAGS_call_stack_level.
+    (re.compile(rf"\b({'|'.join(ENFORCE)})Error: "), r"(\1) "),
+    (re.compile(r"(\b\w+://)(?:[^\s/@'\"]*@)?([\w.-]+)[^\s'\"<>]*"), r"\1\2"),
+    (re.compile(r"(?<![\w./:<>~])(?:~|\.{1,2})?(?:/[\w.+@=~-]+)+/?"), _shorter),
+    (re.compile(r"(?<![\w./:<>~+-])(?:[\w.+-]+/)+([\w+-]+\.[A-Za-z]\w{0,4})(?![\w/])"), r"\1"),
+    # Since Python 3.10 "f() missing ..." says the class too.
+    (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.(?:<locals>\.)?)+([A-Za-z_]\w*\(\) (?:missing|got|takes)\b)"), r"\1"),
+    # Positions: file.cpp:3:5, file.cu(12), file.h:53
+    (re.compile(r"(\.[A-Za-z]\w{0,4})(?:\(\d+(?:,\d+)?\)|(?::\d+){1,2}(?!\w))"), r"\1"),
+    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<n>"),
+    (re.compile(r"\b0x[0-9a-fA-F]{5,}\b"), "<address>"),
+    # Names that tempfile, GCC and nvcc make up.
+    (re.compile(r"\b(?:tmp[a-z0-9_]{8}|tmpxft_[\w-]+|cc[A-Za-z0-9]{6}(?=\.(?:o|s|c|res)\b))(?!\w)"), "<tmp>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\w)"), "<n>"),
+    (
+        re.compile(
+            r"(?P<keep>(?i:\b(?:errno|code|status|signal|exit)\W{1,2}|\berror[ #(]{1,2}))?"
+            r"(?<![\w.])[-+]?\d+(?:[._x:+-]\d+)*(?:(?:e[-+]?|rc|a|b|\.?post|\.?dev|\+cu)\d+)*"
+            r"(?: ?(?:[KMGT]i?B|bytes?|[mun]?s|%))?(?!\w|\.\w)"
+        ),
+        lambda match: match[0] if match["keep"] else "<n>",
+    ),
+    (re.compile(r"\b(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\b"), "<n>"),
+    # A list of numbers is as long as its data.
+    (re.compile(r"<n>(?:(?:, ?| x | )<n>)+"), "<n>"),
+    (re.compile(r"\s+"), " "),
+)
+
+_ROUNDS = 5
+"""What one rule takes away may make the next one fit: until nothing changes any more, mostly two rounds."""
+
+
+def essence(message: str) -> str:
+    """Return what ``message`` itself says: without stacks quoted in it and without the advice printed around it."""
+    if _SUMMARY in message:
+        message = message.rpartition(_SUMMARY)[2]
+    kept: list[str] = []
+    indent = -1  # of the quoted frame whose source lines follow
+    for line in message.split("\n"):
+        if quoted := _FILE.match(line):
+            indent = len(quoted["indent"])
+            continue
+        if indent >= 0 and line.strip() and (line[:1] == "\t" or len(line) - len(line.lstrip()) > indent):
+            continue
+        indent = -1
+        if not _AROUND.match(line.strip()):
+            kept.append(line)
+    text = " ".join(_OPERATORS.sub("", "\n".join(kept)).split())
+    return text[:LONG]
+
+
+def normalise(text: str) -> str:
+    """Return ``text`` in one line, without what changes from run to run. Never raises; linear in its length."""
+    for _ in range(_ROUNDS):
+        before = text
+        for pattern, replacement in _RULES:
+            text = pattern.sub(replacement, text)
+        if text == before:
+            break
+    return text.strip()

@@ -1,0 +1,244 @@
+"""Fingerprints: the same failure elsewhere has the same one, another failure another one."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from reprokit.case.model import Failure
+from reprokit.evidence import judge
+from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
+from reprokit.evidence.model import Ending, Fingerprint
+from reprokit.evidence.normalise import essence, normalise
+from tests.unit.test_evidence_golden import LOGS, load
+
+OTHER = Failure(output="a text that no log holds")
+
+
+def told(log: str, exit_code: int = 1, failure: Failure = OTHER) -> Fingerprint:
+    """The fingerprint of a trial that ended so with this log."""
+    seen = judge(failure, Ending(exit_code=exit_code), log).fingerprint
+    assert seen is not None
+    assert seen.version == FINGERPRINT_VERSION
+    assert re.fullmatch("[0-9a-f]{12}", seen.id)
+    assert seen.title
+    assert "\n" not in seen.title + seen.message
+    return seen
+
+
+def golden(name: str) -> Fingerprint:
+    text, expected = load(name)
+    return told(text, expected["exit_code"] or 1)
+
+
+def traceback(last: str, *frames: str, source: str = "    run()\n") -> str:
+    """A traceback through ``path:line:function`` that ends with the line ``last``."""
+    lines = []
+    for frame in frames:
+        path, line, function = frame.rsplit(":", 2)
+        lines.append(f'  File "{path}", line {line}, in {function}\n{source}')
+    return "Traceback (most recent call last):\n" + "".join(lines) + last + "\n"
+
+
+ALIKE = (
+    {"cpp-segfault", "paddle-segfault", "python-faulthandler"},
+    {"paddle-inverse-nan", "paddle-inverse-nan-stack"},
+    {"pytest-long", "pytest-short"},
+    {"python-group", "python-group-3.13"},
+    {"python-thread", "python-thread-3.6", "python-process"},
+    {"python-mutual-3.13", "python-pool"},
+    {"shell-killed", "shell-signals"},
+)
+"""Golden logs of the same failure: said by a shell and by Paddle, with and without C++ stack, by two Pythons."""
+
+
+def test_golden_logs_share_a_fingerprint_only_where_the_failure_is_the_same() -> None:
+    by_id: dict[str, set[str]] = {}
+    for name in LOGS:
+        by_id.setdefault(golden(name).id, set()).add(name)
+    shared = [names for names in by_id.values() if len(names) > 1]
+    assert sorted(map(sorted, shared)) == sorted(map(sorted, ALIKE))
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        (
+            "torch-worker",
+            "ValueError: Caught ValueError in DataLoader worker process 0. ValueError: bad item 2 at repro",
+        ),
+        ("paddle-inverse-nan-stack", "ValueError: InvalidArgumentError: Input is not invertible. [Hint:"),
+        ("cpp-terminate", "terminate: std::runtime_error: device list is empty"),
+        ("cpp-segfault", "SIGSEGV"),
+        ("gxx-missing-header", "repro.cpp:1:10: fatal error: ImathBox.h: No such file or directory"),
+        ("ptxas-parse-error", "ptxas repro.ptx, line 4; error : Not a name of any known instruction: 'nonsense'"),
+        ("python-exit-message", "exit status 1: fatal: no data"),
+        ("python-keyboard-interrupt", "KeyboardInterrupt at repro.py:<module>"),
+    ],
+)
+def test_a_title_says_what_failed_in_one_line(name: str, title: str) -> None:
+    assert golden(name).title.startswith(title)
+
+
+PLACES = (
+    "/opt/venv/lib/python3.11/site-packages",
+    "/usr/local/lib/python3.9/dist-packages",
+    "/usr/lib/python3/dist-packages",
+    "/opt/conda/envs/bug/lib/python3.13/site-packages",
+    "/home/me/.venv/lib64/python3.10/site-packages",
+)
+
+
+def test_the_same_failure_in_forty_environments_is_one() -> None:
+    seen = set()
+    for number in range(40):
+        packages, work = PLACES[number % len(PLACES)], ("/workspace", "/root/bug", "/tmp/tmpab12cd34")[number % 3]
+        message = (
+            f"TypeError: Foo.__init__() got an unexpected keyword argument 'x' (object at 0x7f{number:010x}), "
+            f"shape [{number}, {number + 3}], from {work}/data/part.npz. Did you mean 'y{number}'?"
+        )
+        if number % 2:  # Python 3.9 says neither class nor suggestion
+            message = message.replace("Foo.__init__", "__init__").partition(". Did you")[0]
+        frames = [f"{work}/train.py:{number + 5}:<module>", f"{work}/net.py:{number}:forward"]
+        if number % 4 == 0:  # before 3.12 comprehensions had frames
+            frames.append(f"{work}/net.py:{number}:<listcomp>")
+        if number % 5 == 0:
+            frames.append(f"{packages}/torch/nn/modules/module.py:{number}:_wrapped_call_impl")
+        frames.append(f"{packages}/paddle/nn/functional/loss.py:{number + 100}:cross_entropy")
+        if number % 7 == 0:
+            frames.append(f"{packages}/paddle/base/framework.py:{number}:helper_{number}")
+        seen.add(told(traceback(message, *frames)).id)
+    # A temporary folder hides the file's name; all else is one.
+    assert len(seen) == 2
+
+
+OWN = ("/workspace/train.py:3:<module>", "/workspace/net.py:9:forward")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (traceback("ValueError: bad shape", *OWN), traceback("TypeError: bad shape", *OWN)),
+        (traceback("ValueError: bad shape", *OWN), traceback("ValueError: bad type", *OWN)),
+        (traceback("ValueError: bad shape", *OWN), traceback("ValueError: bad shape", OWN[0], "/w/loss.py:1:forward")),
+        (
+            traceback("AssertionError", *OWN, f"{PLACES[0]}/torch/optim/sgd.py:3:step"),
+            traceback("AssertionError", *OWN, f"{PLACES[0]}/torch/optim/adam.py:3:step"),
+        ),
+        (
+            traceback("RuntimeError: CUDA error: device-side assert triggered", *OWN),
+            traceback("RuntimeError: CUDA error: an illegal memory access was encountered", *OWN),
+        ),
+        ("received min_abs_pivot:nan <= 0", "received min_abs_pivot:0 <= 0"),
+        (
+            "ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'",
+            "ptxas fatal   : Value 'sm_35' is not defined for option 'gpu-name'",
+        ),
+        ("libcudart.so.11.0: cannot open shared object file", "libcudnn.so.8: cannot open shared object file"),
+        ("a.cpp:1:10: fatal error: a.h: No such file or directory", "a.cpp:1:10: fatal error: b.h: No such file"),
+        (
+            "terminate called after throwing an instance of 'A'\n  what():  x",
+            "terminate called after throwing an instance of 'B'\n  what():  x",
+        ),
+        ("the process ended with exit code 7", "the process ended with exit code 9"),
+    ],
+)
+def test_different_failures_are_told_apart(one: str, other: str) -> None:
+    assert told(one).id != told(other).id
+
+
+def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
+    assert told("starting\n\n", 3) == told("starting", 3)
+    assert told("", 3).title == "exit status 3, no output"
+    assert told("starting", 3).id != told("starting", 4).id
+    assert told("loaded 13 files in 0.3 s", 3).id == told("loaded 7 files in 1.25 s", 3).id
+    assert told("", 139).title == "SIGSEGV"
+    assert told("", 139).id == golden("cpp-segfault").id
+    assert told("", 130).kind == "exit-status"
+
+
+def test_a_crash_long_after_a_logged_exception_is_the_crash() -> None:
+    logged = traceback("ValueError: retrying", *OWN)
+    assert told(logged + "step\n" * 50, 139).title == "SIGSEGV"
+    assert told(logged + "terminate called without an active exception\n", 134).kind == "ValueError"
+    assert told(logged + "step\n" * 50, 1).kind == "ValueError"
+
+
+def test_what_an_exception_only_reports_tells_it_apart() -> None:
+    failed = traceback("RuntimeError: Error compiling objects for extension", *OWN)
+    compiled = "a.cpp:1:10: fatal error: {}.h: No such file or directory\n"
+    assert told(compiled.format("cuda") + failed).id != told(compiled.format("cudnn") + failed).id
+    unrelated = traceback("ValueError: bad shape", *OWN)
+    assert told(compiled.format("cuda") + unrelated).id == told(unrelated).id
+    assert golden("torch-worker-killed").id != golden("torch-worker-segfault").id
+
+
+def test_only_a_failure_of_the_program_has_a_fingerprint() -> None:
+    def of(failure: Failure, ending: Ending, log: str = "") -> Fingerprint | None:
+        return judge(failure, ending, log).fingerprint
+
+    log = traceback("ValueError: bad shape", *OWN)
+    assert of(Failure(), Ending(exit_code=0), log) is None
+    assert of(Failure(), Ending(exit_code=137, timed_out=True), log) is None
+    assert of(Failure(), Ending(exit_code=137, oom=True), log) is None
+    assert of(Failure(timed_out=True), Ending(exit_code=137, timed_out=True), log) is None
+    assert of(Failure(output="hello"), Ending(exit_code=0), "hello") is None
+    reproduced = of(Failure(exception="ValueError"), Ending(exit_code=1), log)
+    assert reproduced is not None
+    assert reproduced == told(log)
+    # What the signature asks for is the failure, however the container ended.
+    assert of(Failure(exception="ValueError"), Ending(exit_code=139), log + "step\n" * 50) == reproduced
+    assert of(Failure(exception="ValueError"), Ending(exit_code=137, timed_out=True), log) == reproduced
+
+
+@given(st.text(max_size=300), st.sampled_from([None, 0, 1, 3, 134, 137, 139, 255]))
+@example('Traceback (most recent call last):\n  File "a", line 1, in f\nE: \ud800', 1)
+@settings(max_examples=200)
+def test_no_text_is_refused(text: str, code: int | None) -> None:
+    judge(OTHER, Ending(exit_code=code), text)
+    judge(OTHER, Ending(exit_code=code), traceback("ValueError: " + text, *OWN))
+
+
+PIECES = """
+mat1 shapes sm_90 cannot /usr/lib/libfoo.so.11 a/b/c.py:3 0x7fab12cd 3.11.2 2x4 -1e-05 [3, 4] (at x.cu:117) exit code 13
+error 1.0.0rc1 f.<locals>.g() missing tmpab12cd34 2024-01-02T03:04:05Z 12:30:01.5 https://user@host/a?b did you mean
+'x'? . : InvalidArgumentError: 123e4567-e89b-12d3-a456-426614174000 deadbeef12 <n> ' ‘a’ 512MiB nan /tmp/x1/y ~/z ../q
+"""
+WORDS = st.sampled_from(PIECES.split())
+
+
+@given(st.one_of(st.text(max_size=120), st.lists(WORDS, max_size=12).map(" ".join), st.lists(WORDS).map("".join)))
+@settings(max_examples=500)
+def test_normalising_twice_changes_nothing(text: str) -> None:
+    once = normalise(text)
+    assert normalise(once) == once
+
+
+@given(st.data())
+def test_what_changes_from_run_to_run_changes_no_message(data: st.DataObject) -> None:
+    number = st.integers(0, 10**9)
+    folder = st.lists(st.sampled_from(["home", "opt", "build-3", "v1.2", "a_b"]), min_size=1, max_size=4).map("/".join)
+
+    def message() -> str:
+        at, line, column = data.draw(st.integers(0x10000, 2**64 - 1)), data.draw(number), data.draw(number)
+        return (
+            f"<Net object at 0x{at:x}> in /{data.draw(folder)}/net.py:{line}:{column}: got {data.draw(number)} of "
+            f"{data.draw(st.floats(0, 1e6))!r} MiB, pid {data.draw(number)}, {data.draw(st.uuids())}, shape "
+            f"{data.draw(st.lists(number, min_size=1, max_size=4))}, /tmp/{data.draw(folder)}/part, "
+            f"{data.draw(st.datetimes()).isoformat(timespec='seconds')}, numpy {line}.{column}.1 on sm_90"
+        )
+
+    first, second = normalise(essence(message())), normalise(essence(message()))
+    assert first == second
+    assert "net.py" in first
+    assert "sm_90" in first
+
+
+def test_a_long_message_takes_no_time() -> None:
+    # A quadratic rule would need minutes for these.
+    for piece in ("1.", "a/", "/a", "a.", "x1", "0x", "f.<locals>.", "did you mean ", "<n>, ", "deadbeef", "(1,", " "):
+        normalise(piece * 50_000)
+        essence(piece * 50_000)
