@@ -12,7 +12,7 @@ from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
 from reprokit.case.tree import Loc, Place, Tree, parse
-from reprokit.case.validate import check
+from reprokit.case.validate import Checked, check
 from reprokit.errors import CaseError, Problem, UsageError
 
 
@@ -65,23 +65,34 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
             problems += checked.problems
             problems += _doubled(tree, ids)
             if checked.case is not None:
-                files.append(
-                    CaseFile(
-                        path=tree.path,
-                        text=tree.text,
-                        case=checked.case,
-                        fixed=checked.fixed,
-                        digest="sha256:" + hashlib.sha256(tree.text.encode("utf-8")).hexdigest(),
-                        names=checked.names,
-                        positions=tree,
-                        fixed_places=checked.fixed_places,
-                    )
-                )
+                files.append(_case_file(tree, checked, checked.case))
     if problems:
         raise CaseError(problems)
     if not files:
         raise UsageError(f"{source}: no case in this folder (looked for *.yaml, *.yml and *.md with a case)")
     return files
+
+
+def load_text(path: str, text: str) -> CaseFile:
+    """The case that ``text`` is, which stands, or will, in the YAML file ``path``. Raises CaseError."""
+    tree = parse(path, text)
+    checked = check(tree)
+    if checked.case is None:
+        raise CaseError(list(checked.problems))
+    return _case_file(tree, checked, checked.case)
+
+
+def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
+    return CaseFile(
+        path=tree.path,
+        text=tree.text,
+        case=case,
+        fixed=checked.fixed,
+        digest="sha256:" + hashlib.sha256(tree.text.encode("utf-8")).hexdigest(),
+        names=checked.names,
+        positions=tree,
+        fixed_places=checked.fixed_places,
+    )
 
 
 def _trees(item: Text) -> Iterator[Tree]:

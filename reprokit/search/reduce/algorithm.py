@@ -1,0 +1,148 @@
+"""The smallest case that still fails in the same way: parts are left out for as long as it does. Pure.
+
+In each group first all parts at once, then halves, quarters and so on down to single ones; then, over all groups,
+single ones until none can go any more: what is left is 1-minimal. Then the contents of files, and single parts again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from reprokit.search.asking import Ask, Candidate, Reading
+from reprokit.search.reduce.parts import KINDS, Data, Group, groups
+
+T = TypeVar("T")
+Asking = Generator[Ask, tuple[Reading, ...], T]
+Write = Callable[[Data, str], "Candidate | None"]
+"""The candidate of a smaller case, with a name for people; None where it is no valid case."""
+
+
+@dataclass(kw_only=True)
+class Trying:
+    """Asks whether a smaller case still fails in the same way, once for each thing that would be run.
+
+    ``same``: what a candidate would run; of equal ones only the first is asked for. ``spent``: whether the budget is.
+    ``stopped``: whether something was left untried for that.
+    """
+
+    write: Write
+    same: Callable[[Candidate], object]
+    spent: Callable[[], bool] = lambda: False
+    stopped: bool = False
+    known: dict[object, tuple[bool, Candidate]] = field(default_factory=dict)
+
+    def knows(self, candidate: Candidate, *, fails: bool) -> None:
+        """Take down what a candidate showed."""
+        self.known[self.same(candidate)] = (fails, candidate)
+
+    def fails(self, data: Data, name: str) -> Asking[bool]:
+        """Whether ``data`` still fails; what is no valid case, or comes after the budget is spent, does not."""
+        candidate = self.write(data, name)
+        if candidate is None:
+            return False
+        key = self.same(candidate)
+        if key not in self.known:
+            if self.spent():
+                self.stopped = True
+                return False
+            (reading,) = yield Ask(candidates=(candidate,))
+            self.known[key] = (reading is Reading.BAD, candidate)
+        return self.known[key][0]
+
+    def decider(self, data: Data) -> Candidate | None:
+        """The candidate that was run to decide on ``data``; None where none was."""
+        candidate = self.write(data, "")
+        known = self.known.get(self.same(candidate)) if candidate else None
+        return known[1] if known else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A part that is still there. ``without``: the case without it, which does not fail in the same way."""
+
+    kind: str
+    name: str
+    without: Data
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reduced:
+    """The smaller case, what is left of its parts, and by kind the names of what could go."""
+
+    data: Data
+    kept: tuple[Kept, ...]
+    gone: dict[str, list[str]]
+
+
+def reduced(
+    data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True
+) -> Asking[Reduced]:
+    """Leave out of ``data``, which is known to fail, whatever it fails without. ``axes`` False: the matrix stays."""
+    gone: dict[str, list[str]] = {}
+    data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=True)
+    if "contents" in kinds:
+        from reprokit.search.reduce.contents import shorter
+
+        before = data
+        data = yield from shorter(data, trying, gone)
+        if data != before:
+            data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=False)
+    kept = [
+        Kept(kind=group.kind, name=name, without=group.without(frozenset({index})))
+        for group in _groups(data, kinds, axes=axes)
+        for index, name in enumerate(group.names)
+    ]
+    return Reduced(data=data, kept=tuple(kept), gone=gone)
+
+
+def _groups(data: Data, kinds: Sequence[str], *, axes: bool) -> Iterator[Group]:
+    return (make(data) for kind in kinds for make in groups(data, kind, axes=axes))
+
+
+def _parts(
+    data: Data, trying: Trying, kinds: Sequence[str], gone: dict[str, list[str]], *, axes: bool, coarse: bool
+) -> Asking[Data]:
+    """One round over all groups after the other, until one changes nothing."""
+    while True:
+        before = data
+        for kind in kinds:
+            for make in groups(data, kind, axes=axes):
+                group = make(data)
+                cut = yield from smallest(group, trying, coarse=coarse)
+                if cut:
+                    gone.setdefault(kind, []).extend(group.names[index] for index in sorted(cut))
+                    data = group.without(cut)
+        coarse = False
+        if data == before or trying.stopped:
+            return data
+
+
+def smallest(group: Group, trying: Trying, *, coarse: bool = True) -> Asking[frozenset[int]]:
+    """The indices of parts that can go together, so that no other can go alone. Later ones are tried first."""
+    gone: frozenset[int] = frozenset()
+    for size in _sizes(len(group.names), pairs=group.pairs) if coarse else [1]:
+        while True:
+            before = gone
+            end = len(group.names)
+            while chunk := [index for index in range(end) if index not in gone][-size:]:
+                name = f"without {_words([group.names[index] for index in chunk])}"
+                if (yield from trying.fails(group.without(gone | set(chunk)), name)):
+                    gone |= set(chunk)
+                    end = chunk[0]
+                else:
+                    end = chunk[-1] if group.pairs and size == 2 else chunk[0]
+            if size > 1 or gone == before:
+                break
+    return gone
+
+
+def _sizes(count: int, *, pairs: bool) -> list[int]:
+    """``count``, its half, and so on down to 1; ``pairs``: with 2 among them."""
+    sizes = {count >> shift for shift in range(count.bit_length())}
+    return sorted(sizes | ({2} if pairs and count > 2 else set()), reverse=True)
+
+
+def _words(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 3 else f"{names[0]}, {names[1]} and {len(names) - 2} more"

@@ -1,0 +1,84 @@
+"""From the data of a smaller case to a case file that can be run. Pure, but for asking bash whether it can read it."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reprokit.case import CaseFile
+from reprokit.case.files import load_text
+from reprokit.case.render import SHELL, TemplateProblem, render
+from reprokit.errors import CaseError
+from reprokit.matrix import KNOWN_AXES, Cell
+from reprokit.search.asking import Candidate
+from reprokit.search.reduce.edit import rewrite
+from reprokit.search.reduce.parts import Data, changed
+
+
+def start(file: CaseFile, cell: Cell, failure: Mapping[str, Any], *, keep_matrix: bool) -> Data:
+    """The case with which a reduction begins: a name of its own, the strict signature and, by default, one cell."""
+    data: Data = {**file.positions.data, "id": f"{file.case.id}-reduced"}
+    expect = {**(data.get("expect") or {}), "failure": dict(failure)}
+    if not keep_matrix:
+        expect["reproduces"] = "all"
+        data = changed(data, ("matrix",), {name: [value] for name, value in cell.items()} or None) if cell else data
+    return changed(data, ("expect",), expect)
+
+
+def written(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Candidate | None:
+    """The candidate that ``data`` makes of ``file``, for ``path``; None where it is no valid case or no shell text.
+
+    A fix that the smaller case no longer takes is left out.
+    """
+    for attempt in (data, changed(data, ("fix",), None)) if "fix" in data else (data,):
+        try:
+            smaller = load_text(path, rewrite(file.positions, attempt))
+            axes = {*smaller.case.matrix.axes, *(name for extra in smaller.case.matrix.include for name in extra)}
+            left = {name: value for name, value in cell.items() if name in axes}
+            if not _readable(smaller, left):
+                return None
+        except (CaseError, TemplateProblem):
+            continue
+        return Candidate(cell=left, file=smaller, name=name)
+    return None
+
+
+def same(candidate: Candidate) -> object:
+    """What a candidate would run: equal ones show the same. Free axes count by what they do alone."""
+    assert candidate.file is not None
+    case = candidate.file.case
+    spec = render(case, candidate.cell)
+    known = [(name, value) for name, value in candidate.cell.items() if name in KNOWN_AXES]
+    parts = {name: value for name, value in vars(spec).items() if name not in ("cell", "reproduces")}
+    return repr((known, parts, case.trials, case.expect.failure))
+
+
+def _readable(file: CaseFile, cell: Cell) -> bool:
+    spec = render(file.case, cell)
+    command = spec.command[-1] if spec.command[: len(SHELL)] == SHELL else ""
+    return all(_bash_reads(text) for text in (command, spec.environment.setup))
+
+
+@functools.lru_cache(maxsize=1024)
+def _bash_reads(text: str) -> bool:
+    """Whether the text has the form of a shell program; true where this host cannot tell."""
+    bash = shutil.which("bash")
+    if not text or bash is None:
+        return True
+    return subprocess.run([bash, "-n"], input=text, text=True, capture_output=True, check=False).returncode == 0
+
+
+def header(lines: Sequence[str]) -> str:
+    """Lines as a comment at the top of a case."""
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+
+
+def write(path: Path, text: str) -> None:
+    """Write a case, whole or not at all. Raises OSError."""
+    beside = path.with_name(f".{path.name}.part")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)

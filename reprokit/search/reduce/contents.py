@@ -1,0 +1,115 @@
+"""The contents of a case's files, made shorter by Lithium (``pip install 'reprokit[reduce]'``). Pure.
+
+Lithium proposes, we ask. Of a Python file first whole statements, outer ones first, then lines; of others lines.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from reprokit.search.reduce.parts import Data, changed
+
+if TYPE_CHECKING:
+    from reprokit.search.reduce.algorithm import Asking, Trying
+
+Pieces = list[tuple[str, bool]]
+"""A text in pieces, each with whether it can go."""
+
+
+def shorter(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Asking[Data]:
+    """Leave lines out of the files of ``data`` for as long as it fails. Raises ImportError without Lithium."""
+    for path, text in (data.get("files") or {}).items():
+        after = yield from _shortened(data, path, text, trying)
+        if after != text:
+            left = f"{_lines(after)} of {_lines(text)} lines of {path} are left"
+            gone.setdefault("contents", []).append(left)
+            data = changed(data, ("files", path), after)
+    return data
+
+
+def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
+    from lithium.strategies import Minimize
+    from lithium.testcases import TestcaseLine
+
+    logging.getLogger("lithium").setLevel(logging.WARNING)
+    python = path.endswith(".py") and _parses(text)
+    for cut in _ways(text) if python else [_by_lines]:
+        testcase = TestcaseLine()
+        testcase.parts = [piece.encode("utf-8", "surrogatepass") for piece, _ in cut(text)]
+        testcase.reducible = [reducible for _, reducible in cut(text)]
+        if not len(testcase):
+            continue
+        reduction = Minimize().reduce(testcase)
+        for attempt in reduction:
+            left = _joined(attempt.parts)
+            fails = False
+            if not python or _parses(left):  # what Python cannot read need not be run
+                name = f"{path} with {_lines(left)} of {_lines(text)} lines"
+                fails = yield from trying.fails(changed(data, ("files", path), left), name)
+            reduction.feedback(fails)
+        text = _joined(reduction.testcase.parts)
+    return text
+
+
+def _joined(parts: Sequence[bytes]) -> str:
+    return b"".join(parts).decode("utf-8", "surrogatepass")
+
+
+def _lines(text: str) -> int:
+    return len(text.splitlines())
+
+
+def _by_lines(text: str) -> Pieces:
+    return [(line, True) for line in text.splitlines(keepends=True)]
+
+
+def _ways(text: str) -> Iterator[Callable[[str], Pieces]]:
+    """Ways to cut a Python file: statements by their depth, as long as there are any so deep, then lines."""
+
+    def at(depth: int) -> Callable[[str], Pieces]:
+        return lambda text: _statements(text, depth)
+
+    depth = 0
+    while any(reducible for _, reducible in _statements(text, depth)):
+        yield at(depth)
+        depth += 1
+    yield _by_lines
+
+
+def _statements(text: str, depth: int) -> Pieces:
+    """The lines of each statement at a depth of nesting, and what lies between."""
+    lines = text.splitlines(keepends=True)
+    pieces: Pieces = []
+    at = 0
+    for start, end in _spans(ast.parse(text), depth):
+        if start < at:  # several on one line
+            continue
+        if start > at:
+            pieces.append(("".join(lines[at:start]), False))
+        pieces.append(("".join(lines[start:end]), True))
+        at = end
+    return [*pieces, ("".join(lines[at:]), False)]
+
+
+def _spans(node: ast.AST, depth: int) -> Iterator[tuple[int, int]]:
+    """First line and end, from 0, of the statements at a depth below ``node``, in their order."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) and depth == 0:
+            first = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))])
+            yield first - 1, child.end_lineno or child.lineno
+        else:
+            yield from _spans(child, depth - isinstance(child, ast.stmt))
+
+
+def _parses(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
