@@ -272,7 +272,9 @@ class SearchSession(Invocation):
         self._know(file)
         number = self._numbers.get(self._key(candidate), 0)
         try:
-            return task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
+            task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
+            # Of a case that was rewritten to be tried nobody has promised anything.
+            return dataclasses.replace(task, expected=None) if candidate.file else task
         except CaseError as error:
             if runner is not None:
                 record = CellRecord(

@@ -76,9 +76,7 @@ class Reduced:
     gone: dict[str, list[str]]
 
 
-def reduced(
-    data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True
-) -> Asking[Reduced]:
+def reduced(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True) -> Asking[Reduced]:
     """Leave out of ``data``, which is known to fail, whatever it fails without. ``axes`` False: the matrix stays."""
     gone: dict[str, list[str]] = {}
     data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=True)

@@ -9,11 +9,13 @@ import ast
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from reprokit.search.reduce.parts import Data, changed
 
 if TYPE_CHECKING:
+    from lithium.strategies import ReductionIterator
+
     from reprokit.search.reduce.algorithm import Asking, Trying
 
 Pieces = list[tuple[str, bool]]
@@ -43,7 +45,7 @@ def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
         testcase.reducible = [reducible for _, reducible in cut(text)]
         if not len(testcase):
             continue
-        reduction = Minimize().reduce(testcase)
+        reduction = cast("ReductionIterator", Minimize().reduce(testcase))
         for attempt in reduction:
             left = _joined(attempt.parts)
             fails = False

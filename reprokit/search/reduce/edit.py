@@ -101,7 +101,7 @@ def _replaced(tree: Tree, loc: Loc, new: Any) -> Edit:
     if keyed and not first.strip():  # a collection, on the lines below its key
         start = _offset(tree.text, place.key_line, place.key_column)
         start = tree.text.index(":", start + len(str(loc[-1]))) + 1
-    elif keyed and place.line > place.key_line or place.empty:
+    elif (keyed and place.line > place.key_line) or place.empty:
         start = tree.text.index(":", _offset(tree.text, place.key_line, place.key_column) + len(str(loc[-1]))) + 1
         new_text = " " + new_text
     return start, max(start, end), new_text
@@ -165,6 +165,8 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    if text.isascii() and text.isdigit():  # as people write counts; what reads a case takes it for text all the same
+        return dumper.represent_scalar("tag:yaml.org,2002:int", text)
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 

@@ -148,7 +148,9 @@ def _shell(
 
         def without(gone: frozenset[int]) -> Data:
             left = shell.cut(here, [spans[index] for index in gone])
-            return changed(data, loc, left if left.strip() else None)
+            if len(left.strip().splitlines()) < 2:
+                left = left.strip()
+            return changed(data, loc, left or None)
 
         return Group(kind=kind, names=tuple(_name(here[a:b]) for a, b in spans), without=without, pairs=pairs)
 

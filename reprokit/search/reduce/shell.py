@@ -6,6 +6,7 @@ A guess at the pieces is enough: whether something matters is decided by running
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -47,8 +48,8 @@ def segments(text: str) -> list[Span]:
         if not joints:
             continue
         starts = [start, *(start + _space_behind(token) for token in joints)]
-        found += [(one, other) for one, other in zip(starts, starts[1:], strict=False)]
-        found.append((start + joints[-1].start(), start + tokens[-1].end()))
+        found += itertools.pairwise(starts)
+        found.append((start + _space_before(joints[-1]), start + tokens[-1].end()))
     return found
 
 

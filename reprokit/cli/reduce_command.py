@@ -1,0 +1,135 @@
+"""``reprokit reduce``."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reprokit.cli import options
+from reprokit.errors import UsageError
+from reprokit.matrix import parse_values
+from reprokit.spelling import near
+
+if TYPE_CHECKING:
+    from reprokit.search.reduce.reducing import Wish
+
+_KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
+
+EXAMPLES = """\b
+Examples:
+  reprokit reduce bug.yaml -o smaller.yaml                # the cheapest cell that reproduces
+  reprokit reduce bug.yaml --only cuda=12.0,gcc=12        # this one
+  reprokit reduce bug.yaml --parts env,command,pip        # only these may go
+  reprokit reduce bug.yaml --max-cells 40 --time 30m
+  reprokit reduce --resume                                # go on with the one that was interrupted
+
+\b
+Exit status: 0 the reduced case is written and was seen to fail in the same way, 1 no cell reproduces or the
+result does not hold, 2 wrong usage or case file, 130 interrupted.
+"""
+
+
+@click.command("reduce", epilog=EXAMPLES)
+@click.argument("case", required=False, metavar="CASE")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write [default: that of CASE with -reduced, here].",
+)
+@options.selection_options
+@click.option(
+    "--parts",
+    metavar="A,B",
+    help="What may go: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, contents "
+    "(of files; needs reprokit[reduce]) [default: all].",
+)
+@click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
+@click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
+@click.option("--time", metavar="30m", help="Stop after so much time of builds and trials.")
+@click.option("--trials", type=click.IntRange(min=1), help="Trials per cell, instead of what the case says.")
+@options.stand_in_options
+@options.base_option
+@options.engine_option
+@options.jobs_option
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found.")
+@click.option("--resume", is_flag=True, help="Go on with the last interrupted reduction; nothing is repeated.")
+@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
+@options.store_option
+def command(**given: Any) -> int:
+    """Find the smallest case that still fails in the same way, and write it as a new case.
+
+    Environment variables, pieces of the command, resources, files, data, sources, packages and lines of files are left
+    out for as long as one cell reproduces, with the signature held to what was seen in it. Limits that protect the host
+    (memory, pids, timeout) stay.
+    """
+    from reprokit.report import result
+    from reprokit.search.reduce import candidates, reducing
+    from reprokit.search.session import SearchSession
+
+    case, out, json_file = given.pop("case"), given.pop("output"), given.pop("json_file")
+    resume, verbose = given.pop("resume"), given.pop("verbose")
+    folder = options.store_path(given.pop("store_folder"))
+    session = SearchSession(folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
+    make = partial(reducing.make, folder=folder)
+    try:
+        if resume:
+            status = session.resume("reduce", (case,) if case else (), make)
+        elif case is None:
+            raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
+        else:
+            wish = _wish(given, out or Path(_name(case)))
+            request = options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()})
+            status = session.start("reduce", request, asdict(wish), make)
+        if session.answer is not None and status == 0:
+            candidates.write(Path(session.arguments["out"]), str(session.answer.data["text"]))
+        return status
+    finally:
+        if json_file is not None and session.record is not None:
+            text = json.dumps(session.result(), indent=2, ensure_ascii=False) + "\n"
+            click.echo(text, nl=False) if json_file == Path("-") else result.write(json_file, text)
+
+
+def _wish(given: dict[str, Any], out: Path) -> Wish:
+    """What is asked for; takes it out of ``given``. Raises UsageError before anything is run."""
+    from reprokit.case.units import duration
+    from reprokit.search.reduce.parts import KINDS
+    from reprokit.search.reduce.reducing import Wish
+
+    if out.exists():
+        raise UsageError(f"{out} exists already: name another file with --output")
+    if not out.absolute().parent.is_dir():
+        raise UsageError(f"--output {out}: {out.absolute().parent} is no folder")
+    parts, time = given.pop("parts"), given.pop("time")
+    kinds = parse_values(parts) if parts is not None else tuple(KINDS)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise UsageError(f"--parts {kind}: no such kind of part{near(kind, KINDS, prefix='; ')}; {_KINDS}")
+    if "contents" in kinds and importlib.util.find_spec("lithium") is None:
+        if parts is not None:
+            raise UsageError("--parts contents: files are shortened by Lithium: pip install 'reprokit[reduce]'")
+        kinds = tuple(kind for kind in kinds if kind != "contents")
+        click.echo("note: the contents of files stay as they are: pip install 'reprokit[reduce]'", err=True)
+    try:
+        seconds = duration(time) if time is not None else 0.0
+    except ValueError as error:
+        raise UsageError(f"--time {time}: expected {error}") from None
+    return Wish(
+        out=str(out.absolute()),
+        kinds=tuple(kind for kind in KINDS if kind in kinds),
+        max_cells=given.pop("max_cells") or 0,
+        seconds=seconds,
+        keep_matrix=given.pop("keep_matrix"),
+    )
+
+
+def _name(case: str) -> str:
+    """The name of the reduced case's file, from that of the case."""
+    return "reduced.yaml" if case == "-" else f"{Path(case).stem}-reduced.yaml"

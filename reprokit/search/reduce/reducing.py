@@ -1,0 +1,194 @@
+"""The search of ``reprokit reduce``: a cell that reproduces, its strict signature, what can go, and a last look."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from reprokit.case.files import load_text
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Ending, Outcome, Verdict
+from reprokit.matrix import Cell, label
+from reprokit.runner.plan import cells_of, promised_of
+from reprokit.search.asking import Ask, Candidate, Reading, Search
+from reprokit.search.reduce import candidates, words
+from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
+from reprokit.search.reduce.signature import Seen, tightened
+from reprokit.search.session import Answer, SearchSession
+from reprokit.store.records import CellRecord
+
+NOT_REPRODUCED = 1
+"""Exit status where there is nothing to reduce, or the result does not hold."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """The arguments of a reduction, as recorded.
+
+    ``out``: the file to write. ``kinds``: what may go (keys of ``parts.KINDS``). ``max_cells`` and ``seconds`` (of
+    builds and trials, summed) end it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
+    """
+
+    out: str
+    kinds: tuple[str, ...]
+    max_cells: int = 0
+    seconds: float = 0.0
+    keep_matrix: bool = False
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Wish:
+        """The wish as a record holds it."""
+        return cls(**{**data, "kinds": tuple(data["kinds"])})
+
+
+@dataclass(kw_only=True)
+class Spent:
+    """What a search has used up: counted from its records, so that a resumed one ends where the first would have."""
+
+    session: SearchSession
+    wish: Wish
+    asked: list[Candidate] = field(default_factory=list)
+
+    @property
+    def records(self) -> list[CellRecord]:
+        """The records of what was asked for, in that order."""
+        return [record for one in self.asked if (record := self.session.record_of(one)) is not None]
+
+    @property
+    def seconds(self) -> float:
+        """Of builds and trials, those of one after the other."""
+        return sum(_seconds(record) for record in self.records)
+
+    def all(self) -> bool:
+        """Whether nothing more may be tried: one cell is kept for the last look."""
+        cells, seconds = self.wish.max_cells, self.wish.seconds
+        return bool(cells and len(self.asked) + 1 >= cells) or bool(seconds and self.seconds >= seconds)
+
+    def watch(self, search: Search[Any]) -> Search[Any]:
+        """``search``, with what it asks for counted."""
+        readings: tuple[Reading, ...] | None = None
+        while True:
+            try:
+                ask = next(search) if readings is None else search.send(readings)
+            except StopIteration as end:
+                return end.value
+            self.asked += ask.candidates
+            readings = yield ask
+
+
+def _seconds(record: CellRecord) -> float:
+    image = record.image or {}
+    return (record.seconds or 0.0) + (image.get("seconds", 0.0) if image.get("built") else 0.0)
+
+
+def make(session: SearchSession, folder: Path) -> Search[Answer]:
+    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError for a wrong cell."""
+    cells = _cells(session)
+    wish = Wish.from_json(session.arguments)
+    spent = Spent(session=session, wish=wish)
+    return spent.watch(_reduce(session, folder, wish, spent, cells))
+
+
+def _cells(session: SearchSession) -> list[Cell]:
+    """The cells that may be taken: those that are expected to reproduce; where that is not said, all."""
+    cells = [cell for _, cell in cells_of([session.file], session.request.selection)]
+    if not cells:
+        raise UsageError("the selection is empty: no cell is left by --only, --skip and the axis options")
+    promised = [(promised_of(session.file, cell), cell) for cell in cells]
+    wanted = [cell for verdict, cell in promised if verdict is Verdict.REPRODUCED]
+    return wanted or [cell for verdict, cell in promised if verdict is None] or cells
+
+
+def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
+    found = yield from _verified(session, cells)
+    if found is None:
+        return Answer(words=_nothing(session, spent), exit_status=NOT_REPRODUCED)
+    record = session.record_of(found)
+    assert record is not None
+    given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
+    failure = tightened(given, _seen(record, folder))
+    data = candidates.start(session.file, found.cell, failure, keep_matrix=wish.keep_matrix)
+    session.note(words.signature(given, failure))
+    trying = Trying(
+        write=partial(candidates.written, session.file, found.cell, path=wish.out),
+        same=candidates.same,
+        spent=spent.all,
+    )
+    whole = trying.write(data, "")
+    if whole is None:
+        raise UsageError(f"{session.file.path}: its text cannot be rewritten as a case of one cell; try --keep-matrix")
+    trying.knows(whole, fails=True)
+    result = yield from reduced(data, trying, wish.kinds, axes=not wish.keep_matrix)
+    return (yield from _last_look(session, wish, spent, found, trying, result))
+
+
+def _verified(session: SearchSession, cells: list[Cell]) -> Generator[Ask, tuple[Reading, ...], Candidate | None]:
+    """The first cell that reproduces, cheapest first; None when none does."""
+    waiting = [Candidate(cell=cell) for cell in cells]
+    if len(waiting) > 1:
+        waiting.sort(key=session.cost)
+    for candidate in waiting:
+        (reading,) = yield Ask(candidates=(candidate,))
+        if reading is Reading.BAD:
+            return candidate
+    return None
+
+
+def _nothing(session: SearchSession, spent: Spent) -> tuple[str, ...]:
+    told = [f"{label(record.cell)}: {record.verdict}: {record.reason}" for record in spent.records[:5]]
+    return ("nothing to reduce: no cell that was tried reproduces", *(f"  {line}" for line in told))
+
+
+def _seen(record: CellRecord, folder: Path) -> list[Seen]:
+    return [
+        Seen(
+            ending=Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds),
+            log=(folder / trial.log).read_text("utf-8", "replace"),
+        )
+        for trial in record.trials
+        if trial.outcome is Outcome.REPRODUCED
+    ]
+
+
+def _last_look(
+    session: SearchSession, wish: Wish, spent: Spent, found: Candidate, trying: Trying, result: Reduced
+) -> Search[Answer]:
+    """The reduced case as it will be written, run once more."""
+    first = session.record_of(found)
+    smaller = trying.write(result.data, "")
+    assert first is not None
+    assert smaller is not None
+    assert smaller.file is not None
+    told = words.Told(
+        case_id=session.file.case.id,
+        digest=session.file.digest,
+        cell=found.cell,
+        result=result,
+        why={(kept.kind, kept.name): _why(session, trying.decider(kept.without)) for kept in result.kept},
+        fix_left_out="fix" in result.data and smaller.file.case.fix is None,
+        stopped=trying.stopped,
+    )
+    text = candidates.header(told.comment()) + smaller.file.text
+    final = Candidate(cell=smaller.cell, file=load_text(wish.out, text), name="the reduced case, once more")
+    (reading,) = yield Ask(candidates=(final,))
+    record = session.record_of(final)
+    assert record is not None
+    told.cells, told.seconds = len(spent.asked), spent.seconds
+    told.versions = words.versions(first.environment, record.environment)
+    holds = reading is Reading.BAD
+    data = {**told.to_json(), "file": wish.out, "verdict": str(record.verdict), "text": text}
+    if holds:
+        return Answer(words=(*told.lines(), f"written: {wish.out}"), data=data)
+    gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
+    hint = "if the failure is flaky, give the case more trials and reduce it again"
+    return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=NOT_REPRODUCED)
+
+
+def _why(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any]:
+    record = session.record_of(decider) if decider else None
+    if record is None:
+        return {}
+    return {"number": record.number, "verdict": str(record.verdict), "reason": record.reason}

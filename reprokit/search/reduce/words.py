@@ -1,0 +1,109 @@
+"""What a reduction found, in words and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit import __version__
+from reprokit.evidence.text import one_line
+from reprokit.matrix import label
+from reprokit.search.reduce.algorithm import Kept, Reduced
+from reprokit.search.reduce.parts import KINDS
+from reprokit.spelling import many
+
+COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
+"""Kinds whose parts are things with a name, rather than pieces of a text."""
+
+
+def signature(given: Mapping[str, Any], strict: Mapping[str, Any]) -> str:
+    """What a signature was made stricter by, in a line."""
+    added = {key: value for key, value in strict.items() if given.get(key) != value}
+    if not added:
+        return "the signature is strict as it is: what is left must fail in the same way"
+    told = "; ".join(f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in added.items())
+    return f"the signature is held to what was seen, so that it is the same failure: {told}"
+
+
+def versions(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, tuple[str, str]]:
+    """Python packages that both images hold in another version: name -> version then and now."""
+    one, other = (((image or {}).get("packages") or {}).get("pip") or {} for image in (before, after))
+    return {name: (one[name], other[name]) for name in sorted(one) if name in other and one[name] != other[name]}
+
+
+@dataclass(kw_only=True)
+class Told:
+    """The result with what people want to know of it; ``why``: the record that decided, by kind and name of a part."""
+
+    case_id: str
+    digest: str
+    cell: Mapping[str, str]
+    result: Reduced
+    why: Mapping[tuple[str, str], Mapping[str, Any]]
+    fix_left_out: bool = False
+    stopped: bool = False
+    cells: int = 0
+    seconds: float = 0.0
+    versions: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def comment(self) -> list[str]:
+        """Lines for the top of the written case."""
+        return [
+            f"Reduced from {self.case_id} ({self.digest[:19]}) by reprokit {__version__},",
+            f"in the cell {label(self.cell)}.",
+            *(f"{line}" for kind in KINDS for line in self._kind(kind, reasons=False)),
+            *self._notes(),
+        ]
+
+    def lines(self) -> list[str]:
+        """Lines for the terminal."""
+        return [
+            f"reduced in {many(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes of builds and trials",
+            *(line for kind in KINDS for line in self._kind(kind, reasons=True)),
+            *self._notes(),
+            *self._moved(),
+        ]
+
+    def _kind(self, kind: str, *, reasons: bool) -> list[str]:
+        gone = self.result.gone.get(kind, [])
+        kept = [part for part in self.result.kept if part.kind == kind] if kind in COUNTED else []
+        if kind in COUNTED and (gone or kept):
+            names = f" ({', '.join(part.name for part in kept)})" if kept and not reasons else ""
+            line = f"{KINDS[kind]}: {len(kept)} of {len(kept) + len(gone)} kept{names}"
+            line += f"; did not matter: {', '.join(gone)}" if gone else ""
+            return [line, *(f"  {part.name}: {self._reason(part)}" for part in kept if reasons)]
+        return [f"{KINDS[kind]}: {'' if kind == 'contents' else 'did not matter: '}{'; '.join(gone)}"] if gone else []
+
+    def _reason(self, part: Kept) -> str:
+        why = self.why.get((part.kind, part.name))
+        if why:
+            return f"without it {why['verdict']}: {one_line(why['reason'], 120)}"
+        return "not tried any more" if self.stopped else "what is left needs it"
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.stopped:
+            notes.append("The limit of cells or time was reached: more may be left out, by reducing this case again.")
+        if self.fix_left_out:
+            notes.append("The fix was left out: it changes what is no longer there.")
+        return notes
+
+    def _moved(self) -> list[str]:
+        moved = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in self.versions.items())
+        return [f"no longer asked for in one version, and other now: {moved}"] if moved else []
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as JSON."""
+        return {
+            "cell": dict(self.cell),
+            "kept": [
+                {"kind": part.kind, "name": part.name, "without": dict(self.why.get((part.kind, part.name), {}))}
+                for part in self.result.kept
+            ],
+            "did_not_matter": self.result.gone,
+            "stopped": self.stopped,
+            "cells_run": self.cells,
+            "seconds": round(self.seconds, 1),
+            "versions": {name: list(pair) for name, pair in self.versions.items()},
+        }
