@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,6 @@ from reprokit.cli import options
 if TYPE_CHECKING:
     from reprokit.report.differences import Side
     from reprokit.store.database import Store
-    from reprokit.store.records import CellRecord, RunRecord
 
 
 @click.command(
@@ -38,6 +36,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
     """
     from reprokit.errors import UsageError
+    from reprokit.history import changed
     from reprokit.report import differences
 
     cells = [_splits(text) for text in (before, after)]
@@ -48,8 +47,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         store = _store(folder)
         runs = [store.run(text) for text in (before, after)]
         sides = [
-            {differences.key_of(cell): _side(store, run, cell, f"{run.id}:{cell.number}") for cell in run.cells}
-            for run in runs
+            {differences.key_of(cell): changed.side(store.case_text, run, cell) for cell in run.cells} for run in runs
         ]
         found = differences.pairs(sides[0], sides[1])
         heads = [f"run {run.id}, {run.started_at}, {run.host.get('engine') or 'no engine'}" for run in runs]
@@ -86,6 +84,7 @@ def _store(folder: Path) -> Store:
 def _cell(folder: Path, text: str, left: str, number: int) -> Side:
     from reprokit.case.read import is_lock
     from reprokit.errors import UsageError
+    from reprokit.history import changed
     from reprokit.locking import file
     from reprokit.report import differences
 
@@ -101,29 +100,4 @@ def _cell(folder: Path, text: str, left: str, number: int) -> Side:
     found = next((cell for cell in run.cells if cell.number == number), None)
     if found is None:
         raise UsageError(f"run {run.id} has no cell {number}; it has 1 to {len(run.cells)}")
-    return _side(store, run, found, f"{run.id}:{number}")
-
-
-def _side(store: Store, run: RunRecord, cell: CellRecord, name: str) -> Side:
-    from reprokit.report import differences
-
-    return differences.of_cell(name, run, cell, _asked(store.case_text(cell.case_digest), cell))
-
-
-def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
-    """What the case, as it was, asks for in the cell: variables, command and limits. Nothing where it cannot tell."""
-    import dataclasses
-    import io
-
-    from reprokit.case import load
-    from reprokit.case.render import render
-    from reprokit.errors import ReprokitError
-
-    try:
-        [file] = load("-", stdin=io.StringIO(text))
-        case = file.fixed if cell.variant == "fix" and file.fixed else file.case
-        spec = render(case, cell.cell)
-    except (ReprokitError, ValueError):
-        return {}
-    limits = {name: str(value) for name, value in dataclasses.asdict(spec.limits).items() if value is not None}
-    return {"environment variables": spec.env, "command": {"command": spec.command[-1].strip()}, "limits": limits}
+    return changed.side(store.case_text, run, found)

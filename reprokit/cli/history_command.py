@@ -2,42 +2,66 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
 
 if TYPE_CHECKING:
+    from reprokit.history.series import History, Series
     from reprokit.store.database import Store
 
+FORMAT = "reprokit-history/v1"
 
-@click.command("history", epilog="Examples: reprokit history; reprokit history ptxas-unknown-arch --only cuda=12.0")
+
+@click.command(
+    "history",
+    epilog="""\b
+Examples:
+  reprokit history                                     # the newest runs
+  reprokit history ptxas-unknown-arch                  # its cells over time, and what changed when
+  reprokit history ptxas-unknown-arch --only cuda=12.0 -v
+""",
+)
 @click.argument("case_id", required=False, metavar="[CASE]")
-@click.option("--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match.")
+@click.option("--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them).")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Newest runs.")
+@click.option("-v", "--verbose", is_flag=True, help="Every verdict with its run, and everything that changed.")
+@click.option("--json", "as_json", is_flag=True, help="The history of a case as JSON.")
 @options.store_option
-def command(case_id: str | None, only: tuple[str, ...], limit: int, store_folder: Path | None) -> int:
-    """List the recorded runs, or every verdict of one case (its id, or its file) over time."""
-    from reprokit.errors import UsageError
-    from reprokit.spelling import near
-    from reprokit.store.database import Store
+def command(
+    case_id: str | None, only: tuple[str, ...], limit: int, verbose: bool, as_json: bool, store_folder: Path | None
+) -> int:
+    """List the recorded runs, or every cell of one case (its id, or its file) over time.
 
-    folder = options.store_path(store_folder)
-    if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist")
-    store = Store(folder)
+    A cell that reproduces, reproduces no longer, or fails otherwise, has changed when two results in a row say so, or
+    one that a sequential test decided. Inconclusive results are stepped over; engines are kept apart.
+    """
+    from reprokit.errors import UsageError
+    from reprokit.history.series import gather
+    from reprokit.matrix import in_group, parse_group
+
+    store = options.store_of(store_folder)
     if case_id is None:
+        if as_json or only:
+            raise UsageError("--json and --only are about one case: reprokit history CASE")
         _runs(store, limit)
         return 0
-    if Path(case_id).is_file():
-        from reprokit import case
-
-        case_id = case.load(case_id)[0].case.id
-    if case_id not in store.case_ids():
-        raise UsageError(f"no run of a case {case_id!r} is recorded{near(case_id, store.case_ids(), prefix='; ')}")
-    _cells(store, case_id, only, limit)
+    groups = [parse_group(text) for text in only]
+    [known] = options.known_cases(store, [case_id])
+    history = gather(store, [known], lambda cell: not groups or any(in_group(cell, group) for group in groups))
+    if not history.series:
+        raise UsageError(f"--only: no cell of {known} that was run matches")
+    seen = {result.run_id for one in history.series for result in one.results}
+    shown = [run for run in history.runs if run in seen][-limit:]
+    if as_json:
+        click.echo(json.dumps(_json(store, history, shown), indent=2, ensure_ascii=False))
+    else:
+        _print(store, known, history, shown, verbose)
     return 0
 
 
@@ -53,19 +77,60 @@ def _runs(store: Store, limit: int) -> None:
         click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
 
 
-def _cells(store: Store, case_id: str, only: tuple[str, ...], limit: int) -> None:
-    from reprokit.matrix import in_group, parse_group
-    from reprokit.report.words import cell_name, expectation, served_by
+def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
+    from reprokit.history.changes import describe
+    from reprokit.report import timeline
+    from reprokit.spelling import many
 
-    groups = [parse_group(text) for text in only]
-    seen = store.history(case_id, limit=limit * 1000)
-    runs = list(dict.fromkeys(run.id for run, _ in seen))[:limit]
-    by_cell: dict[str, list[str]] = {}
-    for run, cell in seen:
-        if run.id in runs and (not groups or any(in_group(cell.cell, group) for group in groups)):
-            verdict = cell.verdict.value if cell.verdict else "undecided"
-            line = f"  {run.started_at}  {verdict} ({expectation(cell)})  run {run.id}{served_by(run.engine)}"
-            by_cell.setdefault(cell_name(cell), []).append(line)
-    for name, lines in by_cell.items():
-        click.echo(name)
-        click.echo("\n".join(lines))
+    stamp = timeline.stamps(history.runs.values())
+    first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
+    when = first if first == last else f"{first} to {last}"
+    click.echo(f"{case_id}: {many(len(history.series), 'cell')}, {many(len(shown), 'run')}, {when}")
+    for line in timeline.grid(history, history.series, shown, options.width()):
+        click.echo(line)
+    if verbose:
+        click.echo()
+        for line in timeline.every_verdict(history, history.series, shown):
+            click.echo(line)
+    every = [(one, each) for one in history.series for each in one.transitions]
+    chosen = [(one, each) for one, each in every if one.results[each.after].run_id in shown]
+    _, name = timeline.names(history.series)
+    click.echo()
+    for line in timeline.blocks(describe(store, history, chosen), name, stamp, whole=verbose):
+        click.echo(line)
+    if earlier := len(every) - len(chosen):
+        click.echo(f"{many(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
+
+
+def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:
+    from reprokit.history.changes import change_json, describe, series_key
+
+    every = [(one, each) for one in history.series for each in one.transitions]
+    changes = describe(store, history, every)
+
+    def seen(run_id: str) -> dict[str, str]:
+        return {"run": run_id, "at": history.runs[run_id].started_at}
+
+    def cell(one: Series) -> dict[str, Any]:
+        ends = [one.shown()[at] if one.shown() else None for at in (0, -1)]
+        return {
+            **series_key(one),
+            "first_seen": ends[0] and seen(ends[0].run_id),
+            "last_seen": ends[1] and seen(ends[1].run_id),
+            "first_run": seen(one.results[0].run_id),
+            "last_run": seen(one.results[-1].run_id),
+            "state": one.standing.new.value if one.standing else None,
+            "results": [
+                {
+                    **seen(each.run_id),
+                    "number": each.number,
+                    "verdict": each.verdict.value if each.verdict else None,
+                    "as_expected": each.as_expected,
+                }
+                for each in one.results
+                if each.run_id in shown
+            ],
+            "transitions": [change_json(change) for change in changes if change.series is one],
+        }
+
+    return {"format": FORMAT, "cells": [cell(one) for one in history.series]}

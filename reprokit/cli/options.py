@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from reprokit.evidence.sequential import Trials
     from reprokit.library.filters import Filter
     from reprokit.runner.request import Request
+    from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -261,3 +264,34 @@ def store_path(given: Path | None) -> Path:
     from reprokit.store.folder import find_folder
 
     return given.expanduser().resolve() if given else site.settings().store or find_folder()
+
+
+def store_of(given: Path | None) -> Store:
+    """The store that is there. Raises UsageError when nothing was run yet."""
+    from reprokit.store.database import Store
+
+    folder = store_path(given)
+    if not folder.is_dir():
+        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+    return Store(folder)
+
+
+def known_cases(store: Store, given: Sequence[str]) -> list[str]:
+    """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
+    from reprokit import case
+    from reprokit.spelling import near
+
+    known, found = store.case_ids(), []
+    for text in given:
+        files = case.load(text) if Path(text).exists() else ()
+        ids = [file.case.id for file in files] or [text]
+        unknown = [each for each in ids if each not in known]
+        if len(unknown) == len(ids):
+            raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near(unknown[0], known, prefix='; ')}")
+        found += [each for each in ids if each in known]
+    return list(dict.fromkeys(found))
+
+
+def width() -> int:
+    """Columns of the terminal; as many as there may be where nobody looks at the end of a line."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000

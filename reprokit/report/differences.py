@@ -44,9 +44,11 @@ ORDER = (
     "other packages (apt)",
     "kernel",
     "limits",
+    "case",
+    "reprokit",
 )
 
-ASKED = ("engine", "environment variables", "command", "limits", "kernel")
+ASKED = ("engine", "environment variables", "command", "limits", "kernel", "case", "reprokit")
 """What is known of a cell without measuring its image."""
 
 LOCKED = (

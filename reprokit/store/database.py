@@ -11,18 +11,32 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Row, create_engine, delete, event, insert, select, update
-from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Engine,
+    Row,
+    case,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
 
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.matrix import Cell
 from reprokit.store import tables
 from reprokit.store.folder import make_folder
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord, cell_key
+from reprokit.store.records import CellRecord, Result, RunRecord, TrialRecord, cell_key
 
 
 class Store:
@@ -39,6 +53,7 @@ class Store:
         try:
             with _locked(self.folder / "reprokit.lock"):
                 tables.metadata.create_all(self._engine)
+                self._add_indexes()
         except DatabaseError as error:
             raise UsageError(
                 f"the store's database in {self.folder} cannot be used: {error.orig}; "
@@ -137,32 +152,81 @@ class Store:
                 raise UsageError(f"{reference!r} begins several run ids: give more of it")
             return _run(connection, rows[0])
 
-    def runs(self, limit: int = 100) -> list[RunRecord]:
-        """The newest runs first, without their cells."""
+    def runs(self, limit: int | None = 100) -> list[RunRecord]:
+        """The newest runs first, without their cells. ``limit`` None: all of them."""
         with self._engine.connect() as connection:
             query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
             return [_bare_run(row) for row in connection.execute(query)]
 
-    def history(self, case_id: str, limit: int = 1000) -> list[tuple[RunRecord, CellRecord]]:
-        """Every recorded cell of a case with its run, newest first, without trials."""
+    def results(self, cases: Collection[str] = ()) -> list[Result]:
+        """Every recorded cell, of all cases or of these, by case, cell and variant; in no order of time."""
+        table = tables.cells.c
+        wanted = (
+            table.id,
+            table.run_id,
+            table.number,
+            table.case_id,
+            table.cell_key,
+            table.variant,
+            table.verdict,
+            table.as_expected,
+        )
+        query = select(*wanted).order_by(table.case_id, table.cell_key, table.variant)
+        if cases:
+            query = query.where(table.case_id.in_(cases))
+        words: dict[str | None, Verdict | None] = {None: None, **{verdict.value: verdict for verdict in Verdict}}
         with self._engine.connect() as connection:
-            query = (
-                select(tables.cells)
-                .join(tables.runs)
-                .where(tables.cells.c.case_id == case_id)
-                .order_by(tables.runs.c.started_at.desc(), tables.cells.c.number)
-                .limit(limit)
-            )
-            rows = connection.execute(query).all()
-            wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
-            runs = {row.id: _bare_run(row) for row in connection.execute(wanted)}
-            return [(runs[row.run_id], _cell(row, ())) for row in rows]
+            rows = connection.execute(query)
+            return [Result(*row[:6], words[row[6]], row[7]) for row in rows]
+
+    def rewritten(self, searches: Mapping[str, str]) -> set[int]:
+        """The rows of the cells of searches that are of another case than the search's own, whose digest is given."""
+        table = tables.cells.c
+        with self._engine.connect() as connection:
+            query = select(table.id, table.run_id, table.case_digest).where(table.run_id.in_(searches))
+            rows = connection.execute(query) if searches else ()
+            return {row for row, run_id, digest in rows if digest != searches[run_id]}
+
+    def records(self, rows: Collection[int]) -> dict[int, CellRecord]:
+        """The whole cells, with their trials, that are in these rows, by row."""
+        found: dict[int, CellRecord] = {}
+        with self._engine.connect() as connection:
+            for some in _chunks(rows):
+                cells = connection.execute(select(tables.cells).where(tables.cells.c.id.in_(some))).all()
+                by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(some))
+                found |= {cell.id: _cell(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells}
+        return found
+
+    def tallies(self, rows: Collection[int]) -> dict[int, tuple[int, int]]:
+        """How many trials of the cells in these rows matched the signature, and how many there were, by row."""
+        table = tables.trials.c
+        found: dict[int, tuple[int, int]] = {}
+        matched = func.sum(case((table.outcome == Outcome.REPRODUCED.value, 1), else_=0))
+        with self._engine.connect() as connection:
+            for some in _chunks(rows):
+                query = select(table.cell_id, matched, func.count()).where(table.cell_id.in_(some))
+                found |= {row: (hits, total) for row, hits, total in connection.execute(query.group_by(table.cell_id))}
+        return found
+
+    def origins(self, rows: Collection[int]) -> dict[int, tuple[Cell, Mapping[str, Any]]]:
+        """The cell, its axes in the case's order, and the details of what is in these rows, by row."""
+        table = tables.cells.c
+        found: dict[int, tuple[Cell, Mapping[str, Any]]] = {}
+        with self._engine.connect() as connection:
+            for some in _chunks(rows):
+                query = select(table.id, table.cell, table.details).where(table.id.in_(some))
+                found |= {row: (cell, details or {}) for row, cell, details in connection.execute(query)}
+        return found
 
     def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
-        """The newest run of a case with the case's cells in it, without trials; None when it was never run."""
+        """The newest run of a case with the case's cells in it, without trials; None when it was never run.
+
+        Searches are left out: they ask for some cells only, and of cases that they rewrite.
+        """
         with self._engine.connect() as connection:
             of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_id == case_id)
-            newest = select(tables.runs).where(tables.runs.c.id.in_(of_case))
+            plain = tables.runs.c.request["search"].as_string().is_(None)
+            newest = select(tables.runs).where(tables.runs.c.id.in_(of_case), plain)
             order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc()
             run = connection.execute(newest.order_by(*order).limit(1)).one_or_none()
             if run is None:
@@ -180,6 +244,18 @@ class Store:
         """The case file as it was when it ran; '' when unknown."""
         with self._engine.connect() as connection:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
+
+    def _add_indexes(self) -> None:
+        """Give a store of an earlier version the indexes that it lacks, unless it may only be read."""
+        for index in tables.cells.indexes:
+            with contextlib.suppress(OperationalError):
+                index.create(self._engine, checkfirst=True)
+
+
+def _chunks(rows: Collection[int], size: int = 500) -> Iterator[Sequence[int]]:
+    """As many at a time as any database takes in one query."""
+    ordered = sorted(rows)
+    return (ordered[at : at + size] for at in range(0, len(ordered), size))
 
 
 def _sqlite_url(path: Path) -> str:
@@ -254,11 +330,16 @@ def _run(connection: Connection, row: Row[Any]) -> RunRecord:
     cells = connection.execute(
         select(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
     ).all()
-    by_cell: dict[int, list[TrialRecord]] = {}
-    query = select(tables.trials).join(tables.cells).where(tables.cells.c.run_id == row.id)
-    for trial in connection.execute(query.order_by(tables.trials.c.number)):
-        by_cell.setdefault(trial.cell_id, []).append(_trial(trial))
+    of_run = select(tables.cells.c.id).where(tables.cells.c.run_id == row.id)
+    by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(of_run))
     return _bare_run(row, tuple(_cell(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells))
+
+
+def _trials_by_cell(connection: Connection, where: ColumnElement[bool]) -> dict[int, list[TrialRecord]]:
+    by_cell: dict[int, list[TrialRecord]] = {}
+    for trial in connection.execute(select(tables.trials).where(where).order_by(tables.trials.c.number)):
+        by_cell.setdefault(trial.cell_id, []).append(_trial(trial))
+    return by_cell
 
 
 def _bare_run(row: Row[Any], cells: tuple[CellRecord, ...] = ()) -> RunRecord:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.verdict import fits
@@ -75,10 +75,28 @@ class RunRecord:
     cells: tuple[CellRecord, ...] = ()
 
     @property
+    def searches(self) -> bool:
+        """Whether it is a search over cells, such as a bisection, rather than a run of cases."""
+        return "search" in self.request
+
+    @property
     def engine(self) -> str:
         """What served it: ``docker``, ``podman``, ``venv``; '' when no cell came so far and none was asked for."""
         asked = str(self.request.get("engine", ""))
         return engine_kind(self.host.get("engine")) or ("" if asked == "auto" else asked)
+
+
+class Result(NamedTuple):
+    """A recorded cell without what it was made of: enough to follow verdicts over time. ``row`` finds the whole."""
+
+    row: int
+    run_id: str
+    number: int
+    case_id: str
+    cell_key: str
+    variant: str
+    verdict: Verdict | None
+    as_expected: bool | None
 
 
 def engine_kind(engine: str | None) -> str:

@@ -108,7 +108,7 @@ def test_a_run_is_shown_listed_and_remembered(
     assert "boom" in shown
     assert invoke(["show", "last", "3", "--log"]) == 0
     assert capsys.readouterr().out == "boom\n"
-    assert invoke(["history", "toy", "--only", "a=2"]) == 0
+    assert invoke(["history", "toy", "--only", "a=2", "-v"]) == 0
     assert capsys.readouterr().out.count("reproduced (as expected)") == 2
     assert invoke(["history"]) == 0
     assert "toy: 2 not-reproduced" in capsys.readouterr().out

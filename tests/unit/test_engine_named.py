@@ -74,10 +74,13 @@ def test_history_list_and_show_name_what_is_not_the_usual_engine(folder: Path, s
     newest, older = said("history").splitlines()
     assert newest.endswith(" [venv]")
     assert not older.endswith("]")
-    assert [line.endswith("[venv]") for line in said("history", "two-cells").splitlines() if "run " in line] == [
-        True,
-        False,
-    ] * 2
+    cells = [line.split() for line in said("history", "two-cells").splitlines() if line.startswith("how=")]
+    assert [(words[0], "[venv]" in words, "." in words) for words in cells] == [
+        ("how=a", False, True),
+        ("how=b", False, True),
+        ("how=a", True, True),
+        ("how=b", True, True),
+    ]
     assert "as expected [venv]" in said("list", str(folder / "case.yaml"))
     assert "venv 1.2" in said("show")
     assert "venv 1.2" in said("show", "last", "1")

@@ -58,7 +58,14 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
     again = Store(tmp_path / "s").run("last")
     assert again.cells == (decided, cell(2))
     assert store.case_text("sha256:1") == "text"
-    assert [(r.id, c.verdict) for r, c in store.history("c")] == [("run-1", Verdict.REPRODUCED), ("run-1", None)]
+    first, second = store.results(["c"])
+    assert [(one.run_id, one.verdict, one.as_expected) for one in (first, second)] == [
+        ("run-1", Verdict.REPRODUCED, True),
+        ("run-1", None, None),
+    ]
+    assert store.results(["d"]) == []
+    assert store.records([second.row, first.row]) == {first.row: decided, second.row: cell(2)}
+    assert store.tallies([first.row, second.row]) == {first.row: (1, 1)}
 
 
 def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
@@ -66,6 +73,7 @@ def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
     assert store.last_seen("c") is None
     store.begin(run("run-1", cell(1), cell(2)), {})
     store.begin(run("run-2", cell(1), cell(2, case_id="other")), {})
+    store.begin(dataclasses.replace(run("run-3", cell(1)), request={"search": {"kind": "reduce"}}), {})
     seen = store.last_seen("c")
     assert seen is not None
     assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])

@@ -1,0 +1,180 @@
+"""When what a cell shows has changed: from its verdicts over time to transitions. Pure.
+
+One result that differs may be chance, or one bad night. A change counts once the next result says the same, as in
+airspeed velocity's steps, or once a sequential test decided it by itself. Results that are inconclusive say nothing
+about the bug: they are stepped over, and neither make nor break a pair.
+
+Two are not enough where the failure did not always show: three trials a night of a failure that shows in 30 % of them
+are all clean in every third night. There "gone" counts once the clean trials since would be rare by chance, at the
+rate at which the failure showed before: a sequential test too, over the nights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from reprokit.evidence.model import StrEnum, Verdict
+from reprokit.evidence.sequential import CONFIDENCE
+
+
+class State(StrEnum):
+    """What a conclusive verdict says of the bug. Another failure hides it: neither there nor gone."""
+
+    REPRODUCING = "reproducing"
+    NOT_REPRODUCING = "not-reproducing"
+    OTHER_FAILURE = "other-failure"
+
+
+_STATES = {
+    Verdict.REPRODUCED: State.REPRODUCING,
+    Verdict.FLAKY: State.REPRODUCING,
+    Verdict.NOT_REPRODUCED: State.NOT_REPRODUCING,
+    Verdict.DIFFERENT_FAILURE: State.OTHER_FAILURE,
+}
+
+
+def state_of(verdict: Verdict | None) -> State | None:
+    """The state that a verdict stands for; None where it is inconclusive or not there yet."""
+    return _STATES.get(verdict) if verdict else None
+
+
+Tally = tuple[int, int]
+"""Of the trials of some results: how many matched the signature, and how many there were."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transition:
+    """One change of a cell's state. ``before``, ``after`` and ``settled`` are positions in its results.
+
+    ``before``: the last result of the old state, None where there was none (``old`` is None: the cell is new).
+    ``after``: the first of the new state. ``settled``: the result that made it count; None: it does not count yet.
+    ``seen``: how many results in a row say so, up to the one that settled it. ``known``: the bug was reproduced in
+    this cell before. ``rate``: where a failure that did not always show is gone, how often it did before; ``clean``:
+    the trials since, up to what settled it.
+    """
+
+    old: State | None
+    new: State
+    before: int | None
+    after: int
+    settled: int | None
+    seen: int = 1
+    known: bool = False
+    rate: Tally | None = None
+    clean: int = 0
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether it counts: enough consecutive results, or one of a sequential test that decided."""
+        return self.settled is not None
+
+    @property
+    def chance(self) -> float | None:
+        """How likely so many clean trials in a row are if nothing changed, where the failure did not always show."""
+        return _chance(self.rate, self.clean) if self.rate else None
+
+    @property
+    def words(self) -> str:
+        """``reproducing -> gone``, ``gone -> back``, ``new -> reproducing``, ``gone -> other failure``."""
+        return f"{self._word(self.old) if self.old else 'new'} -> {self.now}"
+
+    @property
+    def now(self) -> str:
+        """The new state in words: what was there before is ``gone``, or ``back``."""
+        return "back" if self.known and self.new is State.REPRODUCING else self._word(self.new)
+
+    def _word(self, state: State) -> str:
+        return "gone" if self.known and state is State.NOT_REPRODUCING else state.value.replace("-", " ")
+
+
+_SAYS: Mapping[State, Tally] = {State.REPRODUCING: (1, 1), State.NOT_REPRODUCING: (0, 1)}
+"""What a result counts for whose trials are not known. Another failure hides the one that is counted."""
+
+
+def _chance(rate: Tally, clean: int) -> float:
+    matched, total = rate
+    return float((1 - matched / total) ** clean)
+
+
+def transitions(
+    states: Sequence[State | None],
+    decided: Callable[[int], bool] = lambda _: False,
+    tally: Callable[[int], Tally | None] = lambda _: None,
+) -> list[Transition]:
+    """The transitions of one cell, from its states in the order of time (None: inconclusive).
+
+    The first comes from no state: the cell is new. The last does not count yet when the newest results differ from
+    what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position; it
+    is asked only of results that differ from the one before them. ``tally``: the trials of the result at a position;
+    None: one that says what the state does. It is asked only of cells of which :func:`wavers` is true.
+    """
+    seen = [(at, state) for at, state in enumerate(states) if state is not None]
+    tallies = [(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen]
+    found: list[Transition] = []
+    start = last = first = 0  # of the state that stands: its first and its latest; of the row of equals: its first
+    for here, (at, state) in enumerate(seen):
+        if here and state is not seen[here - 1][1]:
+            first = here
+        sure = decided(at) if first == here else False
+        if not here:
+            settled = at if sure else None
+            found.append(Transition(old=None, new=state, before=None, after=at, settled=settled))
+        elif state is found[-1].new:
+            if first < here and not found[-1].confirmed:
+                found[-1] = replace(found[-1], settled=at, seen=here - first + 1)
+            last = here
+        else:
+            one = _changed(found, seen, tallies, (start, last, first, here))
+            enough = one.chance is None or one.chance <= 1 - CONFIDENCE
+            if sure or (first < here and enough):
+                found.append(replace(one, settled=at))
+                start, last = first, here
+            elif here == len(seen) - 1:
+                found.append(one)
+    return found
+
+
+def _changed(
+    found: Sequence[Transition],
+    seen: Sequence[tuple[int, State]],
+    tallies: Sequence[Tally],
+    places: tuple[int, int, int, int],
+) -> Transition:
+    """The change from the state that stands to that of the results since ``first``, up to ``here``."""
+    start, last, first, here = places
+    old, new = found[-1].new, seen[here][1]
+    rate = None
+    if (old, new) == (State.REPRODUCING, State.NOT_REPRODUCING):
+        rate = _rate(tallies[start : last + 1], tallies[: last + 1])
+    return Transition(
+        old=old,
+        new=new,
+        before=seen[last][0],
+        after=seen[first][0],
+        settled=None,
+        seen=here - first + 1,
+        known=any(one.new is State.REPRODUCING for one in found),
+        rate=rate,
+        clean=sum(total for _, total in tallies[last + 1 : here + 1]) if rate else 0,
+    )
+
+
+def _rate(stretch: Sequence[Tally], all_before: Sequence[Tally]) -> Tally | None:
+    """How often a failure showed that did not always; None for one that did.
+
+    The rate of its last stretch is too high where it came and went before, and that of all results where it was once
+    more frequent: the lower one holds.
+    """
+    sums = [(sum(matched for matched, _ in some), sum(total for _, total in some)) for some in (stretch, all_before)]
+    if sums[0][0] == sums[0][1]:
+        return None
+    return min(sums, key=lambda one: one[0] / one[1])
+
+
+def wavers(verdicts: Sequence[Verdict | None]) -> bool:
+    """Whether a cell's failure came and went, or showed in some trials alone, so that its trials have to be counted."""
+    states = [state for state in map(state_of, verdicts) if state in (State.REPRODUCING, State.NOT_REPRODUCING)]
+    ends = sum(old is State.REPRODUCING and new is not old for old, new in pairwise(states))
+    return ends > 1 or Verdict.FLAKY in verdicts

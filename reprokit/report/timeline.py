@@ -1,0 +1,198 @@
+"""Verdicts over time, for people: a strip per cell, and its transitions with what changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+
+import click
+
+from reprokit.evidence.model import Verdict
+from reprokit.history.changes import Change
+from reprokit.history.series import History, Series
+from reprokit.history.transitions import State, Transition, state_of
+from reprokit.matrix import label
+from reprokit.report.differences import table
+from reprokit.report.words import served_by
+from reprokit.spelling import many
+from reprokit.store.records import Result, RunRecord
+
+LETTERS = {
+    Verdict.REPRODUCED: "R",
+    Verdict.FLAKY: "F",
+    Verdict.NOT_REPRODUCED: ".",
+    Verdict.DIFFERENT_FAILURE: "x",
+}
+INCONCLUSIVE = "?"
+LEGEND = "R reproduced, F flaky, . not reproduced, x other failure, ? inconclusive, blank: not run"
+FEW = 12
+"""Cells, and lines of what changed, that are told of a transition unless all are asked for."""
+
+Names = Callable[[Series], str]
+
+
+def stamps(runs: Iterable[RunRecord]) -> Callable[[str], str]:
+    """How times are written: as days where no two runs are of the same one, else to the minute."""
+    days = [run.started_at[:10] for run in runs]
+    length = 10 if len(set(days)) == len(days) else 16
+    return lambda at: at[:length].replace("T", " ")
+
+
+def names(series: Sequence[Series]) -> tuple[str, Names]:
+    """What all cells have in common (``os=debian-12``, or ''), and a name for each by the rest."""
+    cells = [set(one.cell.items()) for one in series]
+    common = set.intersection(*cells) if any(cell != cells[0] for cell in cells) else set()
+
+    def name(one: Series) -> str:
+        cell = {axis: value for axis, value in one.cell.items() if (axis, value) not in common}
+        return label(cell) + (" [fix]" if one.variant == "fix" else "") + served_by(one.engine)
+
+    first = series[0].cell.items() if series else ()
+    return label(dict(pair for pair in first if pair in common)) if common else "", name
+
+
+def grid(history: History, series: Sequence[Series], shown: Sequence[str], width: int) -> Iterable[str]:
+    """A line per cell: when the failure was first and last seen, its verdicts in the runs ``shown``, what stands now.
+
+    Where that is wider than ``width``, a cell's name gets a line of its own.
+    """
+    stamp = stamps(history.runs.values())
+    common, name = names(series)
+    head = ("cell", "first seen", "last seen", many(len(shown), "run"), "now")
+    rows = []
+    for one in series:
+        times = [stamp(history.runs[seen.run_id].started_at) for seen in one.shown()] or ["never", ""]
+        rows.append((name(one), times[0], times[-1], " " * len(shown), now(history, one, stamp)))
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    narrow = sum(widths) + 2 * (len(widths) - 1) > width
+    if common:
+        yield f"in all: {common}"
+    if not narrow:
+        yield click.style(_line(head, widths).rstrip(), bold=True)
+    for row, one in zip(rows, series, strict=True):
+        strip = "".join(_letter(letter) for letter in _strip(one, shown)) + " " * (widths[3] - len(shown))
+        before = _line(row[:3], widths)
+        if narrow:
+            yield row[0]
+            before = "  " + before[widths[0] + 2 :]
+        yield f"{before}  {strip}  {row[4]}".rstrip()
+    yield click.style(LEGEND, dim=True)
+
+
+def _line(values: Sequence[str], widths: Sequence[int]) -> str:
+    return "  ".join(value.ljust(width) for value, width in zip(values, widths, strict=False))
+
+
+def _strip(one: Series, shown: Sequence[str]) -> list[Result | None]:
+    by_run = {result.run_id: result for result in one.results}
+    return [by_run.get(run) for run in shown]
+
+
+def _letter(result: Result | None) -> str:
+    """A verdict as one letter; what matters is whether it is as expected, not whether the bug shows."""
+    if result is None or result.verdict is None:
+        return " "
+    if not result.verdict.conclusive:
+        return click.style(INCONCLUSIVE, fg="yellow")
+    colour = {True: "green", False: "red", None: "cyan"}[result.as_expected]
+    return click.style(LETTERS[result.verdict], fg=colour, bold=result.as_expected is False)
+
+
+def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
+    """The state of a cell in words: ``gone since 2026-11-11``, and what its newest results say beside it."""
+
+    def at(position: int) -> str:
+        return stamp(history.runs[one.results[position].run_id].started_at)
+
+    standing = one.standing
+    if standing is None:
+        return f"inconclusive: {one.results[-1].verdict or 'undecided'}"
+    never = standing.new is State.NOT_REPRODUCING and not one.shown()
+    words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
+    if one.rate is not None:
+        words += f" in {one.rate[0]} of {one.rate[1]} trials"
+    conclusive = [result for result in one.results if state_of(result.verdict) is not None]
+    if one.candidate is not None:
+        words += f"; {one.candidate.now} {times(one.candidate.seen)}, {at(one.candidate.after)}"
+    last = one.results[-1]
+    if last.verdict is not None and not last.verdict.conclusive:
+        words += f"; {last.verdict} since {at(one.results.index(conclusive[-1]) + 1)}"
+    return words + ("; NOT AS EXPECTED" if conclusive[-1].as_expected is False else "")
+
+
+def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], *, whole: bool = False) -> list[str]:
+    """Transitions, the newest first; those of several cells that are alike, with the same changes around them, once.
+
+    ``name``: how a cell is called. ``whole``: every cell and every change, rather than the first few.
+    """
+    lines: list[str] = []
+    grouped: dict[object, list[Change]] = {}
+    for change in sorted(changes, key=lambda one: one.after[0].started_at, reverse=True):
+        runs = [record and record[0].id for record in (change.before, change.after)]
+        words = change.transition.words if change.before else "new"
+        sure = change.transition.rate, change.transition.clean, change.transition.seen
+        key = words, *runs, change.settled and change.settled.id, change.differences, *sure
+        grouped.setdefault(key, []).append(change)
+    for alike in grouped.values():
+        lines += _new(alike, stamp) if alike[0].before is None else _block(alike, name, stamp, whole)
+    return lines
+
+
+def _new(alike: Sequence[Change], stamp: Callable[[str], str]) -> Iterable[str]:
+    """The cells that were run for the first time, counted."""
+    run, _ = alike[0].after
+    states = sorted(change.transition.new.value.replace("-", " ") for change in alike)
+    counts = ", ".join(f"{len(list(same))} {state}" for state, same in groupby(states))
+    yield f"{stamp(run.started_at)}  new: {many(len(alike), 'cell')}, {counts} (run {run.id})"
+
+
+def _block(alike: Sequence[Change], name: Names, stamp: Callable[[str], str], whole: bool) -> Iterable[str]:
+    change = alike[0]
+    assert change.before is not None
+    after, before = change.after[0], change.before[0]
+    cells = [name(one.series) for one in alike]
+    which = f": {cells[0]}" if len(cells) == 1 else f", {len(cells)} cells"
+    yield click.style(f"{stamp(after.started_at)}  {change.transition.words}{which}", bold=True)
+    if len(cells) > 1:
+        yield from _first([f"  {cell}" for cell in cells], whole, "  ", "cells")
+    if not change.transition.confirmed:
+        yield f"  seen {times(change.transition.seen)}: does not count yet{_chance(change.transition)}"
+    then = f", then {change.settled.id}" if change.settled is not None and change.settled.id != after.id else ""
+    yield f"  run {before.id} -> {after.id}{then}"
+    if change.transition.new is State.OTHER_FAILURE:
+        yield f"  it fails with: {change.after[1].reason}"
+    found = list(table(change.differences, "    "))
+    more = f": reprokit diff {before.id}:{change.before[1].number} {after.id}:{change.after[1].number}"
+    yield from _first(found, whole, "    ", "lines", more) if found else ("    nothing that is recorded changed",)
+
+
+def times(count: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def _first(lines: Sequence[str], whole: bool, indent: str, what: str, more: str = "") -> Iterable[str]:
+    yield from lines if whole else lines[:FEW]
+    if len(lines) > FEW and not whole:
+        yield f"{indent}... {len(lines) - FEW} more {what}{more}"
+
+
+def _chance(one: Transition) -> str:
+    """How likely a failure that did not always show stays away so long by chance; '' where it always showed."""
+    if one.rate is None or one.chance is None:
+        return ""
+    before = f"{one.rate[0]} of {one.rate[1]} before"
+    return f", {100 * one.chance:.0f} % chance of {many(one.clean, 'clean trial')} at {before}"
+
+
+def every_verdict(history: History, series: Sequence[Series], shown: Sequence[str]) -> Iterable[str]:
+    """Each verdict of each cell with its run, the newest first."""
+    _, name = names(series)
+    wanted: Mapping[str, int] = {run: at for at, run in enumerate(shown)}
+    for one in series:
+        yield click.style(name(one), bold=True)
+        for result in reversed(one.results):
+            if result.run_id in wanted:
+                run = history.runs[result.run_id]
+                said = {True: "as expected", False: "NOT AS EXPECTED", None: "-"}[result.as_expected]
+                yield f"  {run.started_at}  {result.verdict or 'undecided'} ({said})  {run.id}:{result.number}"
