@@ -142,7 +142,7 @@ def _known_os() -> tuple[str, ...]:
 
 
 def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str]) -> Iterator[Finding]:
-    """Cells of ``exclude``, ``reproduces`` and ``fix.only`` that name an axis or a value that no cell has."""
+    """Cells of ``exclude``, of ``expect`` and of ``fix.only`` that name an axis or a value that no cell has."""
     values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
     yield from _include_names(data, values)
     product = {name: dict(column) for name, column in values.items()}
@@ -151,15 +151,29 @@ def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: M
             values.setdefault(name, {})[value] = None
     for loc, cell in cells_of(data, "exclude"):
         yield from _reference(loc, cell, product, wrong)
-    for section, key in (("expect", "reproduces"), ("fix", "only")):
-        part = data.get(section)
-        cells = part.get(key) if isinstance(part, dict) else None
+    for where, cells in _named_cells(data):
         for index, cell in enumerate(cells if isinstance(cells, list) else []):
-            loc = (section, key, index)
+            loc = (*where, index)
             if isinstance(cell, dict) and all(isinstance(value, str) for value in cell.values()):
-                if not cell and section == "expect":
-                    yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="for every cell write: all")
+                if not cell and where[0] == "expect":
+                    yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint=_EVERY.get(len(where), ""))
                 yield from _reference(loc, cell, values, wrong)
+
+
+_EVERY = {2: "for every cell write: all", 4: "name an axis and a value"}
+
+
+def _named_cells(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Any]]:
+    """Where lists of partial cells stand outside of the matrix."""
+    expect, fix = data.get("expect"), data.get("fix")
+    if isinstance(expect, dict):
+        yield ("expect", "reproduces"), expect.get("reproduces")
+        known = expect.get("known")
+        for index, entry in enumerate(known if isinstance(known, list) else []):
+            if isinstance(entry, dict):
+                yield ("expect", "known", index, "reproduces"), entry.get("reproduces")
+    if isinstance(fix, dict):
+        yield ("fix", "only"), fix.get("only")
 
 
 def _reference(

@@ -166,17 +166,39 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Keys of the signature that no trial can meet together."""
+    """Keys of a signature that no trial can meet together, and known failures that cannot be told apart."""
     expect = data.get("expect")
-    failure = expect.get("failure") if isinstance(expect, dict) else None
+    if not isinstance(expect, dict):
+        return
+    yield from _check_signature(("expect", "failure"), expect.get("failure"))
+    known = expect.get("known")
+    seen: set[object] = set()
+    for index, entry in enumerate(known if isinstance(known, list) else []):
+        if not isinstance(entry, dict):
+            continue
+        loc: Loc = ("expect", "known", index)
+        yield from _check_signature((*loc, "failure"), entry.get("failure"))
+        if entry.get("failure") == {}:
+            message = f"{dotted(loc)}.failure: it fits every failure"
+            yield Finding(
+                loc=(*loc, "failure"), message=message, hint="say how it looks: exception, message, output ..."
+            )
+        name = entry.get("id")
+        if isinstance(name, str) and name in seen:
+            message = f"{dotted(loc)}: another known failure is called {name!r} too"
+            yield Finding(loc=(*loc, "id"), message=message, hint="give each its own id")
+        seen.add(name if isinstance(name, str) else None)
+
+
+def _check_signature(loc: Loc, failure: Any) -> Iterator[Finding]:
     if not isinstance(failure, dict):
         return
     code, name = failure.get("exit_code"), failure.get("signal")
     number = signal.Signals.__members__.get(name) if isinstance(name, str) else None
     if isinstance(code, str) and code.isdigit() and number and int(code) != 128 + number:
         yield Finding(
-            loc=("expect", "failure", "exit_code"),
-            message=f"expect.failure: exit_code {code} and signal {name} contradict each other",
+            loc=(*loc, "exit_code"),
+            message=f"{dotted(loc)}: exit_code {code} and signal {name} contradict each other",
             hint=f"{name} ends a container with {128 + number}: leave out exit_code",
         )
 

@@ -368,12 +368,27 @@ class Failure(Model):
     timed_out: Truth | None = Field(None, description="The failure is that the command never ends.")
 
 
+class Known(Model):
+    """Another failure that is known to happen in some cells, so that it is recognised where it does."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9-]+$")] = Field(description="Name of the other failure.")
+    summary: Scalar = Field("", description="What it is, in one line.")
+    url: Scalar = Field("", description="Where it was reported.")
+    failure: Failure = Field(description="How it looks: the keys of expect.failure, every key given must match.")
+    reproduces: tuple[Partial, ...] = Field(
+        (), description="Partial cells in which this failure, rather than the case's own, is what is expected."
+    )
+
+
 class Expect(Model):
     """How the failure looks and in which cells it shows."""
 
     failure: Failure = Field(Failure(), description="The signature: every key given must match.")
     reproduces: Reproduces = Field(
         "unknown", description="all, none, unknown, or a list of partial cells: these and no others."
+    )
+    known: tuple[Known, ...] = Field(
+        (), description="Other failures that are known; a cell that shows one is different-failure, and names it."
     )
 
 

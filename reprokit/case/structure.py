@@ -41,6 +41,8 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     (("trials",), model.Repeats),
     (("expect",), model.Expect),
     (("expect", "failure"), model.Failure),
+    (("expect", "known", "*"), model.Known),
+    (("expect", "known", "*", "failure"), model.Failure),
 )
 
 
@@ -154,6 +156,7 @@ def _missing(loc: Loc) -> Finding:
         "command": "give the command that shows the bug",
         "ref": "name a tag, branch or commit",
         "path": "say where it goes below workdir",
+        "failure": "say how it looks, such as {exception: TypeError}",
     }
     message = f"the key {name!r} is missing{where}"
     return Finding(loc=parent, message=message, hint=hints.get(str(name), ""), on_key=True, missing=str(name))

@@ -71,6 +71,7 @@ def _colour() -> bool:
 def _table(record: Any) -> None:
     from rich.console import Console
 
+    from reprokit.report import failures
     from reprokit.report.live import print_table
 
     console = Console(highlight=False)
@@ -82,6 +83,8 @@ def _table(record: Any) -> None:
     engine = record.host.get("engine") or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
+    for line in failures.lines(record.cells, record.id):
+        click.echo(line)
 
 
 def _search(record: Any, findings: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.evidence.fingerprint import fingerprint
@@ -12,29 +13,39 @@ from reprokit.evidence.observation import cause_of, observe, telling_crash, with
 from reprokit.evidence.text import one_line
 
 if TYPE_CHECKING:
-    from reprokit.case.model import Failure
+    from reprokit.case.model import Failure, Known
 
 
-def judge(failure: Failure, ending: Ending, text: str) -> Judgement:
+def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = ()) -> Judgement:
     """Return the outcome of a trial that ended so and left ``text`` in its log file, with the reason in words.
 
     Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
-    not the program's own: then the signature must ask for that very end, or be met by the program's output.
+    not the program's own: then the signature must ask for that very end, or be met by the program's output. A failure
+    that does not match is still recognised if it is one of the ``known``, the first that fits.
     """
     observation, shown = observe(text), without_cuts(text)
     checks = check(failure, ending, observation, shown)
     exception = chosen_exception(failure, observation)
     crash = telling_crash(observation)
-    matched = all(each.matched for each in checks) and _is_evidence(failure, ending)
+    matched = _all(checks) and _is_evidence(failure, ending)
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
+    reason = _reason(outcome, ending, checks, exception, crash)
+    recognised = ""
+    if outcome is Outcome.DIFFERENT_FAILURE:
+        recognised = next((k.id for k in known if _all(check(k.failure, ending, observation, shown))), "")
     return Judgement(
         outcome=outcome,
-        reason=_reason(outcome, ending, checks, exception, crash),
+        reason=f"known as {recognised}: {reason}" if recognised else reason,
         checks=checks,
         exception=exception,
         crash=crash,
         fingerprint=_fingerprint(outcome, ending, shown, checks, exception, crash, observation),
+        known=recognised,
     )
+
+
+def _all(checks: Sequence[Check]) -> bool:
+    return all(each.matched for each in checks)
 
 
 def _fingerprint(

@@ -147,6 +147,7 @@ class Judgement:
     """The outcome of one trial with the reason in words, the checks behind it and the exception that was judged.
 
     ``fingerprint``: how it failed; None when it passed, or was stopped or killed without the signature asking for it.
+    ``known``: the id of the case's known failure that a different failure is; '' when it is none of them.
     """
 
     outcome: Outcome
@@ -155,4 +156,5 @@ class Judgement:
     exception: ExceptionSeen | None = None
     crash: Crash | None = None
     fingerprint: Fingerprint | None = None
+    known: str = ""
     rules: str = field(default=RULES_VERSION)

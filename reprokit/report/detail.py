@@ -11,6 +11,7 @@ import click
 from reprokit.environment.probe import Measured
 from reprokit.errors import UsageError
 from reprokit.evidence.text import clean
+from reprokit.report.failures import ranges
 from reprokit.report.words import cell_name, expectation, seconds
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
@@ -46,6 +47,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     yield f"{record.verdict} ({expectation(record)}): {record.reason}"
     engine = f", {run.host['engine']}" if run.host.get("engine") else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
+    yield from _failures(record)
     failed = record.details.get("build")
     if failed:
         yield head("Build")
@@ -69,6 +71,15 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     if record.repeat:
         yield head("Repeat by hand")
         yield record.repeat
+
+
+def _failures(record: CellRecord) -> Iterable[str]:
+    """How it failed: one line, or one for each way in which its trials did."""
+    one = record.details.get("failure")
+    for failure in record.details.get("failures", [one] if one else []):
+        trials = f", trials {ranges(failure['trials'])}" if "trials" in failure else ""
+        known = f", known as {failure['known']}" if failure.get("known") else ""
+        yield f"failure {failure['id']}{known}{trials}: {failure['title']}"
 
 
 def _image(record: CellRecord, title: str) -> Iterable[str]:

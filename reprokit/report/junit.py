@@ -47,10 +47,16 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
         verdict = cell.verdict.value if cell.verdict else "cancelled"
         if kind:
             wanted = f" (expected {cell.expected})" if kind == "failure" else ""
-            element = ET.SubElement(test, kind, message=_text(f"{verdict}{wanted}: {cell.reason}"), type=verdict)
+            message = f"{verdict}{wanted}: {cell.reason}{_failure(cell)}"
+            element = ET.SubElement(test, kind, message=_text(message), type=verdict)
             element.text = _text("\n".join(_lines(cell)))
         else:
             ET.SubElement(test, "system-out").text = _text(f"{verdict}: {cell.reason}")
+
+
+def _failure(cell: CellRecord) -> str:
+    """What tells a failure from others: CI systems group by the message."""
+    return f" [failure {cell.details['failure']['id']}]" if "failure" in cell.details else ""
 
 
 def _kind(cell: CellRecord) -> str:

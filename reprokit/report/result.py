@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.report.failures import groups
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 FORMAT = "reprokit-result/v1"
@@ -33,6 +34,7 @@ def result(run: RunRecord, store: Path) -> dict[str, Any]:
         "store": str(store),
         "host": dict(run.host),
         "cases": list(cases.values()),
+        "failures": [group.to_json() for group in groups(run.cells)],
     }
 
 

@@ -18,7 +18,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.library.filters import choose
-from reprokit.matrix import Cell, Selection, is_own, label, select
+from reprokit.matrix import Cell, Selection, is_own, label, matches, select
 from reprokit.runner.request import Request
 from reprokit.spelling import near
 
@@ -132,8 +132,10 @@ def task_of(
 
     Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
     """
-    # Under its fix the failure must be gone, wherever it reproduces without.
-    wanted = Verdict.NOT_REPRODUCED if variant == "fix" else promised_of(file, cell)
+    wanted = promised_of(file, cell)
+    # Under its fix the failure must be gone, wherever it reproduces without; another one that is known stays.
+    if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
+        wanted = Verdict.NOT_REPRODUCED
     spec = spec_of(file, case, variant, cell)
     return Task(
         number=number,
@@ -155,8 +157,10 @@ def trials_of(case: Case) -> Trials:
 
 def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:
     """The verdict that a case expects of a cell, without its fix; None where it expects none."""
-    own = is_own(cell, file.case.matrix.axes, file.case.matrix.include)
-    return expected(file.case.expect.reproduces, cell, own)
+    own, expect = is_own(cell, file.case.matrix.axes, file.case.matrix.include), file.case.expect
+    if any(matches(cell, partial) for known in expect.known for partial in known.reproduces):
+        return Verdict.DIFFERENT_FAILURE
+    return expected(expect.reproduces, cell, own)
 
 
 def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:

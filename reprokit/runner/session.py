@@ -11,6 +11,7 @@ from reprokit import __version__
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION
 from reprokit.matrix import Selection, label
+from reprokit.report import failures
 from reprokit.report.words import summary
 from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
 from reprokit.runner.listener import Listener
@@ -193,6 +194,8 @@ class Session(Invocation):
             print_table(console, cells)
         else:
             self._say(summary(cells))
+        for line in failures.lines(cells, run_id):
+            self._say(line)
         if interrupted:
             open_cells = sum(cell.verdict in UNDECIDED for cell in cells)
             self._say(

@@ -24,6 +24,7 @@ from reprokit.runner.gpus import Grant
 from reprokit.runner.images import Ready, Wanted, handed_files, image_json
 from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
+from reprokit.store.failures import failure_details
 from reprokit.store.records import CellRecord, TrialRecord
 
 
@@ -42,6 +43,8 @@ def blank(task: Task) -> CellRecord:
 
 def decided(task: Task, verdict: Verdict, reason: str, **values: Any) -> CellRecord:
     """The record of a task with its verdict."""
+    if failed := failure_details(verdict, values.get("trials", ())):
+        values["details"] = {**values.get("details", {}), **failed}
     return dataclasses.replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
 
@@ -236,7 +239,8 @@ def _one(
     finally:
         condenser.close()
     # Judged from the file, so that judging the record again later sees the same.
-    judgement = judge(task.case.expect.failure, ending, log.read_bytes().decode("utf-8", "replace"))
+    expect = task.case.expect
+    judgement = judge(expect.failure, ending, log.read_bytes().decode("utf-8", "replace"), expect.known)
     return TrialRecord(
         number=number,
         outcome=judgement.outcome,
@@ -249,7 +253,15 @@ def _one(
         # What a program that ended well logged on its way is no failure.
         exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
         lines=_telling_lines(judgement),
+        failure=_failure_json(judgement),
     )
+
+
+def _failure_json(judgement: Judgement) -> Mapping[str, Any] | None:
+    if judgement.fingerprint is None:
+        return None
+    known = {"known": judgement.known} if judgement.known else {}
+    return {**dataclasses.asdict(judgement.fingerprint), **known}
 
 
 def _telling_lines(judgement: Judgement) -> tuple[int, ...]:

@@ -16,7 +16,11 @@ ANSWER = "answer"
 
 @dataclass(frozen=True, kw_only=True)
 class TrialRecord:
-    """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder)."""
+    """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
+
+    ``failure`` (its fingerprint, with ``known`` where it is a known one) is kept in the cell's details: a trial that
+    was read from a store has none.
+    """
 
     number: int
     outcome: Outcome
@@ -28,6 +32,7 @@ class TrialRecord:
     log: str
     exception: Mapping[str, Any] | None = None
     lines: tuple[int, ...] = ()
+    failure: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +59,14 @@ class CellRecord:
 
     @property
     def as_expected(self) -> bool | None:
-        """Whether a conclusive verdict is what the case expects; None when inconclusive or nothing is expected."""
+        """Whether a conclusive verdict is what the case expects; None when inconclusive or nothing is expected.
+
+        A different failure is expected only where it is a known one (``expect.known``), and that it must be.
+        """
         if self.verdict is None or not self.verdict.conclusive or self.expected is None:
             return None
+        if self.verdict is Verdict.DIFFERENT_FAILURE and "known" not in self.details:
+            return False
         return fits(self.verdict, self.expected, self.details.get("trials"))
 
 

@@ -86,6 +86,31 @@ STRUCTURE = [
     ("expect: {failure: {exit_code: 0, signal: SIGSEGV}}\n", 1, 31, "contradict", "leave out"),
     ("expect: {failure: {exit_code: 1, signal: SIGSEGV}}\n", 1, 31, "contradict", "139"),
     ("expect: {reproduces: al}\n", 1, 22, "all, none, unknown or a list", "did you mean 'all'?"),
+    ("expect: {known: [{id: b}]}\n", 1, 18, "the key 'failure' is missing in expect.known[0]", "such as {exception"),
+    ("expect: {known: [{failure: {exit_code: 7}}]}\n", 1, 18, "the key 'id' is missing in expect.known[0]", ""),
+    ("expect: {known: [{id: B C, failure: {exit_code: 7}}]}\n", 1, 23, "small letters", "did you mean 'b-c'?"),
+    ("expect: {known: [{id: b, failure: {}}]}\n", 1, 35, "known[0].failure: it fits every failure", "say how it looks"),
+    (
+        "expect: {known: [{id: b, failure: {excption: E}}]}\n",
+        1,
+        36,
+        "unknown key 'excption'",
+        "did you mean 'exception'?",
+    ),
+    ("expect: {known: [{id: b, failure: {message: '/(/'}}]}\n", 1, 45, "does not compile", ""),
+    (
+        "expect: {known: [{id: b, failures: {}, failure: {exit_code: 1}}]}\n",
+        1,
+        26,
+        "unknown key 'failures'",
+        "'failure'?",
+    ),
+    ("expect: {known: [{id: b, failure: {exit_code: 1, signal: SIGSEGV}}]}\n", 1, 47, "contradict", "139"),
+    ("expect: {known: b}\n", 1, 17, "expect.known: expected a list, found 'b'", "write [b]"),
+    (
+        "expect: {known: [{id: b, failure: {exit_code: 1}}, {id: b, failure: {exit_code: 2}}]}\n",
+        *(1, 57, "another known failure is called 'b' too", "its own id"),
+    ),
     ("expect: {reproduces: [all]}\n", 1, 23, "reproduces[0]: expected a mapping", "{cuda:"),
     ("fix: {trails: 2, env: {A: 1}}\n", 1, 7, "unknown key 'trails' in fix", "did you mean 'trials'?"),
     ("fix: {expect: {}, env: {A: 1}}\n", 1, 7, "unknown key 'expect' in fix", "a fix can change"),
@@ -139,6 +164,14 @@ MATRIX = [
     ("matrix: {cuda: ['1'], include: [{cuda: '2.x'}]}\n", 1, 40, "expected a version", "did you mean '2'?"),
     ("matrix: {cuda: ['1']}\nexpect: {reproduces: [{cuda: '2'}]}\n", 2, 30, "has no value '2'", "its values: 1"),
     ("matrix: {cuda: ['1']}\nexpect: {reproduces: [{cdua: '1'}]}\n", 2, 24, "no axis 'cdua'", "did you mean 'cuda'?"),
+    (
+        "matrix: {cuda: ['1']}\nexpect: {known: [{id: b, failure: {exit_code: 1}, reproduces: [{cuda: '2'}]}]}\n",
+        *(2, 71, "expect.known[0].reproduces[0]: the axis 'cuda' has no value '2'", "its values: 1"),
+    ),
+    (
+        "expect: {known: [{id: b, failure: {exit_code: 1}, reproduces: [{}]}]}\n",
+        *(1, 64, "expect.known[0].reproduces[0]: an empty cell", "name an axis and a value"),
+    ),
     ("expect: {reproduces: [{cuda: '1'}]}\n", 1, 24, "no axis 'cuda'", "the matrix has no axes"),
 ]
 

@@ -1,0 +1,82 @@
+"""The failures of a run, each once: what forty cells share is one line. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reprokit.evidence.model import Verdict
+from reprokit.spelling import many
+from reprokit.store.records import CellRecord
+
+_SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """The cells, by number, that failed in one way. ``verdict``: ``different-failure`` or ``reproduced``."""
+
+    verdict: Verdict
+    failure: Mapping[str, Any]
+    cells: tuple[int, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in a result file."""
+        return {"verdict": self.verdict.value, "known": None, **self.failure, "cells": list(self.cells)}
+
+
+def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
+    """Return the ways in which cells failed: those that are not the signature's first, of each the commonest first.
+
+    Cells without a fingerprint (recorded by a version that made none) are in no group.
+    """
+    found: dict[tuple[bool, str, str], list[CellRecord]] = {}
+    for cell in cells:
+        if failure := cell.details.get("failure"):
+            key = cell.verdict in _SIGNATURE, str(failure["version"]), str(failure["id"])
+            found.setdefault(key, []).append(cell)
+    ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0].number))
+    return tuple(
+        Group(
+            verdict=Verdict.REPRODUCED if by_signature else Verdict.DIFFERENT_FAILURE,
+            failure=members[0].details["failure"],
+            cells=tuple(cell.number for cell in members),
+        )
+        for (by_signature, *_), members in ordered
+    )
+
+
+def lines(cells: Sequence[CellRecord], run_id: str) -> Iterator[str]:
+    """Yield what a summary says of them, for a person: nothing where each cell's own line says it already.
+
+    The failures that are not the signature's, where several cells have one; and those that are, where the signatures
+    of a case fits more than one way of failing, since one of them may be another bug.
+    """
+    others = [group for group in groups(cells) if group.verdict is Verdict.DIFFERENT_FAILURE]
+    if sum(len(group.cells) for group in others) > 1:
+        yield "different failures:"
+        yield from (_line(group, run_id) for group in others)
+    for case_id in dict.fromkeys(cell.case_id for cell in cells):
+        own = groups(cell for cell in cells if cell.case_id == case_id and cell.verdict in _SIGNATURE)
+        if len(own) > 1:
+            yield f"{case_id}: the signature fits {len(own)} ways of failing:"
+            yield from (_line(group, run_id) for group in own)
+
+
+def _line(group: Group, run_id: str) -> str:
+    known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
+    what = f"{known}{group.failure['title']} ({group.failure['id']})"
+    which = f"number {ranges(group.cells)}; reprokit show {run_id} {group.cells[0]}"
+    return f"  {many(len(group.cells), 'cell')}: {what}: {which}"
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """``3, 4, 7-20`` for sorted numbers."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
