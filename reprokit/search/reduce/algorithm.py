@@ -23,12 +23,13 @@ Write = Callable[[Data, str], "Candidate | None"]
 class Trying:
     """Asks whether a smaller case still fails in the same way, once for each thing that would be run.
 
-    ``same``: what a candidate would run; of equal ones only the first is asked for. ``spent``: whether the budget is.
-    ``stopped``: whether something was left untried for that.
+    ``same``: what a candidate would run; of equal ones only the first is asked for. ``holds``: whether what it showed
+    is the failure. ``spent``: whether the budget is; ``stopped``: whether something was left untried for that.
     """
 
     write: Write
     same: Callable[[Candidate], object]
+    holds: Callable[[Candidate, Reading], bool] = lambda _, reading: reading is Reading.BAD
     spent: Callable[[], bool] = lambda: False
     stopped: bool = False
     known: dict[object, tuple[bool, Candidate]] = field(default_factory=dict)
@@ -48,7 +49,7 @@ class Trying:
                 self.stopped = True
                 return False
             (reading,) = yield Ask(candidates=(candidate,))
-            self.known[key] = (reading is Reading.BAD, candidate)
+            self.known[key] = (self.holds(candidate, reading), candidate)
         return self.known[key][0]
 
     def decider(self, data: Data) -> Candidate | None:

@@ -39,7 +39,7 @@ def written(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Can
             smaller = load_text(path, rewrite(file.positions, attempt))
             axes = {*smaller.case.matrix.axes, *(name for extra in smaller.case.matrix.include for name in extra)}
             left = {name: value for name, value in cell.items() if name in axes}
-            if not _readable(smaller, left):
+            if _readable(file, cell) and not _readable(smaller, left):
                 return None
         except (CaseError, TemplateProblem):
             continue

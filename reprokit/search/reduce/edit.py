@@ -40,6 +40,9 @@ def _edits(tree: Tree, loc: Loc, old: Any, new: Any) -> Iterator[Edit]:
         yield from _mapping(tree, loc, old, new)
     elif isinstance(old, list) and isinstance(new, list) and new and (gone := _left_out(old, new)) is not None:
         yield from _cuts(tree, [(*loc, index) for index in range(len(old))], {(*loc, index) for index in gone}, loc)
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from _edits(tree, (*loc, index), one, other)
     else:
         yield _replaced(tree, loc, new)
 

@@ -112,9 +112,16 @@ def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cell
     failure = tightened(given, _seen(record, folder))
     data = candidates.start(session.file, found.cell, failure, keep_matrix=wish.keep_matrix)
     session.note(words.signature(given, failure))
+
+    def holds(candidate: Candidate, reading: Reading) -> bool:
+        # What failed every time is not to become something that fails at times.
+        tried = session.record_of(candidate)
+        return reading is Reading.BAD and tried is not None and tried.verdict in (record.verdict, Verdict.REPRODUCED)
+
     trying = Trying(
         write=partial(candidates.written, session.file, found.cell, path=wish.out),
         same=candidates.same,
+        holds=holds,
         spent=spent.all,
     )
     whole = trying.write(data, "")
@@ -178,7 +185,7 @@ def _last_look(
     assert record is not None
     told.cells, told.seconds = len(spent.asked), spent.seconds
     told.versions = words.versions(first.environment, record.environment)
-    holds = reading is Reading.BAD
+    holds = trying.holds(final, reading)
     data = {**told.to_json(), "file": wish.out, "verdict": str(record.verdict), "text": text}
     if holds:
         return Answer(words=(*told.lines(), f"written: {wish.out}"), data=data)

@@ -1,0 +1,349 @@
+"""What a reduction tries and what it ends with: planted needs, found with few cells; resumed, recorded and told."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reprokit.case.files import load, load_text
+from reprokit.engine.protocol import Trial
+from reprokit.errors import Cancelled
+from reprokit.evidence.model import Ending
+from reprokit.matrix import Selection, parse_group
+from reprokit.runner.request import Request
+from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.search.reduce import candidates, reducing
+from reprokit.search.reduce.algorithm import Reduced, Trying, reduced, smallest
+from reprokit.search.reduce.parts import KINDS, Data, Group
+from reprokit.search.session import SearchSession
+from reprokit.store.database import Store
+from tests.unit.fakes import FakeEngine
+
+
+def simulate(
+    parts: int, answer: Callable[[frozenset[int]], Reading], *, pairs: bool = False, cells: int = 10**6
+) -> tuple[frozenset[int], int]:
+    """What is left of so many parts where ``answer`` says what a set of parts shows; and how many were asked about."""
+    asked: list[Any] = []
+
+    def write(left: Data, name: str) -> Candidate:
+        return Candidate(cell={}, name=repr(sorted(left)))
+
+    def tell(ask: Ask) -> tuple[Reading, ...]:
+        asked.append(ask)
+        return tuple(answer(frozenset(map(int, filter(None, one.name[1:-1].split(", "))))) for one in ask.candidates)
+
+    trying = Trying(write=write, same=lambda one: one.name, spent=lambda: len(asked) >= cells)
+    group = Group(
+        kind="env",
+        names=tuple(map(str, range(parts))),
+        without=lambda gone: dict.fromkeys(set(range(parts)) - gone),  # type: ignore[arg-type]
+        pairs=pairs,
+    )
+    trying.known[repr(list(range(parts)))] = (True, Candidate(cell={}))
+    gone = drive(smallest(group, trying), tell)
+    return frozenset(range(parts)) - gone, len(asked)
+
+
+@given(st.integers(1, 40), st.data())
+@settings(deadline=None)
+def test_what_is_needed_is_found_and_nothing_else_is_left(parts: int, draw: st.DataObject) -> None:
+    needed = draw.draw(st.frozensets(st.integers(0, parts - 1), max_size=5))
+    left, asked = simulate(parts, lambda rest: Reading.BAD if needed <= rest else Reading.GOOD)
+    assert left == needed
+    assert asked <= 1 + 2 * (len(needed) + 1) * (parts.bit_length() + 1)
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32 - 1))
+@settings(deadline=None)
+def test_whatever_the_answers_no_single_part_can_go_from_what_is_left(parts: int, seed: int) -> None:
+    """Not monotone, and with unknown readings among them: the result fails, and is 1-minimal."""
+
+    def answer(rest: frozenset[int]) -> Reading:
+        if len(rest) == parts:
+            return Reading.BAD
+        return list(Reading)[hash((seed, rest)) % 3]
+
+    left, _ = simulate(parts, answer)
+    assert answer(left) is Reading.BAD
+    assert all(answer(left - {part}) is not Reading.BAD for part in left)
+
+
+def test_an_option_and_its_value_only_go_together() -> None:
+    left, _ = simulate(7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD)
+    assert left == {0, 3, 4, 6}  # single parts are not enough
+    left, _ = simulate(
+        7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD, pairs=True
+    )
+    assert left == {0, 6}
+
+
+def test_a_spent_budget_leaves_what_was_not_tried() -> None:
+    left, asked = simulate(16, lambda rest: Reading.BAD if 3 in rest else Reading.GOOD, cells=3)
+    assert asked == 3
+    assert {3} < left
+
+
+CASE = """\
+schema: reprokit/v1
+id: toy
+title: A toy
+matrix: {os: [debian-12], a: ["1", "2"], b: [x]}
+environment:
+  apt: [bash, curl]
+  pip: [numpy<2, "torch=={{ a }}"]
+  setup: |
+    echo {{ b }}
+    echo more
+files:
+  go.py: |
+    import os
+    def never():
+        pass
+    raise ValueError("boom")
+  data.txt: x
+env: {A: "{{ a }}", B: 1, C: 2}
+command: |
+  echo start
+  python go.py --size 3 --fast && echo end
+resources: {shm_size: 1g, memory: 1g, timeout: 1m}
+expect:
+  failure: {exception: ValueError}
+  reproduces: [{a: "2"}]
+fix: {summary: Another, env: {A: 0}}
+"""
+LOG = 'Traceback (most recent call last):\n  File "/w/go.py", line 4, in <module>\n    x\nValueError: {0}\n'
+
+
+def needs(case: Any) -> str:
+    """The message with which the toy fails: ``boom`` with A, --size and the raise; something else without."""
+    command = case.command if isinstance(case.command, str) else " ".join(case.command)
+    if "python go.py" not in command or "raise" not in case.files.get("go.py", ""):
+        return ""
+    return "boom" if "A" in case.env and "--size 3" in command and "numpy<2" in case.environment.pip else "other"
+
+
+def reduce_toy(kinds: tuple[str, ...] = tuple(KINDS), text: str = CASE) -> tuple[Reduced, list[Candidate]]:
+    file = load_text("toy.yaml", text)
+    cell = {"os": "debian-12", "a": "2", "b": "x"}
+    asked: list[Candidate] = []
+
+    def tell(ask: Ask) -> tuple[Reading, ...]:
+        asked.extend(ask.candidates)
+        assert all(one.file is not None for one in ask.candidates)
+        return tuple(Reading.BAD if needs(one.file.case) == "boom" else Reading.GOOD for one in ask.candidates)  # type: ignore[union-attr]
+
+    data = candidates.start(file, cell, {"exception": "ValueError", "message": "boom"}, keep_matrix=False)
+    trying = Trying(write=partial(candidates.written, file, cell, path="small.yaml"), same=candidates.same)
+    whole = trying.write(data, "")
+    assert whole is not None
+    trying.knows(whole, fails=True)
+    return drive(reduced(data, trying, kinds), tell), asked
+
+
+def test_a_case_is_reduced_to_what_it_needs() -> None:
+    result, asked = reduce_toy()
+    assert dict(result.data) == {
+        "schema": "reprokit/v1",
+        "id": "toy-reduced",
+        "title": "A toy",
+        "matrix": {"os": ["debian-12"], "a": ["2"]},
+        "environment": {"pip": ["numpy<2"]},
+        "files": {"go.py": 'raise ValueError("boom")\n'},
+        "env": {"A": "{{ a }}"},
+        "command": "python go.py --size 3",
+        "resources": {"memory": "1g", "timeout": "1m"},
+        "expect": {"failure": {"exception": "ValueError", "message": "boom"}, "reproduces": "all"},
+        "fix": {"summary": "Another", "env": {"A": "0"}},
+    }
+    assert {(part.kind, part.name) for part in result.kept} >= {("env", "A"), ("pip", "numpy<2"), ("axes", "a")}
+    assert result.gone["env"] == ["B", "C"]
+    assert result.gone["axes"] == ["b"]
+    digests = [one.file.digest for one in asked if one.file]
+    assert len(set(digests)) == len(digests), "nothing is asked for twice"
+    assert "without b" not in {one.name for one in asked}, "an axis that nothing names need not be run without"
+
+
+def test_only_the_kinds_that_are_asked_for_go() -> None:
+    result, _ = reduce_toy(("env",))
+    assert result.data["env"] == {"A": "{{ a }}"}
+    assert result.data["command"] == load_text("", CASE).case.command
+    assert set(result.gone) == {"env"}
+
+
+def test_what_bash_or_python_cannot_read_is_not_run() -> None:
+    text = CASE.replace("  echo start\n", "  if true; then\n    echo start\n  fi\n")
+    _, asked = reduce_toy(text=text)
+    for one in asked:
+        assert one.file is not None
+        assert one.file.case.command
+        compile(one.file.case.files.get("go.py", ""), "go.py", "exec")
+
+
+def test_a_fix_that_no_longer_fits_is_left_out() -> None:
+    text = CASE.replace("fix: {summary: Another, env: {A: 0}}", 'fix: {env: {A: "{{ b }}"}}')
+    result, _ = reduce_toy(text=text)
+    assert "b" in result.data["matrix"] or "fix" in result.data
+    written = candidates.written(load_text("toy.yaml", text), {"os": "debian-12", "a": "2"}, result.data, "", "x.yaml")
+    assert written is not None
+
+
+def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+    """As the toy fails: with ``boom`` where A and --size are there, with something else where they are not."""
+    command = " ".join(trial.command)
+    if "python go.py" not in command or "raise" not in trial.files.get("go.py", "raise"):
+        return Ending(exit_code=0, seconds=1.0)
+    told = "boom" if "A" in trial.env and "--size 3" in command else "slipped"
+    sink(LOG.format(told).encode())
+    return Ending(exit_code=1, seconds=1.0)
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        self.case = folder / "toy.yaml"
+        self.case.write_text(CASE)
+        self.store = folder / "store"
+        self.engine = FakeEngine(behave)
+        self.output = io.StringIO()
+
+    def session(self) -> SearchSession:
+        return SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+
+    def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
+        session = self.session()
+        wish = reducing.Wish(out="small.yaml", **{"kinds": ("env", "command", "resources", "axes"), **more})
+        groups = (parse_group(only),) if only else ()
+        request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
+        return session.start("reduce", request, asdict(wish), partial(reducing.make, folder=self.store)), session
+
+    def resume(self) -> tuple[int, SearchSession]:
+        session = self.session()
+        return session.resume("reduce", (), partial(reducing.make, folder=self.store)), session
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def test_the_reduced_case_is_the_same_failure_and_says_what_did_not_matter(project: Project) -> None:
+    status, session = project.reduce()
+    assert status == 0
+    assert session.answer is not None
+    text = session.answer.data["text"]
+    assert text.startswith("# Reduced from toy (sha256:")
+    assert "# environment variables: 1 of 3 kept (A); did not matter: B, C\n" in text
+    small = load_text("small.yaml", text).case
+    assert small.command == "python go.py --size 3"
+    assert dict(small.env) == {"A": "{{ a }}"}
+    assert small.expect.failure.message == "boom", "else it would slip to the other ValueError"
+    assert small.resources.memory == "1g"
+    said = project.output.getvalue()
+    assert "A: without it different-failure: exit status 1 with ValueError: slipped" in said
+    assert "EXPECTED" not in said
+    assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
+    assert session.answer.data["cells_run"] == len(project.engine.trials)
+
+
+def test_the_matrix_can_stay(project: Project) -> None:
+    _, session = project.reduce("a=2", keep_matrix=True)
+    assert session.answer is not None
+    small = load_text("small.yaml", session.answer.data["text"]).case
+    assert small.matrix.axes["a"] == ("1", "2")
+    assert small.expect.reproduces == ({"a": "2"},)
+
+
+def test_a_case_that_does_not_reproduce_is_not_reduced(project: Project) -> None:
+    project.engine.behave = lambda trial, sink: Ending(exit_code=0)
+    status, session = project.reduce()
+    assert status == 1
+    assert session.answer is not None
+    assert "nothing to reduce: no cell that was tried reproduces" in session.answer.words
+    assert "not-reproduced" in session.answer.words[1]
+    assert len(project.engine.trials) == 1
+
+
+def test_what_fails_every_time_does_not_become_what_fails_at_times(project: Project) -> None:
+    def behaves(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        steady = "B" in trial.env or len(project.engine.trials) % 2
+        return behave(trial, sink) if steady else Ending(exit_code=0)
+
+    project.engine.behave = behaves
+    project.case.write_text(CASE + "trials: 3\n")
+    _, session = project.reduce()
+    assert session.answer is not None
+    assert "B: 1" in session.answer.data["text"]
+
+
+def test_a_result_that_does_not_hold_is_not_written(project: Project) -> None:
+    def flaky(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        held = "B" in trial.env or "C" in trial.env or "echo" in " ".join(trial.command)
+        return behave(trial, sink) if held or len(project.engine.trials) % 2 else Ending(exit_code=0)
+
+    project.engine.behave = flaky
+    for _ in range(2):
+        status, session = project.reduce()
+        assert session.answer is not None
+        holds = session.answer.data["verdict"] == "reproduced"
+        assert (status == 0) == holds
+        assert any("nothing was written" in line for line in session.answer.words) != holds
+
+
+@pytest.mark.parametrize("limit", [{"max_cells": 5}, {"seconds": 1e-6}])
+def test_limits_end_it_early_and_say_so(project: Project, limit: dict[str, Any]) -> None:
+    status, session = project.reduce(**limit)
+    assert status == 0
+    assert session.answer is not None
+    assert len(project.engine.trials) <= 6
+    assert session.answer.data["stopped"]
+    assert any("limit of cells or time was reached" in line for line in session.answer.words)
+
+
+def test_wherever_it_is_killed_it_ends_the_same_and_repeats_nothing(project: Project, tmp_path: Path) -> None:
+    _, whole = project.reduce()
+    assert whole.answer is not None
+    cells = len(project.engine.trials)
+    for at in (1, 2, cells // 2, cells - 1):
+        folder = tmp_path / f"killed-{at}"
+        folder.mkdir()
+        again = Project(folder)
+
+        def killed(trial: Trial, sink: Callable[[bytes], None], again: Project = again, at: int = at) -> Ending:
+            if len(again.engine.trials) > at:
+                os.kill(os.getpid(), signal.SIGINT)
+                assert again.engine.cancel.wait(10)
+                raise Cancelled("stopped")
+            return behave(trial, sink)
+
+        again.engine.behave = killed
+        assert again.reduce()[0] == 130
+        again.engine.behave = behave
+        status, resumed = again.resume()
+        assert status == 0
+        assert resumed.answer is not None
+        assert resumed.answer.data["text"] == whole.answer.data["text"]
+        assert len(again.engine.trials) == cells + 1  # the one that was stopped
+        run = Store(again.store).run("last")
+        assert [cell.number for cell in run.cells] == list(range(1, cells + 1))
+
+
+def test_the_folder_of_cases_can_be_read_and_written_as_it_is() -> None:
+    """Whatever the case, its first candidate is one cell, valid, and runs the same thing."""
+    for file in load(str(Path(__file__).parents[2] / "cases")):
+        cell = {name: values[0] for name, values in file.case.matrix.axes.items()} or dict(file.case.matrix.include[0])
+        given = (file.positions.data.get("expect") or {}).get("failure") or {}
+        data = candidates.start(file, cell, given, keep_matrix=False)
+        whole = candidates.written(file, cell, data, "", "small.yaml")
+        assert whole is not None, file.path
+        assert whole.file is not None
+        assert candidates.same(whole) == candidates.same(Candidate(cell=cell, file=file))
