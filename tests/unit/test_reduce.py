@@ -194,7 +194,8 @@ def test_a_fix_that_no_longer_fits_is_left_out() -> None:
     text = CASE.replace("fix: {summary: Another, env: {A: 0}}", 'fix: {env: {A: "{{ b }}"}}')
     result, _ = reduce_toy(text=text)
     assert "b" in result.data["matrix"] or "fix" in result.data
-    written = candidates.written(load_text("toy.yaml", text), {"os": "debian-12", "a": "2"}, result.data, "", "x.yaml")
+    cell = {"os": "debian-12", "a": "2", "b": "x"}
+    written = candidates.written(load_text("toy.yaml", text), cell, result.data, "", "x.yaml")
     assert written is not None
 
 
