@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,8 @@ def _bash_reads(text: str) -> bool:
 
 def header(lines: Sequence[str]) -> str:
     """Lines as a comment at the top of a case."""
-    return "".join(f"# {line}".rstrip() + "\n" for line in lines)
+    wrapped = (part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent="  "))
+    return "".join(f"# {line}\n" for line in wrapped)
 
 
 def write(path: Path, text: str) -> None:

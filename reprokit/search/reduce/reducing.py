@@ -177,6 +177,7 @@ def _last_look(
         why={(kept.kind, kept.name): _why(session, trying.decider(kept.without)) for kept in result.kept},
         fix_left_out="fix" in result.data and smaller.file.case.fix is None,
         stopped=trying.stopped,
+        versions=words.versions(first.environment, _environment(session, trying.decider(result.data))),
     )
     text = candidates.header(told.comment()) + smaller.file.text
     final = Candidate(cell=smaller.cell, file=load_text(wish.out, text), name="the reduced case, once more")
@@ -184,7 +185,6 @@ def _last_look(
     record = session.record_of(final)
     assert record is not None
     told.cells, told.seconds = len(spent.asked), spent.seconds
-    told.versions = words.versions(first.environment, record.environment)
     holds = trying.holds(final, reading)
     data = {**told.to_json(), "file": wish.out, "verdict": str(record.verdict), "text": text}
     if holds:
@@ -192,6 +192,11 @@ def _last_look(
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
     return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=NOT_REPRODUCED)
+
+
+def _environment(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any] | None:
+    record = session.record_of(decider) if decider else None
+    return record.environment if record else None
 
 
 def _why(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any]:

@@ -50,9 +50,10 @@ class Told:
     def comment(self) -> list[str]:
         """Lines for the top of the written case."""
         return [
-            f"Reduced from {self.case_id} ({self.digest[:19]}) by reprokit {__version__},",
-            f"in the cell {label(self.cell)}.",
-            *(f"{line}" for kind in KINDS for line in self._kind(kind, reasons=False)),
+            f"Reduced from {self.case_id} ({self.digest[:19]}) by reprokit {__version__}, in the cell",
+            f"{label(self.cell)}.",
+            *(line for kind in KINDS for line in self._kind(kind, reasons=False)),
+            *self._moved(),
             *self._notes(),
         ]
 
@@ -61,8 +62,8 @@ class Told:
         return [
             f"reduced in {many(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes of builds and trials",
             *(line for kind in KINDS for line in self._kind(kind, reasons=True)),
-            *self._notes(),
             *self._moved(),
+            *self._notes(),
         ]
 
     def _kind(self, kind: str, *, reasons: bool) -> list[str]:
@@ -72,14 +73,16 @@ class Told:
             names = f" ({', '.join(part.name for part in kept)})" if kept and not reasons else ""
             line = f"{KINDS[kind]}: {len(kept)} of {len(kept) + len(gone)} kept{names}"
             line += f"; did not matter: {', '.join(gone)}" if gone else ""
-            return [line, *(f"  {part.name}: {self._reason(part)}" for part in kept if reasons)]
+            told = [f"  {part.name}: {why}" for part in kept if reasons and (why := self._reason(part))]
+            return [line, *told] if told or gone or not reasons else []
         return [f"{KINDS[kind]}: {'' if kind == 'contents' else 'did not matter: '}{'; '.join(gone)}"] if gone else []
 
     def _reason(self, part: Kept) -> str:
         why = self.why.get((part.kind, part.name))
         if why:
             return f"without it {why['verdict']}: {one_line(why['reason'], 120)}"
-        return "not tried any more" if self.stopped else "what is left needs it"
+        # Such as an axis that what is left names: there is no case without it.
+        return "not tried any more" if self.stopped else ""
 
     def _notes(self) -> list[str]:
         notes = []
@@ -91,7 +94,7 @@ class Told:
 
     def _moved(self) -> list[str]:
         moved = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in self.versions.items())
-        return [f"no longer asked for in one version, and other now: {moved}"] if moved else []
+        return [f"in other versions, now that nothing asks for one: {moved}"] if moved else []
 
     def to_json(self) -> dict[str, Any]:
         """The same as JSON."""
