@@ -44,6 +44,14 @@ class Series:
         last = self.transitions[-1] if self.transitions else None
         return last if last is not None and last.old is not None and not last.confirmed else None
 
+    @property
+    def blind(self) -> int | None:
+        """The first result since which every one was inconclusive; None where the newest was not."""
+        at = len(self.results)
+        while at and (verdict := self.results[at - 1].verdict) is not None and not verdict.conclusive:
+            at -= 1
+        return at if at < len(self.results) else None
+
     def shown(self) -> list[Result]:
         """The results in which the failure showed."""
         return [one for one in self.results if state_of(one.verdict) is State.REPRODUCING]

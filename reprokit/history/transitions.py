@@ -46,19 +46,20 @@ Tally = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """One change of a cell's state. ``before``, ``after`` and ``settled`` are positions in its results.
+    """One change of a cell's state. ``before``, ``after``, ``latest`` and ``settled`` are positions in its results.
 
     ``before``: the last result of the old state, None where there was none (``old`` is None: the cell is new).
     ``after``: the first of the new state. ``settled``: the result that made it count; None: it does not count yet.
-    ``seen``: how many results in a row say so, up to the one that settled it. ``known``: the bug was reproduced in
-    this cell before. ``rate``: where a failure that did not always show is gone, how often it did before; ``clean``:
-    the trials since, up to what settled it.
+    ``seen``: how many results in a row say so; the ``latest`` of them is the one that settled it, if one did.
+    ``known``: the bug was reproduced in this cell before. ``rate``: where a failure that did not always show is gone,
+    how often it did before; ``clean``: the trials since, up to what settled it.
     """
 
     old: State | None
     new: State
     before: int | None
     after: int
+    latest: int
     settled: int | None
     seen: int = 1
     known: bool = False
@@ -120,10 +121,10 @@ def transitions(
         sure = decided(at) if first == here else False
         if not here:
             settled = at if sure else None
-            found.append(Transition(old=None, new=state, before=None, after=at, settled=settled))
+            found.append(Transition(old=None, new=state, before=None, after=at, latest=at, settled=settled))
         elif state is found[-1].new:
             if first < here and not found[-1].confirmed:
-                found[-1] = replace(found[-1], settled=at, seen=here - first + 1)
+                found[-1] = replace(found[-1], settled=at, latest=at, seen=here - first + 1)
             last = here
         else:
             one = _changed(found, seen, tallies, (start, last, first, here))
@@ -153,6 +154,7 @@ def _changed(
         new=new,
         before=seen[last][0],
         after=seen[first][0],
+        latest=seen[here][0],
         settled=None,
         seen=here - first + 1,
         known=any(one.new is State.REPRODUCING for one in found),

@@ -111,13 +111,12 @@ def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
     words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
     if one.rate is not None:
         words += f" in {one.rate[0]} of {one.rate[1]} trials"
-    conclusive = [result for result in one.results if state_of(result.verdict) is not None]
     if one.candidate is not None:
         words += f"; {one.candidate.now} {times(one.candidate.seen)}, {at(one.candidate.after)}"
-    last = one.results[-1]
-    if last.verdict is not None and not last.verdict.conclusive:
-        words += f"; {last.verdict} since {at(one.results.index(conclusive[-1]) + 1)}"
-    return words + ("; NOT AS EXPECTED" if conclusive[-1].as_expected is False else "")
+    if one.blind is not None:
+        words += f"; {one.results[-1].verdict} since {at(one.blind)}"
+    last = next(result for result in reversed(one.results) if state_of(result.verdict) is not None)
+    return words + ("; NOT AS EXPECTED" if last.as_expected is False else "")
 
 
 def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], *, whole: bool = False) -> list[str]:
@@ -183,6 +182,18 @@ def _chance(one: Transition) -> str:
         return ""
     before = f"{one.rate[0]} of {one.rate[1]} before"
     return f", {100 * one.chance:.0f} % chance of {many(one.clean, 'clean trial')} at {before}"
+
+
+def unjudged(history: History, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
+    """The cells whose newest results are inconclusive, which is no change of the bug: since when, and as what."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for one in series:
+        if one.blind is not None:
+            since = history.runs[one.results[one.blind].run_id].started_at
+            grouped.setdefault((since, str(one.results[-1].verdict)), []).append(name(one))
+    for (since, verdict), cells in sorted(grouped.items(), reverse=True):
+        which = cells[0] if len(cells) == 1 else many(len(cells), "cell")
+        yield f"{stamp(since)}  since then no verdict, {verdict}: {which}"
 
 
 def every_verdict(history: History, series: Sequence[Series], shown: Sequence[str]) -> Iterable[str]:

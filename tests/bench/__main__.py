@@ -147,6 +147,27 @@ def trials(folder: Path) -> None:
     print(table())
 
 
+def history(folder: Path) -> None:
+    """``history`` and ``changes`` over a year of nights, against a tenth of it and against a bare count of the rows."""
+    from tests.bench.history import CELLS, NIGHTS, fill
+
+    tenth, year = folder / "tenth", folder / "year"
+    fill(tenth, nights=NIGHTS // 10)
+    fill(year)
+    size = sum(path.stat().st_size for path in year.iterdir()) / 1e9
+    print(f"{NIGHTS} nights of {CELLS} cells: {size:.1f} GB")
+
+    def of(store: Path, *words: str) -> Callable[[], float]:
+        return lambda: seconds([*REPROKIT, *words, "--store", str(store)], folder=folder)
+
+    script = f"import sqlite3; print(sqlite3.connect('{year}/reprokit.db').execute('SELECT sum(length(verdict)), "
+    count = [sys.executable, "-c", script + "count(*) FROM cells NOT INDEXED').fetchall())"]
+    since = ("changes", "--since", "2025-12-24")
+    against("changes of a week", of(year, *since), of(tenth, *since), "a tenth of the nights")
+    against("changes of a week", of(year, *since), lambda: seconds(count, folder=folder), "a count by sqlite3")
+    against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
+
+
 BENCHES = {
     "startup": startup,
     "matrix": matrix,
@@ -154,6 +175,7 @@ BENCHES = {
     "warm": warm,
     "flood": flood,
     "trials": trials,
+    "history": history,
 }
 
 

@@ -1,0 +1,87 @@
+"""A store of a year: 365 nights of 500 cells, with the history and the changes that people ask of it."""
+
+from __future__ import annotations
+
+import random
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import insert
+
+from reprokit.store import tables
+from reprokit.store.database import Store
+from reprokit.store.records import cell_key
+
+NIGHTS, CELLS = 365, 500
+PACKAGES = 60
+"""Of a measured environment: fewer than most images have, yet rows are far larger than what is asked of them."""
+
+
+def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS) -> Store:
+    """A store with ten cases: one cell in twenty changes now and then, one in fifty is flaky, 1 % is inconclusive."""
+    store = Store(folder)
+    chance = random.Random(5)
+    packages = {f"lib-{number}": "1.2.3-4" for number in range(PACKAGES)}
+    environment = {"os": "debian-12", "packages": {"pip": {}, "apt": packages}}
+    states = ["reproduced" if number % 3 else "not-reproduced" for number in range(cells)]
+    start = datetime(2025, 1, 1, 2)
+    with store.engine.begin() as connection:
+        for night in range(nights):
+            at = start + timedelta(days=night)
+            run = f"{at:%Y%m%d-%H%M%S}-0000"
+            connection.execute(
+                insert(tables.runs).values(
+                    id=run,
+                    started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
+                    version="1",
+                    owner={},
+                    request={"cases": []},
+                    host={"engine": "Docker Engine 20.10.24"},
+                )
+            )
+            rows, trials = [], []
+            for number in range(cells):
+                if number % 20 == 0 and chance.random() < 0.02:
+                    states[number] = {"reproduced": "not-reproduced"}.get(states[number], "reproduced")
+                verdict = "flaky" if number % 50 == 1 and chance.random() < 0.4 else states[number]
+                verdict = "build-failed" if chance.random() < 0.01 else verdict
+                cell = {"os": "debian-12", "number": str(number)}
+                rows.append(
+                    {
+                        "id": night * cells + number + 1,
+                        "run_id": run,
+                        "number": number + 1,
+                        "case_id": f"case-{number % 10}",
+                        "case_path": "case.yaml",
+                        "case_digest": "sha256:" + 64 * "0",
+                        "cell": cell,
+                        "cell_key": cell_key(cell),
+                        "variant": "case",
+                        "verdict": verdict,
+                        "expected": "reproduced",
+                        "as_expected": verdict == "reproduced",
+                        "environment": environment,
+                        "dockerfile": "RUN something\n" * 30,
+                        "details": {"base": {"id": "sha256:" + 64 * "1"}},
+                    }
+                )
+                for trial in range(3):
+                    outcome = (
+                        "reproduced" if verdict == "reproduced" or (verdict == "flaky" and not trial) else "passed"
+                    )
+                    trials.append(
+                        {
+                            "cell_id": rows[-1]["id"],
+                            "number": trial + 1,
+                            "outcome": outcome,
+                            "seconds": 0.1,
+                            "oom": False,
+                            "timed_out": False,
+                            "reason": "",
+                            "lines": [],
+                            "log": "",
+                        }
+                    )
+            connection.execute(insert(tables.cells), rows)
+            connection.execute(insert(tables.trials), trials)
+    return store
