@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reprokit.evidence.model import Outcome
@@ -46,7 +46,7 @@ BELOW = "below"
 
 @dataclass(frozen=True, kw_only=True)
 class Trials:
-    """How many trials a cell gets: ``max`` at most, or, where ``rate`` is None, just as many.
+    """How many trials a cell gets: ``max`` at most, or, where they are ``fixed`` or ``rate`` is None, just as many.
 
     ``rate``: the share of trials (above 0, below 1) that must match for the cell to reproduce; ``confidence`` (at least
     0.5, below 1) is how sure the decision, and each interval, is to be.
@@ -55,6 +55,7 @@ class Trials:
     max: int = 20
     confidence: float = CONFIDENCE
     rate: float | None = 0.1
+    fixed: bool = False
 
     @classmethod
     def of(cls, value: int | Mapping[str, Any] | Trials) -> Trials:
@@ -64,7 +65,7 @@ class Trials:
         return cls(max=value, rate=None) if isinstance(value, int) else cls(**value)
 
     def to_json(self) -> int | dict[str, Any]:
-        """What :meth:`of` reads: a plain number, as earlier versions wrote it, where the number is fixed."""
+        """What :meth:`of` reads: a plain number, as earlier versions wrote it, where no rate is asked for."""
         return self.max if self.rate is None else {"max": self.max, "confidence": self.confidence, "rate": self.rate}
 
     def finished(self, outcomes: Sequence[Outcome]) -> bool:
@@ -78,12 +79,16 @@ class Trials:
         """Whether ``count`` trials are, of which ``matched`` failed with the signature and others ``otherwise``."""
         if count >= self.max:
             return True
-        if self.rate is None or not count:
+        if self.rate is None or self.fixed or not count:
             return False
         if otherwise == count:
             return count >= self._run(RELIABLE)
         reliable = matched < count or count >= self._run(RELIABLE)
         return reliable and self.decided(count, matched) is not None
+
+    def over(self, own: Trials) -> Trials:
+        """This policy where a case has its ``own``: a plain number is run to its end, and judged by the case's rate."""
+        return replace(own, max=self.max, fixed=True) if self.rate is None and own.rate is not None else self
 
     def decided(self, count: int, matched: int) -> str | None:
         """:data:`AT_LEAST` or :data:`BELOW` ``rate``, after ``count`` trials of which ``matched`` did; None: open."""

@@ -62,7 +62,7 @@ def _exclusion(total: int, trials: Trials) -> str:
     rate = f"{100 * trials.rate:g} %"
     if trials.decided(total, 0) == BELOW:
         return f", so at least {rate} is excluded"
-    return f", so at least {rate} is not excluded: that takes {trials.needed()} trials, and max is {trials.max}"
+    return f", so at least {rate} is not excluded: that takes {trials.needed()} trials"
 
 
 def _percent(share: float) -> str:

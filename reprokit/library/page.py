@@ -25,6 +25,8 @@ SOURCES = "Where they come from"
 NEED_WORDS = {"gpu": "GPU", "network": "network", "source": "git tree", "data": "data", "root": "root"}
 MAIN = 2
 """Most frameworks that are named beside what the failure depends on."""
+SHOWN = (Verdict.REPRODUCED, Verdict.FLAKY)
+"""Verdicts of cells in which the failure was seen."""
 LEGEND = """\
 **Fails with** says what the failure depends on: it shows with the values before "not", and with those after it the same
 program ends well. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
@@ -196,12 +198,11 @@ def last_seen(seen: SeenCase | None, fresh: SeenCase | None, usual_day: str = ""
 def _verdicts(cells: Sequence[Seen]) -> str:
     """``2 reproduced, 1 not, 1 build-failed``."""
     counts = Counter(one.verdict for one in cells)
-    words = [f"{counts.pop(Verdict.REPRODUCED)} reproduced"] if counts[Verdict.REPRODUCED] else []
+    words = [f"{counts[verdict]} {verdict}" for verdict in SHOWN if counts[verdict]]
     well = counts.pop(Verdict.NOT_REPRODUCED, 0)
     if well:
         words.append(f"{well} not" if words else f"{well} not reproduced")
-    counts.pop(Verdict.REPRODUCED, None)
-    return ", ".join(words + [f"{count} {verdict}" for verdict, count in counts.items()])
+    return ", ".join(words + [f"{count} {verdict}" for verdict, count in counts.items() if verdict not in SHOWN])
 
 
 def _fixes(cells: Sequence[Seen]) -> str:
@@ -210,7 +211,11 @@ def _fixes(cells: Sequence[Seen]) -> str:
     def key(one: Seen) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(one.cell.items()))
 
-    reproduced = {key(one) for one in cells if one.variant == "case" and one.verdict is Verdict.REPRODUCED}
+    def shows(one: Seen) -> bool:
+        """A flaky failure proves a fix only where the trials were as many as it takes: where it is what is expected."""
+        return one.verdict is Verdict.REPRODUCED or (one.verdict is Verdict.FLAKY and bool(one.as_expected))
+
+    reproduced = {key(one) for one in cells if one.variant == "case" and shows(one)}
     fixed = [one.verdict for one in cells if one.variant == "fix" and key(one) in reproduced]
     if not fixed:
         return ""

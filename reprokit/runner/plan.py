@@ -145,7 +145,7 @@ def task_of(
         cell=cell,
         spec=spec,
         expected=wanted,
-        trials=Trials.of(request.trials) if request.trials else trials_of(case),
+        trials=Trials.of(request.trials).over(trials_of(case)) if request.trials else trials_of(case),
         datasets=_given(spec, request.datasets, checked),
     )
 

@@ -263,6 +263,39 @@ def test_every_kind_of_end_gets_its_own_verdict(user: User, engine: docker.Docke
     assert not containers_of(engine, "endings")
 
 
+REPEATED = """\
+schema: reprokit/v1
+id: repeated
+title: Fails always, never, or otherwise
+matrix:
+  ends: [fails, passes, otherwise]
+command: |
+  case {{ ends }} in fails) echo boom; exit 3;; passes) exit 0;; *) exit 4;; esac
+trials: {max: 20, confidence: 0.95, rate: 0.5}
+expect:
+  failure: {exit_code: 3, output: boom}
+  reproduces: [{ends: fails}]
+"""
+
+
+def test_trials_stop_as_soon_as_the_cell_is_decided(user: User) -> None:
+    user.write("repeated.yaml", REPEATED)
+    user.types("run", "repeated.yaml", status=1)
+    fails, passes, otherwise = user.cells()
+    assert [cell["verdict"] for cell in (fails, passes, otherwise)] == [
+        "reproduced",
+        "not-reproduced",
+        "different-failure",
+    ]
+    assert [len(cell["trials"]) for cell in (fails, passes, otherwise)] == [4, 5, 4]
+    assert "so at least 50 % is excluded" in passes["reason"]
+    assert (fails["details"]["trials"]["decided"], fails["details"]["trials"]["rate"]) == ("at-least", 1)
+    user.types("run", "repeated.yaml", "--only", "ends=fails", "--trials", "max=2,confidence=0.5")
+    assert len(user.cells()[0]["trials"]) == 1
+    user.types("run", "repeated.yaml", "--only", "ends=fails", "--trials", "6")
+    assert len(user.cells()[0]["trials"]) == 6
+
+
 FLOOD = """\
 schema: reprokit/v1
 id: flood

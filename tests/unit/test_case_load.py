@@ -18,6 +18,8 @@ from reprokit.case import load
 from reprokit.case.markdown import blocks
 from reprokit.case.tree import parse
 from reprokit.errors import CaseError, UsageError
+from reprokit.evidence.sequential import Trials
+from reprokit.runner.plan import trials_of
 
 MINIMAL = "schema: reprokit/v1\nid: minimal\ntitle: Minimal\ncommand: run\n"
 
@@ -107,6 +109,15 @@ def test_booleans_and_counts(tmp_path: Path) -> None:
     assert case.expect.failure.exit_code == 139
     assert case.expect.failure.timed_out is False
     assert case.expect.failure.out_of_memory is True
+
+
+def test_trials_are_a_number_or_say_when_to_stop_and_a_fix_merges_over_them(tmp_path: Path) -> None:
+    text = MINIMAL + "trials: {max: 40, rate: 0.25}\nfix: {trials: {max: 60}}\n"
+    file = load(write(tmp_path / "a.yaml", text))[0]
+    assert file.fixed is not None
+    assert trials_of(file.case) == Trials(max=40, confidence=0.95, rate=0.25)
+    assert trials_of(file.fixed) == Trials(max=60, confidence=0.95, rate=0.25)
+    assert trials_of(load(write(tmp_path / "b.yaml", MINIMAL + "trials: 3\n"))[0].case) == Trials(max=3, rate=None)
 
 
 def test_anchors_and_merge_keys(tmp_path: Path) -> None:

@@ -152,6 +152,14 @@ def test_a_policy_is_read_as_it_was_written() -> None:
     assert Trials.of(ASKED.to_json()) == ASKED
 
 
+def test_a_plain_number_is_run_to_its_end_and_judged_by_the_rate_of_the_case() -> None:
+    assert Trials.of(5).over(Trials.of(3)) == Trials.of(5)
+    assert Trials(max=9, rate=0.3).over(ASKED) == Trials(max=9, rate=0.3)
+    both = Trials.of(50).over(ASKED)
+    assert len(stopped([R] * 60, both)) == 50
+    assert both.decided(50, 25) == AT_LEAST
+
+
 def test_the_figures_of_a_record() -> None:
     shown = figures([R] * 7 + [P] * 13, ASKED)
     assert (shown["reproduced"], shown["of"], shown["rate"], shown["decided"]) == (7, 20, 0.35, AT_LEAST)
@@ -186,7 +194,7 @@ def test_the_figures_of_a_record() -> None:
         ),
         ([P] * 29, Trials(max=40), "so at least 10 % is excluded"),
         ([P] * 20, ASKED, "up to 13.9 %"),
-        ([P] * 20, ASKED, "so at least 10 % is not excluded: that takes 29 trials, and max is 20"),
+        ([P] * 20, ASKED, "so at least 10 % is not excluded: that takes 29 trials"),
         ([P] * 3, Trials(max=3, confidence=0.9, rate=0.5), "up to 53.6 % is still possible (90 % upper bound)"),
     ],
 )

@@ -315,6 +315,7 @@ def test_a_strange_result_file_is_told(
         ([seen("reproduced")], "1 reproduced (D)"),
         ([seen("not-reproduced")], "1 not reproduced (D)"),
         ([seen("reproduced"), seen("not-reproduced", "fix")], "1 reproduced; fix holds in 1 (D)"),
+        ([seen("flaky", as_expected=True), seen("not-reproduced", "fix")], "1 flaky; fix holds in 1 (D)"),
         ([seen("reproduced"), seen("reproduced", "fix", as_expected=False)], "fix holds in 0 of 1; 1 not as expected"),
         ([seen("not-reproduced"), seen("not-reproduced", "fix")], "1 not reproduced (D)"),
         ([seen("flaky"), seen("not-reproduced", "fix")], "1 flaky (D)"),

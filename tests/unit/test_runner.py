@@ -16,6 +16,7 @@ import pytest
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
+from reprokit.evidence.sequential import Trials
 from reprokit.library.filters import Filter
 from reprokit.matrix import Selection
 from reprokit.report import junit, result
@@ -205,6 +206,69 @@ def test_more_trials_make_a_flaky_cell_visible(project: Project) -> None:
     assert project.run(trials=4, jobs=1, selection=only(a="2", b="x")) == 1
     assert project.verdicts == ["flaky"]
     assert [trial.outcome.value for trial in project.cells[0].trials] == ["reproduced", "passed"] * 2
+
+
+REPEATED = CASE + "trials: {max: 20, confidence: 0.95, rate: 0.1}\n"
+
+
+def test_trials_stop_when_the_cell_is_decided_and_the_record_says_the_rate(project: Project) -> None:
+    project.case.write_text(REPEATED)
+    assert project.run() == 0
+    assert [len(cell.trials) for cell in project.cells] == [20, 20, 4, 4]
+    clean, failing = project.cells[0], project.cells[2]
+    assert "up to 13.9 % is still possible (95 % upper bound), so at least 10 % is not excluded" in clean.reason
+    assert clean.details["trials"]["possible"] == pytest.approx(0.139108)
+    assert failing.details["trials"] == {
+        "policy": {"max": 20, "confidence": 0.95, "rate": 0.1},
+        "reproduced": 4,
+        "of": 4,
+        "rate": 1.0,
+        "interval": [pytest.approx(0.397635), 1.0],
+        "confidence": 0.95,
+        "decided": "at-least",
+    }
+    store = Store(project.folder / "store")
+    assert store.run("last").cells[2].details == failing.details
+    written = json.loads(result.dumps(project.session.record, project.folder / "store"))
+    assert written["cases"][0]["cells"][2]["details"]["trials"]["interval"][1] == 1
+    assert "failed with the signature (95 % interval 40 to 100 %)" in junit.junit(project.session.record)
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "count", "status"),
+    [
+        (REPEATED, None, 3, 0),  # that it does not always fail is what such a case expects
+        (REPEATED, Trials.of(6), 6, 0),
+        (CASE, Trials(), 3, 0),
+        (CASE, Trials.of(6), 6, 1),
+        (REPEATED.replace('[{a: "2"}]', "none"), None, 3, 1),
+    ],
+)
+def test_a_flaky_cell_reproduces_where_a_rate_is_asked_for(
+    project: Project, text: str, asked: Trials | None, count: int, status: int
+) -> None:
+    seen: list[int] = []
+
+    def sometimes(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        seen.append(1)
+        return toy(trial, sink) if len(seen) % 2 else Ending(exit_code=0)
+
+    project.engine.behave = sometimes
+    project.case.write_text(text)
+    assert project.run(trials=asked, jobs=1, selection=only(a="2", b="x")) == status
+    assert project.verdicts == ["flaky"]
+    assert len(project.cells[0].trials) == count
+    assert project.cells[0].as_expected is (status == 0)
+    assert Store(project.folder / "store").run("last").cells[0].as_expected is (status == 0)
+
+
+@pytest.mark.parametrize("asked", [None, 5, Trials.of(5), Trials(), Trials(max=9, confidence=0.9, rate=0.5)])
+def test_a_request_for_trials_is_resumed_as_it_was(asked: int | Trials | None) -> None:
+    kept = json.loads(json.dumps(Request(cases=("a.yaml",), trials=asked).to_json()))
+    assert Request.from_json(kept).to_json() == kept
+    assert kept["trials"] == (5 if asked == Trials.of(5) else asked and Trials.of(asked).to_json())
+    before = {**kept, "trials": 7}  # as an earlier version kept it
+    assert Request.from_json(before).trials == Trials.of(7)
 
 
 def only(**values: str) -> Selection:
