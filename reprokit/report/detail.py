@@ -43,7 +43,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     def head(text: str) -> str:
         return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
-    yield f"{record.case_id}: {cell_name(record)}"
+    yield f"{record.case_id}: {record.details.get('tried') or cell_name(record)}"
     yield f"{record.verdict} ({expectation(record)}): {record.reason}"
     engine = f", {run.host['engine']}" if run.host.get("engine") else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"

@@ -27,7 +27,8 @@ def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
             words.append(label(telling or task.cell))
         if task.variant == "fix":
             words.append("[fix]")
-        named[task.number] = " ".join(words)
+        tried = task.details.get("tried", "") if isinstance(task, CellRecord) else task.tried
+        named[task.number] = tried or " ".join(words)
     return named
 
 

@@ -31,6 +31,7 @@ class Task:
     """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
 
     ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
+    ``tried``: of a case that a search rewrote to try it, what it does without, in words.
     """
 
     number: int
@@ -44,6 +45,7 @@ class Task:
     datasets: Mapping[str, Path]
     held: Held | None = None
     refused: str = ""
+    tried: str = ""
 
 
 def load_all(sources: Iterable[str]) -> list[CaseFile]:

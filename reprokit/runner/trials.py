@@ -45,6 +45,8 @@ def decided(task: Task, verdict: Verdict, reason: str, **values: Any) -> CellRec
     """The record of a task with its verdict."""
     if failed := failure_details(verdict, values.get("trials", ())):
         values["details"] = {**values.get("details", {}), **failed}
+    if task.tried:
+        values["details"] = {**values.get("details", {}), "tried": task.tried}
     return dataclasses.replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
 

@@ -274,7 +274,7 @@ class SearchSession(Invocation):
         try:
             task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
             # Of a case that was rewritten to be tried nobody has promised anything.
-            return dataclasses.replace(task, expected=None) if candidate.file else task
+            return dataclasses.replace(task, expected=None, tried=candidate.name) if candidate.file else task
         except CaseError as error:
             if runner is not None:
                 record = CellRecord(

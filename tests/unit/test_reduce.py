@@ -20,6 +20,7 @@ from reprokit.engine.protocol import Trial
 from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 from reprokit.matrix import Selection, parse_group
+from reprokit.report.plain import labels
 from reprokit.runner.request import Request
 from reprokit.search.asking import Ask, Candidate, Reading, drive
 from reprokit.search.reduce import candidates, reducing
@@ -254,6 +255,9 @@ def test_the_reduced_case_is_the_same_failure_and_says_what_did_not_matter(proje
     assert "EXPECTED" not in said
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
+    cells = Store(project.store).run("last").cells
+    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "without A, B, C"]
+    assert labels(cells)[2] == "without A, B, C"
 
 
 def test_the_matrix_can_stay(project: Project) -> None:
