@@ -73,6 +73,56 @@ def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Pa
     return SourceTree(name=name, commit=commit, digest=digest, archive=archive, path=spec.path, note=note)
 
 
+def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> Path:
+    """A bare repository with all branches and tags of a source and their whole history, brought up to date.
+
+    ``stand_in``: a repository used instead of ``spec.git``: a bare one is taken as it is, of a checkout what it has
+    committed. Raises SourceError.
+    """
+    origin = spec.git
+    if stand_in is not None:
+        folder = stand_in.expanduser().resolve()
+        bare = git_says(folder, "rev-parse", "--is-bare-repository")
+        if bare is None:
+            raise SourceError(f"--source {name}={stand_in}: commits are asked for, and this is no git repository")
+        if git_says(folder, "rev-parse", "--is-shallow-repository") == "true":
+            raise SourceError(
+                f"--source {name}={stand_in}: this repository is shallow: run git fetch --unshallow in it"
+            )
+        if bare == "true":
+            return folder
+        origin = str(folder)
+    kept = kept or cache.folder("sources")
+    kept.mkdir(parents=True, exist_ok=True)
+    # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
+    repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
+    with _locked(repository.with_suffix(".lock")):
+        if not (repository / "HEAD").exists():
+            shutil.rmtree(repository, ignore_errors=True)
+            _git(name, "init", "--quiet", "--bare", str(repository))
+        refs = ["+refs/heads/*:refs/heads/*", "+refs/remotes/*:refs/remotes/*"]
+        if wrong := _try_git(repository, "fetch", "--quiet", "--tags", "--force", "--prune", origin, *refs):
+            raise SourceError(
+                f"source {name!r}: git cannot fetch the history of {origin}: {wrong}\n"
+                f"  give a repository that stands in for it: --source {name}=DIR"
+            )
+    return repository
+
+
+def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | None:
+    """What git prints about a repository; None when it fails, or there is no git. ``strip``: without space around."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(repository), *arguments], env=_environment(), capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    if done.returncode:
+        return None
+    text = os.fsdecode(done.stdout)
+    return text.strip() if strip else text
+
+
 def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
     repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
     with _locked(repository.with_suffix(".lock")):
@@ -232,14 +282,7 @@ def _try_git(repository: Path, *arguments: str) -> str | None:
 
 
 def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(folder), *arguments], env=_environment(), capture_output=True, check=False
-        )
-    except FileNotFoundError:
-        return ""
-    text = os.fsdecode(done.stdout) if done.returncode == 0 else ""
-    return text.strip() if strip else text
+    return git_says(folder, *arguments, strip=strip) or ""
 
 
 def _resolve(repository: Path, ref: str) -> str:

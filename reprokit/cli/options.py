@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from reprokit.errors import UsageError
 from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
@@ -295,3 +296,39 @@ def known_cases(store: Store, given: Sequence[str]) -> list[str]:
 def width() -> int:
     """Columns of the terminal; as many as there may be where nobody looks at the end of a line."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def typed(option: str) -> bool:
+    """Whether the user typed an option of the command that runs, rather than leaving it at its default."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Before hours of work: can the file be written at its end? Raises UsageError."""
+    if path is None or path == Path("-"):
+        return
+    there = next(place for place in (path, *path.absolute().parents) if place.exists())
+    if not os.access(there, os.W_OK) or (there != path and not there.is_dir()):
+        raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
+
+
+def write_json(path: Path | None, data: Mapping[str, Any]) -> None:
+    """Write a JSON object to the file that --json names, whole or not at all; ``-`` is standard output.
+
+    Raises RecordError when it cannot be written.
+    """
+    if path is None:
+        return
+    import json
+
+    from reprokit.report import result
+    from reprokit.store.recorder import RecordError
+
+    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    try:
+        if path == Path("-"):
+            click.echo(text, nl=False)
+        else:
+            result.write(path, text)
+    except OSError as error:
+        raise RecordError(f"{path} cannot be written: {error.strerror}") from error

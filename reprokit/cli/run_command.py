@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from reprokit.cli import options
 from reprokit.errors import UsageError
@@ -61,8 +59,8 @@ def command(**given: Any) -> int:
     resume, verbose = given.pop("resume"), given.pop("verbose")
     given.pop("yes")
     store_folder = options.store_path(given.pop("store_folder"))
-    _check_writable("--json", json_file)
-    _check_writable("--junit", junit_file)
+    options.check_writable("--json", json_file)
+    options.check_writable("--junit", junit_file)
     # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
     from reprokit.store.recorder import Recorder
 
@@ -74,7 +72,7 @@ def command(**given: Any) -> int:
     session = Session(store_folder, stream=stream, verbose=verbose, recorder=recorder)
     try:
         if resume:
-            jobs = given["jobs"] if _typed("jobs") else None
+            jobs = given["jobs"] if options.typed("jobs") else None
             others = [name for name in ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip") if given[name]]
             others += [
                 name
@@ -102,20 +100,6 @@ def command(**given: Any) -> int:
         # Whatever became of the record, what was decided is worth its file.
         if session.record is not None:
             _write(session.record, store_folder, json_file, junit_file)
-
-
-def _typed(option: str) -> bool:
-    """Whether the user typed an option, rather than leaving it at its default."""
-    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
-
-
-def _check_writable(option: str, path: Path | None) -> None:
-    """Before hours of work: can the file be written at its end?"""
-    if path is None or path == Path("-"):
-        return
-    there = next(place for place in (path, *path.absolute().parents) if place.exists())
-    if not os.access(there, os.W_OK) or (there != path and not there.is_dir()):
-        raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
 
 
 def _write(record: RunRecord, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:

@@ -40,7 +40,7 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """The values between two ends, both included, in order. ``of``: what they are versions of, in words.
+    """The values between two ends, both included, in order. ``of``: what they are of, ``things``: what they are.
 
     ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``notes``: what
     an index could not be asked.
@@ -48,6 +48,7 @@ class Releases:
 
     of: str
     values: tuple[str, ...]
+    things: str = "releases"
     dates: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
     Raises UsageError when nothing says what lies between, when an end cannot be had, or when no index answers.
     """
     policy = policy or Policy()
-    own = _of_matrix(file, axis)
+    own = of_matrix(file, axis)
     if axis in KNOWN_AXES:
         return _known(axis, cell, low, high, own)
     projects = distributions(file, cell, axis, low)
@@ -102,7 +103,8 @@ def _public(value: str) -> str:
     return value.partition("+")[0]
 
 
-def _of_matrix(file: CaseFile, axis: str) -> tuple[str, ...]:
+def of_matrix(file: CaseFile, axis: str) -> tuple[str, ...]:
+    """The values that the matrix has for an axis, in its order."""
     matrix = file.case.matrix
     return tuple(dict.fromkeys([*matrix.axes.get(axis, ()), *(cell[axis] for cell in matrix.include if axis in cell)]))
 
@@ -117,7 +119,7 @@ def _as_written(axis: str, low: str, high: str, own: Sequence[str]) -> Releases:
                 f"{near(value, own, prefix='; ')}"
             )
     places = sorted((own.index(low), own.index(high)))
-    return Releases(of=axis, values=tuple(own[places[0] : places[1] + 1]))
+    return Releases(of=axis, values=tuple(own[places[0] : places[1] + 1]), things="values")
 
 
 def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) -> Releases:

@@ -1,0 +1,146 @@
+"""``reprokit bisect``: a bisection along an axis or the commits of a source, over a case's cells, and its words."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reprokit.search import commits
+from reprokit.search.asking import Ask, Candidate, Reading
+from reprokit.search.bisecting import Bisection, bisect
+from reprokit.search.line import Line, along_axis, along_source
+from reprokit.search.releases import Policy
+from reprokit.search.session import Answer, SearchSession
+from reprokit.spelling import many
+
+FEW = 5
+"""How many names a line lists."""
+
+
+def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
+    """The search that ``session.arguments`` ask for: axis or source, ends, and which releases count."""
+    line = Line.from_json(session.recall("line", lambda: _line(session).to_json()))
+    file = session.file
+    if line.source:
+        file = commits.with_axis(file, line.source, line.axis)
+        # Every commit lies there: none of them has to be fetched on its own.
+        places = {**session.request.sources, line.source: Path(line.repository)}
+        session.request = dataclasses.replace(session.request, sources=places)
+    return _search(session, line, [_candidate(line, value, file) for value in line.values])
+
+
+def _candidate(line: Line, value: str, file: Any) -> Candidate:
+    return Candidate(cell=line.cell(value), file=file, name=f"{line.of} {value}")
+
+
+def _line(session: SearchSession) -> Line:
+    asked = session.arguments
+    if asked.get("source"):
+        return along_source(session.file, session.request, asked["source"], asked["ends"], tags_only=asked["tags_only"])
+    policy = Policy(pre=asked["pre"], since=asked["since"], before=asked["before"])
+    return along_axis(session.file, session.request, asked["axis"], asked["ends"], policy)
+
+
+def _search(
+    session: SearchSession, line: Line, candidates: list[Candidate]
+) -> Generator[Ask, tuple[Reading, ...], Answer]:
+    for note in opening(line):
+        session.note(note)
+
+    def tell(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
+        told = " and ".join(f"{line.values[place]} is {readings[place]}" for place in places)
+        more = many(math.ceil(math.log2(left)), "more run")
+        session.note(f"{line.of} {told}: {left} places are left for the boundary, about {more}")
+
+    # With one job at a time, nothing is built beside what runs.
+    found = yield from bisect(candidates, ahead=session.request.jobs > 1, tell=tell)
+    reasons = {}
+    for place in found.skipped:
+        record = session.record_of(candidates[place])
+        reasons[place] = str(record.verdict) if record else "unknown"
+    return answer(line, found, reasons)
+
+
+def opening(line: Line) -> list[str]:
+    """What a bisection goes along, before it begins."""
+    steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
+    ends = f"from {line.values[0]} to {line.values[-1]}"
+    texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {many(steps, 'run')}"]
+    grouped: dict[str, list[str]] = {}
+    for value, why in line.left_out.items():
+        grouped.setdefault(why, []).append(value)
+    texts += [f"left out: {_some(values)}: {why}" for why, values in grouped.items()]
+    return [*texts, *line.notes]
+
+
+def _some(values: list[str]) -> str:
+    rest = len(values) - FEW
+    return ", ".join(values[:FEW]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def answer(line: Line, found: Bisection, reasons: dict[int, str]) -> Answer:
+    """What was found, in words and as JSON; ``reasons``: why places could not be judged.
+
+    Exit status 0: a boundary between two neighbours. 1: the ends read alike, so that there is none to be found. 3: an
+    end, or what lies at the boundary, cannot be judged.
+    """
+    values = line.values
+    data: dict[str, Any] = {
+        "axis": line.axis,
+        "of": line.of,
+        "values": list(values),
+        "left_out": dict(line.left_out),
+        "readings": {values[place]: str(reading) for place, reading in sorted(found.readings.items())},
+        "change": None,
+        "last": values[found.last],
+        "since": None,
+        "unclear": [values[place] for place in found.unclear],
+    }
+    if not found.found:
+        words, status = _nothing(line, found, reasons)
+    else:
+        data["change"] = "broken" if found.broken_since else "fixed"
+        data["next" if found.unclear else "since"] = values[found.next]
+        words, status = _boundary(line, found, reasons), 3 if found.unclear else 0
+    skipped = f", {len(found.skipped)} skipped" if found.skipped else ""
+    words.append(f"{len(found.readings)} of {len(values)} {line.things} run{skipped}")
+    return Answer(words=tuple(words), data=data, exit_status=status)
+
+
+def _boundary(line: Line, found: Bisection, reasons: dict[int, str]) -> list[str]:
+    change, before = ("broken", "good") if found.broken_since else ("fixed", "bad")
+    last, after = line.values[found.last], line.values[found.next]
+    words = []
+    if found.unclear:
+        words.append(f"{change} after {line.of} {_full(line, last)} and not later than {_full(line, after)}")
+        words.append(f"  cannot be judged: {_unjudged(line, found.unclear, reasons)}")
+    else:
+        words.append(f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}")
+        if after in line.merges:
+            words.append(f"  it is a merge: go on inside with --source {line.source}={after}^1..{after}^2")
+    return words
+
+
+def _nothing(line: Line, found: Bisection, reasons: dict[int, str]) -> tuple[list[str], int]:
+    ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNKNOWN]
+    low, high = line.values[found.last], line.values[found.next]
+    if ends:
+        which = _unjudged(line, tuple(ends), reasons)
+        return [f"not decided: an end cannot be judged: {line.of} {which}; begin from a neighbour that can"], 3
+    reads = "reproduces" if found.readings[found.last] is Reading.BAD else "does not reproduce"
+    return [f"no change: the failure {reads} with {line.of} {low} and with {high}; name ends that differ"], 1
+
+
+def _full(line: Line, value: str) -> str:
+    details = line.details.get(value, "")
+    return f"{value} ({details})" if details else value
+
+
+def _unjudged(line: Line, places: tuple[int, ...], reasons: dict[int, str]) -> str:
+    grouped: dict[str, list[str]] = {}
+    for place in places:
+        grouped.setdefault(reasons.get(place, "unknown"), []).append(line.values[place])
+    return "; ".join(f"{_some(values)} ({why})" for why, values in grouped.items())

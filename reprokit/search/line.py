@@ -1,0 +1,136 @@
+"""The line of cells that a bisection goes along: the values of one axis, or the commits of a source, between two."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit import sources
+from reprokit.case import CaseFile
+from reprokit.case.render import TemplateProblem, render
+from reprokit.errors import UsageError
+from reprokit.matrix import KNOWN_AXES, Cell, label
+from reprokit.runner.plan import cells_of
+from reprokit.runner.request import Request
+from reprokit.search import commits, releases
+from reprokit.spelling import near
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """Cells that differ in ``axis`` alone: ``rest`` with each of ``values``, in order from one end to the other.
+
+    ``of``: what the values are of, in words; ``things``: what they are ("releases"). ``details``: value -> its day, and
+    what else tells it from others. ``left_out``: value -> why. ``notes``: what the user has to know. ``source`` and
+    ``repository``: whose commits the values are, and where they lie; '' for an axis. ``merges``: which are merges.
+    """
+
+    axis: str
+    of: str
+    things: str
+    rest: Cell
+    values: tuple[str, ...]
+    details: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    source: str = ""
+    repository: str = ""
+    merges: tuple[str, ...] = ()
+
+    def cell(self, value: str) -> Cell:
+        """The cell with that value."""
+        return {**self.rest, self.axis: value}
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Line:
+        """The inverse of :meth:`to_json`."""
+        fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        return cls(**fields)
+
+
+def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str], policy: releases.Policy) -> Line:
+    """The values of an axis between two ends, with what the request selects for the other axes. Asks package indexes.
+
+    Raises UsageError where that is not one cell for each value, or as :func:`reprokit.search.releases.between` does.
+    """
+    rest = _rest(file, request, axis, ends)
+    if axis not in rest and axis not in file.names and axis not in KNOWN_AXES:
+        has = sorted({*file.case.matrix.axes, *file.names})
+        raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{near(axis, has, prefix='; ')}")
+    low, high = ends
+    found = releases.between(file, rest, axis, low, high, policy)
+    return Line(
+        axis=axis,
+        of=found.of,
+        things=found.things,
+        rest=rest,
+        values=found.values,
+        details={value: f"released {day}" for value, day in found.dates.items()},
+        left_out=found.left_out,
+        notes=found.notes,
+    )
+
+
+def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> Line:
+    """The commits of a source between two refs, with what the request selects for the axes. Fetches its history.
+
+    Raises UsageError, as :func:`along_axis` does, and SourceError.
+    """
+    axis = commits.axis_of(file, name)
+    rest = _rest(file, request, axis, ends)
+    low, high = ends
+    try:
+        spec = render(file.case, {**rest, axis: low}).sources[name]
+    except TemplateProblem as error:
+        raise UsageError(f"--source {name}=...: {error}") from error
+    repository = sources.history(name, spec, stand_in=request.sources.get(name))
+    own = tuple(releases.of_matrix(file, axis))
+    found = commits.between(name, repository, low, high, spelt=own, tags_only=tags_only)
+    return Line(
+        axis=axis,
+        of=name,
+        things="tags" if tags_only else "commits",
+        rest=rest,
+        values=tuple(commit.value for commit in found.commits),
+        details={commit.value: commit.details for commit in found.commits},
+        notes=(found.note,) if found.note else (),
+        source=name,
+        repository=str(repository),
+        merges=tuple(commit.value for commit in found.commits if commit.merge),
+    )
+
+
+def _rest(file: CaseFile, request: Request, axis: str, ends: Sequence[str]) -> Cell:
+    """What the selected cells have in common beside ``axis``. Raises UsageError where they differ in more than that."""
+    cells = [cell for _, cell in cells_of([file], request.selection)]
+    if not cells:
+        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+    rests: dict[str, Cell] = {}
+    having: dict[str, set[str]] = {}
+    for cell in cells:
+        others = {name: value for name, value in cell.items() if name != axis}
+        rests.setdefault(label(others), dict(cell))
+        having.setdefault(label(others), set()).add(cell.get(axis, ""))
+    # Where the matrix ties the ends to other axes (an old release to an old Python), the ends choose those.
+    if tied := {name: rests[name] for name, values in having.items() if {*ends} <= values}:
+        rests = tied
+    if len(rests) > 1:
+        values: dict[str, list[str]] = {}
+        for cell in rests.values():
+            for name, value in cell.items():
+                if name != axis and value not in values.setdefault(name, []):
+                    values[name].append(value)
+        several = {name: some for name, some in values.items() if len(some) > 1}
+        open_axes = "; ".join(f"{name} is {', '.join(some[:-1])} or {some[-1]}" for name, some in several.items())
+        example = ",".join(f"{name}={some[0]}" for name, some in several.items())
+        raise UsageError(
+            f"a bisection goes along one axis, and the selected cells differ in others too: {open_axes}; "
+            f"say which, such as --only {example}"
+        )
+    return next(iter(rests.values()))

@@ -1,0 +1,116 @@
+"""The bisection itself, driven by a function: always right where there is one boundary, with few asks."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.search.bisecting import Bisection, bisect
+from tests.bench import bisecting
+
+GOOD, BAD, UNKNOWN = Reading.GOOD, Reading.BAD, Reading.UNKNOWN
+
+
+class World:
+    """Answers from a list of readings, and remembers what was asked."""
+
+    def __init__(self, readings: list[Reading]) -> None:
+        self.readings = readings
+        self.asked: list[int] = []
+        self.unforeseen = 0
+        self._soon: tuple[Candidate, ...] | None = None
+
+    def answer(self, ask: Ask) -> tuple[Reading, ...]:
+        places = [int(one.cell["at"]) for one in ask.candidates]
+        if self._soon is not None:
+            self.unforeseen += sum(one not in self._soon for one in ask.candidates)
+        self._soon = ask.soon
+        assert all(one not in ask.candidates for one in ask.soon)
+        self.asked += places
+        return tuple(self.readings[place] for place in places)
+
+    def bisect(self, **options: bool) -> Bisection:
+        line = [Candidate(cell={"at": str(place)}) for place in range(len(self.readings))]
+        return drive(bisect(line, **options), self.answer)
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> tuple[list[Reading], int]:
+    """Readings with one boundary, and the first place behind it; what cannot be judged is anywhere but at the ends."""
+    size = draw(st.integers(2, 120))
+    boundary = draw(st.integers(1, size - 1))
+    first, then = draw(st.sampled_from([(GOOD, BAD), (BAD, GOOD)]))
+    readings = [first if place < boundary else then for place in range(size)]
+    for place in draw(st.sets(st.integers(1, size - 1))):
+        if place < size - 1:
+            readings[place] = UNKNOWN
+    return readings, boundary
+
+
+@given(lines())
+def test_the_boundary_is_found_or_lies_among_what_cannot_be_judged(line: tuple[list[Reading], int]) -> None:
+    readings, boundary = line
+    world = World(readings)
+    found = world.bisect()
+    assert found.found
+    assert found.broken_since is (readings[-1] is BAD)
+    assert found.last < boundary <= found.next
+    assert found.unclear == tuple(range(found.last + 1, found.next))
+    assert len(world.asked) == len(set(world.asked))
+    assert len(world.asked) <= math.ceil(math.log2(len(readings))) + 3 + 2 * len(found.skipped)
+    assert world.unforeseen <= 2 * len(found.skipped)  # what is asked next was named before, whatever the answer
+
+
+@given(st.integers(2, 2000), st.data())
+def test_without_skips_it_takes_the_logarithm(size: int, data: st.DataObject) -> None:
+    boundary = data.draw(st.integers(1, size - 1))
+    world = World([GOOD if place < boundary else BAD for place in range(size)])
+    found = world.bisect()
+    assert (found.last, found.next) == (boundary - 1, boundary)
+    assert len(world.asked) <= math.ceil(math.log2(size - 1)) + 2
+    assert world.unforeseen == 0
+
+
+def test_ends_that_do_not_differ_or_cannot_be_judged_end_it() -> None:
+    for ends, broken in (((BAD, BAD), True), ((GOOD, GOOD), False)):
+        world = World([ends[0], GOOD, BAD, ends[1]])
+        found = world.bisect()
+        assert not found.found
+        assert found.broken_since is broken
+        assert sorted(world.asked) == [0, 3]
+    for ends in ((UNKNOWN, BAD), (GOOD, UNKNOWN), (UNKNOWN, UNKNOWN)):
+        found = World([ends[0], GOOD, BAD, ends[1]]).bisect()
+        assert not found.found
+        assert found.skipped
+
+
+def test_neighbours_need_their_own_verdicts_alone() -> None:
+    world = World([BAD, GOOD])
+    found = world.bisect()
+    assert (found.last, found.next, found.broken_since, world.asked) == (0, 1, False, [0, 1])
+
+
+def test_a_stretch_that_cannot_be_judged_is_left_quickly() -> None:
+    readings = [GOOD] * 300 + [UNKNOWN] * 400 + [GOOD] * 200 + [BAD] * 100
+    world = World(readings)
+    assert world.bisect().next == 900
+    assert len(world.asked) < 30  # one by one from the middle it would take two hundred
+
+
+def test_nothing_is_built_ahead_where_that_is_not_wanted() -> None:
+    world = World([GOOD] * 5 + [BAD] * 5)
+    world.bisect(ahead=False)
+    assert world.unforeseen == len(world.asked) - 2
+
+
+def test_the_simulation_finds_every_planted_boundary() -> None:
+    sure = bisecting.simulate(size=60, clusters=2, flaky=0.0, trials=1, runs=200, seed=1)
+    assert sure.right == sure.runs
+    assert sure.within == sure.runs
+    shaky = bisecting.simulate(size=60, clusters=0, flaky=0.5, trials=1, runs=200, seed=2)
+    assert shaky.right < shaky.runs  # a failure that shows half the time is missed by single trials ...
+    steady = bisecting.simulate(size=60, clusters=0, flaky=0.5, trials=8, runs=200, seed=2)
+    assert steady.right > 0.95 * steady.runs  # ... and found with more of them
