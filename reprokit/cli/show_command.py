@@ -83,7 +83,7 @@ def _table(record: Any) -> None:
     engine = record.host.get("engine") or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
-    for line in failures.lines(record.cells, record.id):
+    for line in failures.lines(record.cells):
         click.echo(line)
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from reprokit.evidence.frames import telling_frames
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
+from reprokit.evidence.stacks import crash_frames
 from reprokit.evidence.text import CUT_MARK, one_line
 
 FINGERPRINT_VERSION = "1"
@@ -49,10 +50,12 @@ _TERMINATE = re.compile(
     re.DOTALL,
 )
 _SMASHED = re.compile(r"\*\*\* (.+ detected) \*\*\*.*", re.DOTALL)
+_ADDRESS = re.compile(r" on (?:unknown )?address 0x.*", re.DOTALL)
 _REPORTS_A_PROGRAM = re.compile(
     r"CalledProcessError|exit (?:status|code)|exited|returned non-?zero|died with|[Ee]rror (?:compiling|building)"
     r"|ninja|nvcc|subprocess"
 )
+_WARNING = re.compile(r"\b\w*Warning: |^warning: ")
 _BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
 
 
@@ -76,17 +79,22 @@ def fingerprint(
     if exception is not None and (own or about_it):
         return _of_exception(exception, crash, cause)
     if crash is not None:
-        return _of_crash(crash, by)
+        return _of_crash(crash, by, text)
     if by:
         return _make(kind="signal", message=by, title=by)
-    last = next((line for line in reversed(CUT_MARK.sub("", text).splitlines()) if line.strip()), "")
-    status = f"exit status {ending.exit_code}"
-    said = essence(last)
+    status, said = f"exit status {ending.exit_code}", essence(_last_words(text))
     return _make(
         kind="exit-status",
         message=f"{status}: {normalise(said)}" if said else status,
         title=f"{status}: {one_line(said, 120)}" if said else f"{status}, no output",
     )
+
+
+def _last_words(text: str) -> str:
+    """The last line of a log, of its own weight: not a warning, nor the line of source that follows one."""
+    lines = [line for line in CUT_MARK.sub("", text).splitlines() if line.strip()]
+    own = (line for line in reversed(lines) if line[0] not in " \t" and not _WARNING.search(line))
+    return next(own, lines[-1] if lines else "")
 
 
 def signal_name(exit_code: int | None) -> str:
@@ -149,8 +157,8 @@ def _type(dotted: str) -> str:
     return f"{module}.{name}" if module and name.islower() else name
 
 
-def _of_crash(crash: Crash, by: str) -> Fingerprint:
-    frames, where = telling_frames(crash.frames)
+def _of_crash(crash: Crash, by: str, text: str) -> Fingerprint:
+    frames, where = crash_frames(text)
     at = f" at {where}" if where else ""
     words = _words(crash)
     if crash.kind in _BY_SIGNAL:
@@ -170,6 +178,8 @@ def _words(crash: Crash) -> str:
         text = f"{thrown}: {said}" if said else thrown
     elif hit := _SMASHED.match(text):
         text = hit[1]
+    elif crash.kind == "sanitizer":
+        text = _ADDRESS.sub("", text)
     return essence(text)
 
 

@@ -103,7 +103,6 @@ class Crash:
     kind: str
     text: str
     line: int = 0
-    frames: tuple[Frame, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 Two stages. :func:`essence` takes away what was only printed around the message (stacks, advice). :func:`normalise`
 then replaces what differs from one run, machine or version to the next. What tells failures apart stays: names, numbers
-that are part of a name (``sm_90``, ``libcudart.so.11``), error codes, ``nan`` and ``inf``. Free-standing numbers go,
+that are part of a name (``float64``, ``libcudart.so.11``), error codes, ``nan`` and ``inf``. Free-standing numbers go,
 shapes and versions among them: that an index is 4 here and 7 there makes no other bug, and where it does, type, frames
 and words tell it.
 """
@@ -57,6 +57,8 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
     (re.compile(r"(?<![\w./:<>~+-])(?:[\w.+-]+/)+([\w+-]+\.[A-Za-z]\w{0,4})(?![\w/])"), r"\1"),
     # Since Python 3.10 "f() missing ..." says the class too.
     (re.compile(r"(?<![\w.])(?:[A-Za-z_]\w*\.(?:<locals>\.)?)+([A-Za-z_]\w*\(\) (?:missing|got|takes)\b)"), r"\1"),
+    # The same on another GPU.
+    (re.compile(r"\b(sm|compute)_\d+[af]?\b"), r"\1_<n>"),
     # Positions: file.cpp:3:5, file.cu(12), file.h:53
     (re.compile(r"(\.[A-Za-z]\w{0,4})(?:\(\d+(?:,\d+)?\)|(?::\d+){1,2}(?!\w))"), r"\1"),
     (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "<n>"),

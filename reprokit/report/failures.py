@@ -47,28 +47,27 @@ def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
     )
 
 
-def lines(cells: Sequence[CellRecord], run_id: str) -> Iterator[str]:
+def lines(cells: Sequence[CellRecord]) -> Iterator[str]:
     """Yield what a summary says of them, for a person: nothing where each cell's own line says it already.
 
-    The failures that are not the signature's, where several cells have one; and those that are, where the signatures
-    of a case fits more than one way of failing, since one of them may be another bug.
+    The failures that are not the signature's, where several cells have one; and those that are, where the signature of
+    a case fits more than one way of failing, since one of them may be another bug.
     """
     others = [group for group in groups(cells) if group.verdict is Verdict.DIFFERENT_FAILURE]
     if sum(len(group.cells) for group in others) > 1:
         yield "different failures:"
-        yield from (_line(group, run_id) for group in others)
+        yield from (_line(group) for group in others)
     for case_id in dict.fromkeys(cell.case_id for cell in cells):
         own = groups(cell for cell in cells if cell.case_id == case_id and cell.verdict in _SIGNATURE)
         if len(own) > 1:
             yield f"{case_id}: the signature fits {len(own)} ways of failing:"
-            yield from (_line(group, run_id) for group in own)
+            yield from (_line(group) for group in own)
 
 
-def _line(group: Group, run_id: str) -> str:
+def _line(group: Group) -> str:
     known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
-    what = f"{known}{group.failure['title']} ({group.failure['id']})"
-    which = f"number {ranges(group.cells)}; reprokit show {run_id} {group.cells[0]}"
-    return f"  {many(len(group.cells), 'cell')}: {what}: {which}"
+    which = f"{many(len(group.cells), 'cell')} ({ranges(group.cells)})"
+    return f"  {which}: {known}{group.failure['title']} [{group.failure['id']}]"
 
 
 def ranges(numbers: Sequence[int]) -> str:

@@ -194,7 +194,7 @@ class Session(Invocation):
             print_table(console, cells)
         else:
             self._say(summary(cells))
-        for line in failures.lines(cells, run_id):
+        for line in failures.lines(cells):
             self._say(line)
         if interrupted:
             open_cells = sum(cell.verdict in UNDECIDED for cell in cells)

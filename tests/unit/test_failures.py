@@ -79,16 +79,15 @@ class Project:
 
 def test_the_same_failure_in_many_cells_is_one_line(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    run = project.record.id
     first = project.record.cells[0].details["failure"]
     at = project.said.index("different failures:")
     title = "TypeError: promotion of 1 at 0x7ffd00000001 at net.py:forward"
-    assert project.said[at + 1] == f"  3 cells: {title} ({first['id']}): number 1, 3, 5; reprokit show {run} 1"
-    assert project.said[at + 2].startswith("  1 cell: exit status 7, no output (")
+    assert project.said[at + 1] == f"  3 cells (1, 3, 5): {title} [{first['id']}]"
+    assert project.said[at + 2].startswith("  1 cell (6): exit status 7, no output [")
     assert project.said[at + 3] == "toy: the signature fits 2 ways of failing:"
     assert [line.split(" at ")[0] for line in project.said[at + 4 : at + 6]] == [
-        "  1 cell: RuntimeError: singular matrix U",
-        "  1 cell: RuntimeError: singular matrix V",
+        "  1 cell (2): RuntimeError: singular matrix U",
+        "  1 cell (4): RuntimeError: singular matrix V",
     ]
     assert project.said[at + 6].startswith("details: ")
 
@@ -158,7 +157,7 @@ def test_a_known_failure_is_recognised_and_expected_only_where_the_case_says_so(
         (Verdict.DIFFERENT_FAILURE, True),
     ]
     assert project.status == 1
-    assert any(line.startswith("  3 cells: known as promotion: TypeError: ") for line in project.said)
+    assert any(line.startswith("  3 cells (1, 3, 5): known as promotion: TypeError: ") for line in project.said)
     [first, *_] = result.result(project.record, tmp_path)["failures"]
     assert (first["known"], first["cells"]) == ("promotion", [1, 3, 5])
 
