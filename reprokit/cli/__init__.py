@@ -26,6 +26,7 @@ COMMANDS = {
     "index": "Write the catalogue page of a folder of cases.",
     "history": "List runs, or the cells of a case over time and what changed when.",
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
+    "rejudge": "Judge recorded cells again from their logs, and list which verdicts would be others.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
     "doctor": "Look for what is wrong with this host, and say which command mends it.",
     "config": "Show the configuration: each value, and where it comes from.",

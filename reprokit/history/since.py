@@ -23,4 +23,9 @@ def moment(text: str, now: datetime) -> str | None:
         at = at if at.tzinfo else at.replace(tzinfo=timezone.utc)
     else:
         return None
+    return stamp(at)
+
+
+def stamp(at: datetime) -> str:
+    """A time as records have it."""
     return at.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -48,6 +48,9 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     engine = f", {run.host['engine']}" if run.host.get("engine") else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
     yield from _failures(record)
+    for again in record.details.get("rejudged", ()):
+        was = again["before"]
+        yield f"judged again {again['at'][:16].replace('T', ' ')}; before, by rules {was['rules']}: {was['verdict']}"
     failed = record.details.get("build")
     if failed:
         yield head("Build")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,15 @@ from reprokit.engine.labels import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
 from reprokit.environment.host import Gpu
 from reprokit.errors import EngineError, Unsupported
-from reprokit.evidence import Condenser, judge
-from reprokit.evidence.model import RULES_VERSION, ExceptionSeen, Judgement, Outcome, Verdict
-from reprokit.evidence.verdict import decide
+from reprokit.evidence import Condenser
+from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.matrix import KNOWN_AXES
 from reprokit.runner.gpus import Grant
 from reprokit.runner.images import Ready, Wanted, handed_files, image_json
 from reprokit.runner.places import Places
 from reprokit.runner.plan import Task
 from reprokit.store.failures import failure_details
+from reprokit.store.judging import concluded, judged
 from reprokit.store.records import CellRecord, TrialRecord
 
 
@@ -151,11 +151,7 @@ def run_trials(
         record, trial = _steady(bench, task, image, grant, number, slot, echo)
         records.append(record)
         keep(tuple(records), bench.engine.repeat(trial, files))
-    verdict, reason = decide([record.outcome for record in records], task.trials)
-    telling = next((r for r in records if r.outcome.value == verdict.value), None)
-    if telling is not None and telling.outcome is not Outcome.PASSED:
-        reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
-    return verdict, reason
+    return concluded(records, task.trials)
 
 
 def _steady(
@@ -241,47 +237,4 @@ def _one(
     finally:
         condenser.close()
     # Judged from the file, so that judging the record again later sees the same.
-    expect = task.case.expect
-    judgement = judge(expect.failure, ending, log.read_bytes().decode("utf-8", "replace"), expect.known)
-    return TrialRecord(
-        number=number,
-        outcome=judgement.outcome,
-        exit_code=ending.exit_code,
-        seconds=round(ending.seconds, 3),
-        oom=ending.oom,
-        timed_out=ending.timed_out,
-        reason=judgement.reason,
-        log=str(relative),
-        # What a program that ended well logged on its way is no failure.
-        exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
-        lines=_telling_lines(judgement),
-        failure=_failure_json(judgement),
-    )
-
-
-def _failure_json(judgement: Judgement) -> Mapping[str, Any] | None:
-    if judgement.fingerprint is None:
-        return None
-    known = {"known": judgement.known} if judgement.known else {}
-    return {**dataclasses.asdict(judgement.fingerprint), **known}
-
-
-def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
-    """The log lines that the signature matched, counted from 1: of a matched exception, its whole traceback."""
-    lines = {line for check in judgement.checks for line in check.lines}
-    seen = judgement.exception
-    if seen is not None and judgement.outcome is Outcome.REPRODUCED and seen.line in lines:
-        lines |= set(range(seen.line, seen.end_line + 1))
-    return tuple(sorted(lines))
-
-
-def _exception_json(seen: ExceptionSeen | None) -> Mapping[str, Any] | None:
-    if seen is None:
-        return None
-    return {
-        "type": seen.type,
-        "message": seen.message,
-        "frames": [dataclasses.asdict(frame) for frame in seen.frames],
-        "line": seen.line,
-        "end_line": seen.end_line,
-    }
+    return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))

@@ -1,0 +1,221 @@
+"""``reprokit rejudge``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reprokit.cli import options
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.history.rejudging import Again
+    from reprokit.store.database import Store
+    from reprokit.store.records import CellRecord, RunRecord
+
+FORMAT = "reprokit-rejudge/v1"
+Skipped = tuple["RunRecord", "CellRecord", str]
+"""A cell that could not be judged again, and why."""
+
+
+@click.command(
+    "rejudge",
+    epilog="""\b
+Examples:
+  reprokit rejudge                              # the last run, by the rules of this version
+  reprokit rejudge --all --write                # everything that was ever run; what was recorded before is kept, too
+  reprokit rejudge ptxas-unknown-arch           # every run of a case
+  reprokit rejudge last --case edited.yaml      # what would my new signature have said?
+
+\b
+Exit status: 0 nothing would change, or --write has recorded it; 1 something would change; 3 nothing could be judged.
+""",
+)
+@click.argument("target", required=False, metavar="[RUN|CASE]")
+@click.option("--all", "everything", is_flag=True, help="Every run of every case.")
+@click.option(
+    "--case",
+    "edited",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Judge by the signature of this case file, rather than of the case as it was.",
+)
+@click.option("--write", is_flag=True, help="Record it, rather than list what would change.")
+@click.option("--json", "as_json", is_flag=True, help="What would change as JSON.")
+@options.store_option
+def command(
+    target: str | None, everything: bool, edited: Path | None, write: bool, as_json: bool, store_folder: Path | None
+) -> int:
+    """Judge recorded cells again from their logs, and list which verdicts would be others.
+
+    The cells are those of a run (an id, the beginning of one, or `last`, the default) or of every run of a case.
+    Without --case the signature is that of the case as it was. What was expected then still is.
+    """
+    from reprokit.history.rejudging import Again
+
+    if target and everything:
+        raise UsageError(f"{target} and --all: give one of them")
+    store = options.store_of(store_folder)
+    file = _one_case(edited) if edited else None
+    found: list[Again] = []
+    skipped: list[Skipped] = []
+    for one in _judged(store, list(_cells(store, target, everything, file)), file):
+        if isinstance(one, Again):
+            found.append(one)
+        else:
+            skipped.append(one)
+    if write:
+        _write(store, found, file)
+    if as_json:
+        click.echo(json.dumps(_json(found, skipped, write), indent=2, ensure_ascii=False))
+    else:
+        for line in _lines(found, skipped, write):
+            click.echo(line)
+    if not found:
+        return 3
+    return int(not write and any(one.differs for one in found))
+
+
+def _one_case(path: Path) -> CaseFile:
+    from reprokit import case
+
+    files = case.load(str(path))
+    if len(files) != 1:
+        raise UsageError(f"--case {path}: holds {len(files)} cases; name a file with one")
+    return files[0]
+
+
+def _cells(
+    store: Store, target: str | None, everything: bool, file: CaseFile | None
+) -> Iterator[tuple[RunRecord, Sequence[CellRecord]]]:
+    """What is to be judged, run by run, the oldest first. Raises UsageError."""
+    known = store.case_ids()
+    wanted = {file.case.id} & set(known) if file else set(known)
+    if file and not wanted:
+        raise UsageError(f"no run of a case {file.case.id!r} is recorded, whose signature --case gives")
+    if target is None and not everything and file is None:
+        target = "last"
+    if target is not None and target not in known and not Path(target).exists():
+        run = store.run(target)
+        cells = [cell for cell in run.cells if cell.case_id in wanted]
+        if file and not cells:
+            raise UsageError(f"run {run.id} has no cell of {file.case.id!r}, whose signature --case gives")
+        yield run, cells
+        return
+    if target is not None:
+        asked = set(options.known_cases(store, [target]))
+        if not asked & wanted:
+            raise UsageError(f"{target} is another case than that of --case, {', '.join(wanted)}")
+        wanted &= asked
+    rows: dict[str, list[int]] = {}
+    for one in store.results(wanted):
+        rows.setdefault(one.run_id, []).append(one.row)
+    for run in reversed(store.runs(limit=None)):
+        if run.id in rows:
+            records = store.records(rows[run.id])
+            yield run, sorted(records.values(), key=lambda cell: cell.number)
+
+
+def _judged(
+    store: Store, runs: Iterable[tuple[RunRecord, Sequence[CellRecord]]], file: CaseFile | None
+) -> Iterator[Again | Skipped]:
+    from datetime import datetime, timezone
+
+    from reprokit.history.changed import read
+    from reprokit.history.rejudging import CannotJudge, rejudge
+    from reprokit.history.since import stamp
+
+    texts = lru_cache(maxsize=None)(store.case_text)
+    at = stamp(datetime.now(timezone.utc))
+    for run, cells in runs:
+        for cell in cells:
+            try:
+                again = rejudge(run, cell, lambda digest: read(texts(digest)), store.folder, at, file)
+            except CannotJudge as error:
+                yield run, cell, str(error)
+            else:
+                if again is not None:
+                    yield again
+
+
+def _write(store: Store, found: Sequence[Again], file: CaseFile | None) -> None:
+    """Record what changed, cell by cell: each as a whole or not at all."""
+    if file is not None:
+        store.know(file.digest, file.case.id, file.case.title, file.text)
+    for one in found:
+        if one.stale:
+            store.decide(one.run.id, one.after)
+
+
+def _lines(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) -> Iterator[str]:
+    from itertools import groupby
+
+    from reprokit.report.words import cell_name, expectation
+    from reprokit.spelling import many
+
+    changed = [one for one in found if one.differs]
+    for run, group in groupby(changed, lambda one: one.run):
+        yield click.style(f"run {run.id}, {run.started_at}", bold=True)
+        for one in group:
+            cell, after = one.before, one.after
+            name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"
+            yield f"  {name}: {cell.verdict} -> {after.verdict} ({expectation(after)})"
+            for old, new in one.trials:
+                yield f"      trial {new.number}: {old.outcome} -> {new.outcome}: {new.reason}"
+    reasons = sorted({(run.id, why) for run, _, why in skipped})
+    for run_id, why in reasons:
+        count = sum(run.id == run_id and why == other for run, _, other in skipped)
+        yield f"not judged, {many(count, 'cell')} of run {run_id}: {why}"
+    runs = len({one.run.id for one in found})
+    how = (
+        "changed"
+        if written
+        else "would change; --write records it, and keeps what was there"
+        if changed
+        else "would change"
+    )
+    yield f"{many(len(found), 'cell')} of {many(runs, 'run')} judged again: {len(changed) or 'none'} {how}"
+
+
+def _json(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) -> dict[str, Any]:
+    def place(run: RunRecord, cell: CellRecord) -> dict[str, Any]:
+        return {
+            "run": run.id,
+            "number": cell.number,
+            "case": cell.case_id,
+            "cell": dict(cell.cell),
+            "variant": cell.variant,
+        }
+
+    def said(cell: CellRecord) -> dict[str, Any]:
+        verdict = cell.verdict and cell.verdict.value
+        return {"verdict": verdict, "reason": cell.reason, "rules": cell.rules, "as_expected": cell.as_expected}
+
+    return {
+        "format": FORMAT,
+        "written": written,
+        "judged": len(found),
+        "changed": [
+            {
+                **place(one.run, one.before),
+                "before": said(one.before),
+                "after": said(one.after),
+                "trials": [
+                    {
+                        "number": new.number,
+                        "before": {"outcome": old.outcome.value, "reason": old.reason},
+                        "after": {"outcome": new.outcome.value, "reason": new.reason},
+                    }
+                    for old, new in one.trials
+                ],
+            }
+            for one in found
+            if one.differs
+        ],
+        "not_judged": [{**place(run, cell), "why": why} for run, cell, why in skipped],
+    }
