@@ -15,12 +15,12 @@ from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.history.rejudging import Again
+    from reprokit.history.rejudging import Again, CannotJudge
     from reprokit.store.database import Store
     from reprokit.store.records import CellRecord, RunRecord
 
 FORMAT = "reprokit-rejudge/v1"
-Skipped = tuple["RunRecord", "CellRecord", str]
+Skipped = tuple["RunRecord", "CellRecord", "CannotJudge"]
 """A cell that could not be judged again, and why."""
 
 
@@ -137,7 +137,7 @@ def _judged(
             try:
                 again = rejudge(run, cell, lambda digest: read(texts(digest)), store.folder, at, file)
             except CannotJudge as error:
-                yield run, cell, str(error)
+                yield run, cell, error
             else:
                 if again is not None:
                     yield again
@@ -165,12 +165,16 @@ def _lines(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) ->
             cell, after = one.before, one.after
             name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"
             yield f"  {name}: {cell.verdict} -> {after.verdict} ({expectation(after)})"
+            said: dict[str, list[str]] = {}
             for old, new in one.trials:
-                yield f"      trial {new.number}: {old.outcome} -> {new.outcome}: {new.reason}"
-    reasons = sorted({(run.id, why) for run, _, why in skipped})
-    for run_id, why in reasons:
-        count = sum(run.id == run_id and why == other for run, _, other in skipped)
-        yield f"not judged, {many(count, 'cell')} of run {run_id}: {why}"
+                said.setdefault(f"{old.outcome} -> {new.outcome}: {new.reason}", []).append(str(new.number))
+            for words, numbers in said.items():
+                yield f"      {'trial' if len(numbers) == 1 else 'trials'} {', '.join(numbers)}: {words}"
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for run, _, error in skipped:
+        reasons.setdefault((run.id, error.why), []).append(error.where)
+    for (run_id, why), places in reasons.items():
+        yield f"not judged, {many(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
     runs = len({one.run.id for one in found})
     how = (
         "changed"
@@ -217,5 +221,5 @@ def _json(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) -> 
             for one in found
             if one.differs
         ],
-        "not_judged": [{**place(run, cell), "why": why} for run, cell, why in skipped],
+        "not_judged": [{**place(run, cell), "why": str(error)} for run, cell, error in skipped],
     }

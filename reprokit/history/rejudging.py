@@ -35,7 +35,12 @@ BY_TRIALS = (
 
 
 class CannotJudge(Exception):
-    """What a cell was judged from is not there any more; the message says what."""
+    """What a cell was judged from is not there any more: ``why`` in words, ``where`` as a path or a digest."""
+
+    def __init__(self, why: str, where: str) -> None:
+        super().__init__(f"{why}: {where}")
+        self.why = why
+        self.where = where
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,12 +86,10 @@ def rejudge(
     digest = judged_by(cell)
     file = edited or read(digest)
     if file is None:
-        raise CannotJudge(
-            f"the case as it was ({digest[:19]}) is not kept, or is not valid today; name one with --case"
-        )
+        raise CannotJudge("its case is not kept, or no longer valid: name one with --case", digest)
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
-    cut_for = digest if file.digest != digest else ""
-    trials = tuple(_trial(case.expect, one, folder, cut_for) for one in cell.trials)
+    another = file.digest != digest
+    trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
     policy = _policy(cell)
     verdict, reason = concluded(trials, policy)
     details = {name: value for name, value in cell.details.items() if name not in ("failure", "failures", "known")}
@@ -113,15 +116,16 @@ def _policy(cell: CellRecord) -> Trials:
     return Trials.of(known or len(cell.trials))
 
 
-def _trial(expect: Expect, trial: TrialRecord, folder: Path, cut_for: str) -> TrialRecord:
+def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> TrialRecord:
+    """A trial judged again; ``another``: by a signature that its log was not kept for."""
     try:
         text = (folder / trial.log).read_bytes().decode("utf-8", "replace")
     except OSError:
-        raise CannotJudge(f"the log {trial.log} is gone") from None
+        raise CannotJudge("its log is gone", trial.log) from None
     ending = Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds)
     found = judged(expect, trial.number, ending, text, trial.log)
-    if cut_for and found.outcome is not Outcome.REPRODUCED and CUT_MARK.search(text):
-        raise CannotJudge(f"the log {trial.log} was cut to its ends and what the signature of then asked for")
+    if another and found.outcome is not Outcome.REPRODUCED and CUT_MARK.search(text):
+        raise CannotJudge("its log was cut to its ends and what the signature of then asked for", trial.log)
     return found
 
 

@@ -127,10 +127,11 @@ def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], 
     lines: list[str] = []
     grouped: dict[object, list[Change]] = {}
     for change in sorted(changes, key=lambda one: one.after[0].started_at, reverse=True):
-        runs = [record and record[0].id for record in (change.before, change.after)]
-        words = change.transition.words if change.before else "new"
-        sure = change.transition.rate, change.transition.clean, change.transition.seen
-        key = words, *runs, change.settled and change.settled.id, change.differences, *sure
+        one = change.transition
+        key: tuple[object, ...] = "new", change.after[0].id
+        if change.before is not None:
+            runs = change.before[0].id, change.after[0].id, change.settled and change.settled.id
+            key = one.words, *runs, one.seen, one.rate, one.clean, change.differences
         grouped.setdefault(key, []).append(change)
     for alike in grouped.values():
         lines += _new(alike, stamp) if alike[0].before is None else _block(alike, name, stamp, whole)

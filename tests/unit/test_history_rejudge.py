@@ -102,7 +102,7 @@ def test_newer_rules_are_listed_first_and_recorded_when_asked_with_what_was_ther
     newer_rules(monkeypatch, key_error_passes=True)
     shown = said(status=1)
     assert "  2 judged: os=debian-12 how=key: different-failure -> not-reproduced (as expected)\n" in shown
-    assert shown.count("different-failure -> passed: exit status 0\n") == 2
+    assert "trials 1, 2: different-failure -> passed: exit status 0\n" in shown
     assert "1 would change; --write records it" in shown
     assert Store(folder / "store").run("last") == old
     assert "1 changed\n" in said("--write")
@@ -121,7 +121,7 @@ def test_an_edited_signature_is_asked_what_it_would_have_said(folder: Path, said
     shown = said("--case", edited(folder, "exception: ValueError", "exception: KeyError"), status=1)
     assert "1 judged: os=debian-12 how=value: reproduced -> different-failure (EXPECTED reproduced)\n" in shown
     assert "2 judged: os=debian-12 how=key: different-failure -> reproduced (EXPECTED not-reproduced)\n" in shown
-    assert "trial 1: reproduced -> different-failure: exit status 1 with ValueError: singular U" in shown
+    assert "trials 1, 2: reproduced -> different-failure: exit status 1 with ValueError: singular U" in shown
     data = json.loads(said("last", "--case", str(folder / "edited.yaml"), "--json", status=1))
     assert [one["after"]["verdict"] for one in data["changed"]] == ["different-failure", "reproduced"]
     assert (data["format"], data["judged"], data["written"]) == ("reprokit-rejudge/v1", 3, False)
@@ -142,13 +142,21 @@ def test_what_has_no_log_any_more_is_said_and_left_alone(folder: Path, said: Sai
     (folder / "store" / first.trials[1].log).unlink()
     shown = said("--case", edited(folder, "exception: ValueError", "exception: KeyError"), "--write")
     assert (
-        f"not judged, 1 cell of run {Store(folder / 'store').run('last').id}: the log {first.trials[1].log} is gone"
+        f"not judged, 1 cell of run {Store(folder / 'store').run('last').id}: its log is gone ({first.trials[1].log})"
         in shown
     )
     assert verdicts(folder)[0] == "reproduced"
     for cell in (second, third):
         (folder / "store" / cell.trials[0].log).unlink()
     assert "0 cells of 0 runs judged again" in said(status=3)
+
+
+def test_a_case_that_is_no_longer_valid_is_said_and_another_may_be_named(folder: Path, said: Said) -> None:
+    store = Store(folder / "store")
+    with store.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE cases SET text = 'schema: reprokit/v0'")
+    assert "its case is not kept, or no longer valid: name one with --case (sha256:" in said(status=3)
+    assert "none would change" in said("--case", str(folder / "case.yaml"))
 
 
 def test_a_log_that_was_cut_for_another_signature_says_nothing_where_it_does_not_match(
