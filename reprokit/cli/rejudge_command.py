@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,13 +15,10 @@ from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.history.rejudging import Again, CannotJudge
+    from reprokit.history.rejudging import Again
+    from reprokit.report.rejudged import Skipped
     from reprokit.store.database import Store
     from reprokit.store.records import CellRecord, RunRecord
-
-FORMAT = "reprokit-rejudge/v1"
-Skipped = tuple["RunRecord", "CellRecord", "CannotJudge"]
-"""A cell that could not be judged again, and why."""
 
 
 @click.command(
@@ -57,6 +54,7 @@ def command(
     Without --case the signature is that of the case as it was. What was expected then still is.
     """
     from reprokit.history.rejudging import Again
+    from reprokit.report import rejudged
 
     if target and everything:
         raise UsageError(f"{target} and --all: give one of them")
@@ -72,9 +70,9 @@ def command(
     if write:
         _write(store, found, file)
     if as_json:
-        click.echo(json.dumps(_json(found, skipped, write), indent=2, ensure_ascii=False))
+        click.echo(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
     else:
-        for line in _lines(found, skipped, write):
+        for line in rejudged.lines(found, skipped, written=write):
             click.echo(line)
     if not found:
         return 3
@@ -150,76 +148,3 @@ def _write(store: Store, found: Sequence[Again], file: CaseFile | None) -> None:
     for one in found:
         if one.stale:
             store.decide(one.run.id, one.after)
-
-
-def _lines(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) -> Iterator[str]:
-    from itertools import groupby
-
-    from reprokit.report.words import cell_name, expectation
-    from reprokit.spelling import many
-
-    changed = [one for one in found if one.differs]
-    for run, group in groupby(changed, lambda one: one.run):
-        yield click.style(f"run {run.id}, {run.started_at}", bold=True)
-        for one in group:
-            cell, after = one.before, one.after
-            name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"
-            yield f"  {name}: {cell.verdict} -> {after.verdict} ({expectation(after)})"
-            said: dict[str, list[str]] = {}
-            for old, new in one.trials:
-                said.setdefault(f"{old.outcome} -> {new.outcome}: {new.reason}", []).append(str(new.number))
-            for words, numbers in said.items():
-                yield f"      {'trial' if len(numbers) == 1 else 'trials'} {', '.join(numbers)}: {words}"
-    reasons: dict[tuple[str, str], list[str]] = {}
-    for run, _, error in skipped:
-        reasons.setdefault((run.id, error.why), []).append(error.where)
-    for (run_id, why), places in reasons.items():
-        yield f"not judged, {many(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
-    runs = len({one.run.id for one in found})
-    how = (
-        "changed"
-        if written
-        else "would change; --write records it, and keeps what was there"
-        if changed
-        else "would change"
-    )
-    yield f"{many(len(found), 'cell')} of {many(runs, 'run')} judged again: {len(changed) or 'none'} {how}"
-
-
-def _json(found: Sequence[Again], skipped: Sequence[Skipped], written: bool) -> dict[str, Any]:
-    def place(run: RunRecord, cell: CellRecord) -> dict[str, Any]:
-        return {
-            "run": run.id,
-            "number": cell.number,
-            "case": cell.case_id,
-            "cell": dict(cell.cell),
-            "variant": cell.variant,
-        }
-
-    def said(cell: CellRecord) -> dict[str, Any]:
-        verdict = cell.verdict and cell.verdict.value
-        return {"verdict": verdict, "reason": cell.reason, "rules": cell.rules, "as_expected": cell.as_expected}
-
-    return {
-        "format": FORMAT,
-        "written": written,
-        "judged": len(found),
-        "changed": [
-            {
-                **place(one.run, one.before),
-                "before": said(one.before),
-                "after": said(one.after),
-                "trials": [
-                    {
-                        "number": new.number,
-                        "before": {"outcome": old.outcome.value, "reason": old.reason},
-                        "after": {"outcome": new.outcome.value, "reason": new.reason},
-                    }
-                    for old, new in one.trials
-                ],
-            }
-            for one in found
-            if one.differs
-        ],
-        "not_judged": [{**place(run, cell), "why": str(error)} for run, cell, error in skipped],
-    }
