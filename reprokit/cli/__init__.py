@@ -18,6 +18,7 @@ COMMANDS = {
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",
     "build": "Build the images of cells without running them.",
+    "isolate": "Find which differences between a cell that fails and one that does not are the cause.",
     "bisect": "Find the release, or the commit, since which a case is broken, or fixed.",
     "reduce": "Find the smallest case that still fails in the same way, and write it.",
     "lock": "Write down every version and hash of what cells are built from, beside the case.",

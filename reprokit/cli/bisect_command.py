@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +29,12 @@ be judged, 130 interrupted.
 RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 
 
-class Day(click.ParamType):  # type: ignore[type-arg]
-    """YYYY-MM-DD."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same text, once it is a day of the calendar."""
-        try:
-            return date.fromisoformat(value).isoformat()
-        except ValueError:
-            self.fail(f"{value!r} is no date (write 2024-03-31)", param, ctx)
-
-
 @click.command("bisect", epilog=EXAMPLES)
 @click.argument("case", required=False)
 @options.selection_options
-@click.option("--pre", is_flag=True, help="Count pre-releases too.")
-@click.option("--since", type=Day(), help="Only releases of that day or later (YYYY-MM-DD).")
-@click.option("--before", type=Day(), help="Only releases before that day (YYYY-MM-DD).")
+@options.policy_options
 @click.option("--tags-only", is_flag=True, help="Of a source's commits only those with a tag.")
-@click.option("--trials", type=click.IntRange(min=1), help="Trials per cell, instead of what the case says.")
+@options.trials_option
 @options.stand_in_options
 @options.base_option
 @options.refresh_option

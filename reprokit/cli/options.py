@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -332,3 +333,23 @@ def write_json(path: Path | None, data: Mapping[str, Any]) -> None:
             result.write(path, text)
     except OSError as error:
         raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+
+
+class Day(click.ParamType):  # type: ignore[type-arg]
+    """YYYY-MM-DD."""
+
+    name = "date"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The same text, once it is a day of the calendar."""
+        try:
+            return date.fromisoformat(value).isoformat()
+        except ValueError:
+            self.fail(f"{value!r} is no date (write 2024-03-31)", param, ctx)
+
+
+def policy_options(function: F) -> F:
+    """--pre, --since, --before: which releases between two count."""
+    function = click.option("--before", type=Day(), help="Only releases before that day (YYYY-MM-DD).")(function)
+    function = click.option("--since", type=Day(), help="Only releases of that day or later (YYYY-MM-DD).")(function)
+    return click.option("--pre", is_flag=True, help="Count pre-releases too.")(function)

@@ -181,6 +181,14 @@ class SearchSession(Invocation):
         """The record of a candidate, once it is decided."""
         return self._records.get(self._key(candidate))
 
+    def decided_before(self) -> list[CellRecord]:
+        """The cells of the last run of the case, as it is now, without its fix."""
+        store = self._open_store()
+        seen = store.last_seen(self.file.case.id)
+        store.close()
+        cells = seen[1] if seen else []
+        return [cell for cell in cells if cell.case_digest == self.file.digest and cell.variant == "case"]
+
     def note(self, text: str) -> None:
         """A line to the user."""
         self._listener.note(text)

@@ -1,0 +1,145 @@
+"""``reprokit isolate``: the ends of an isolation over a case's cells, its way through them, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reprokit import matrix
+from reprokit.case import CaseFile
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.verdict import expected
+from reprokit.matrix import KNOWN_AXES, Cell, label
+from reprokit.search import ends, releases, reported
+from reprokit.search.asking import Ask, Candidate, Reading, Search, reading
+from reprokit.search.isolate_words import Telling
+from reprokit.search.isolating import changes_between, isolate
+from reprokit.search.ordering import inside
+from reprokit.search.session import Answer, SearchSession
+
+
+def make(session: SearchSession) -> Search[Answer]:
+    """The search that ``session.arguments`` ask for. Raises UsageError for ends that are missing or cannot be."""
+    asked = session.arguments
+    found: dict[str, Any] = session.recall("ends", lambda: _ends(session))
+    known = {name for cell in found["cells"] for name in cell}
+    for axis in asked["axes"]:
+        if axis not in known or len({cell.get(axis) for cell in found["cells"]}) == 1:
+            raise UsageError(
+                f"--axis {axis}=...: the two ends do not differ in it; name its values in --bad and --good"
+            )
+    return _search(session, found)
+
+
+def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
+    cells: list[Cell] = found["cells"]
+    session.telling = tuple(dict.fromkeys(change.axis for cell in cells for change in changes_between(cells[0], cell)))
+    for note in found["notes"]:
+        session.note(note)
+    if found["reported"]:
+        pair = yield from _roles(session, cells)
+    else:
+        pair = (cells[0], cells[1])
+    bad, good = pair
+    file = session.file
+
+    def between(axis: str, base: Cell) -> Sequence[str]:
+        values: list[str] = session.recall(f"between {axis}", lambda: _between(session, axis, base, good, bad))
+        return values
+
+    result = yield from isolate(
+        good,
+        bad,
+        possible=lambda cell: ends.possible(file, cell),
+        cost=session.cost,
+        between=between,
+        limit=session.arguments["max_cells"] or 1000,
+        # With one job at a time nothing is built beside what runs.
+        ahead=session.request.jobs > 1,
+    )
+    size = matrix.count(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
+    telling = Telling(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
+    return Answer(words=telling.words(), data=telling.json(), exit_status=telling.exit_status)
+
+
+def _roles(session: SearchSession, cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
+    """Which of a report's environments is the bad end and which the good one: the report does not say.
+
+    Those that do not fail, or fail otherwise, leave the first two as they are, to be told of.
+    """
+    readings = yield Ask(candidates=tuple(Candidate(cell=cell) for cell in cells))
+    bad = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.BAD]
+    good = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.GOOD]
+    return ends.from_cells(bad, good, {"--bad": {}, "--good": {}}) or (cells[0], cells[1])
+
+
+def _ends(session: SearchSession) -> dict[str, Any]:
+    """The cells of the ends, the bad one first, and what to say of how they were chosen, as JSON."""
+    asked, file = session.arguments, session.file
+    if asked["reported"]:
+        return _reported(file)
+    given = {name: ends.parse(name, asked[key]) for name, key in (("--bad", "bad"), ("--good", "good")) if asked[key]}
+    if len(given) == 2:
+        chosen = ends.choose(file, given["--bad"], given["--good"])
+        return {"cells": [chosen.bad, chosen.good], "notes": list(chosen.notes), "reported": False}
+    partial = {"--bad": given.get("--bad", {}), "--good": given.get("--good", {})}
+    for where, bad, good in (_last_run(session), _promised(file)):
+        if pair := ends.from_cells(bad, good, partial):
+            notes = [f"{name} end, {where}: {label(cell)}" for name, cell in zip(("bad", "good"), pair, strict=True)]
+            return {"cells": list(pair), "notes": notes, "reported": False}
+    raise ends.both_missing(file, given)
+
+
+def _last_run(session: SearchSession) -> tuple[str, list[Cell], list[Cell]]:
+    seen = [(dict(cell.cell), reading(cell.verdict)) for cell in session.decided_before()]
+    bad, good = ([cell for cell, one in seen if one is wanted] for wanted in (Reading.BAD, Reading.GOOD))
+    return "of the last run", bad, good
+
+
+def _promised(file: CaseFile) -> tuple[str, list[Cell], list[Cell]]:
+    own = matrix.expand(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
+    wanted = [(cell, expected(file.case.expect.reproduces, cell, True)) for cell in own]
+    bad = [cell for cell, verdict in wanted if verdict is Verdict.REPRODUCED]
+    return "as the case expects", bad, [cell for cell, verdict in wanted if verdict is Verdict.NOT_REPRODUCED]
+
+
+def _reported(file: CaseFile) -> dict[str, Any]:
+    environments = file.case.report.environments if file.case.report else ()
+    if len(environments) < 2:
+        raise UsageError(
+            f"--reported: {file.case.id} has {len(environments)} of the two report.environments that it takes; "
+            "name the ends with --bad and --good"
+        )
+    own = ends.axes_of(file)
+    found = [reported.read(environment, own, file.names) for environment in environments]
+    base = next(iter(matrix.expand(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)), {})
+    cells = [{**base, **one.cell} for one in found]
+    notes = []
+    for number, (one, cell) in enumerate(zip(found, cells, strict=True), 1):
+        used = ", ".join(f"{key}: {axis}" for key, axis in one.used.items())
+        notes.append(f"environment {number} of the report: {used or 'nothing of it is an axis'}")
+        if one.unused:
+            notes.append(f"  not read: {', '.join(one.unused)}")
+        if left := {name: value for name, value in cell.items() if name not in one.cell}:
+            notes.append(f"  not in the report, and as in the case: {label(left)}")
+    notes += reported.hidden(environments, found)
+    if len({tuple(sorted(cell.items())) for cell in cells}) < 2:
+        raise UsageError("\n  ".join(["--reported: the environments of the report are one and the same cell", *notes]))
+    return {"cells": cells, "notes": notes, "reported": True}
+
+
+def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cell) -> list[str]:
+    """The values of an axis between those of the ends: the case's own, and those that ``--axis`` asks for."""
+    asked, file = session.arguments, session.file
+    values = list(releases.of_matrix(file, axis))
+    given = asked["axes"].get(axis, {})
+    if "ends" in given:
+        low, high = given["ends"]
+        found = releases.between(file, base, axis, low, high, releases.Policy(**asked["policy"]))
+        for note in found.notes:
+            session.note(note)
+        values += found.values
+    values += given.get("values", ())
+    versions = axis in KNOWN_AXES or bool(releases.distributions(file, base, axis, bad[axis]))
+    return inside(values, good[axis], bad[axis], versions=versions)

@@ -1,0 +1,301 @@
+"""Which differences between a cell that fails and one that does not are the cause: delta debugging over axes. Pure.
+
+Both ends are judged first. Then mixes of the two are asked for, each the one that tells most about which sets of
+differences are enough for the failure (:mod:`reprokit.search.explanations`), until one explanation is left and was
+seen: what it names fails on its own in the good end, and the bad end ends well without it. Last, along axes that have
+values between, the boundary by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from reprokit.matrix import Cell
+from reprokit.search.asking import Ask, Candidate, Reading, Search
+from reprokit.search.bisecting import Bisection, bisect
+from reprokit.search.explanations import (
+    HOPELESS,
+    Explanation,
+    best,
+    certificate,
+    consistent,
+    doubt,
+    explanations,
+    mixes,
+    splits,
+)
+
+RIVALS = 6
+"""Most rival explanations that are worth telling."""
+SETTLED = 0.98
+"""The share of all weight from which on cells are only asked for to prove, or refute, the explanation that has it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """An axis in which the ends differ; None where one of them is without it."""
+
+    axis: str
+    good: str | None
+    bad: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Boundary:
+    """Along one axis: ``line`` are the cells from the good value to the bad one, all else as in ``line[-1]``."""
+
+    axis: str
+    values: tuple[str, ...]
+    line: tuple[Cell, ...]
+    found: Bisection
+
+
+@dataclass(frozen=True, kw_only=True)
+class Isolation:
+    """What was found between two ends.
+
+    ``explanations``: the one that is left, rivals that nothing could tell apart (the likeliest first, by ``weights``),
+    or none where the verdicts contradict every one; each is a tuple of sets of changes, each of which is enough.
+    ``readings``: of every mix that was asked.
+    ``untold``: mixes that would tell the rivals apart and cannot; of these the case leaves out the ``excluded``.
+    ``pair``: the closest two mixes, one within the other, of which the lesser ends well and the larger fails.
+    ``stopped``: the limit on cells was reached.
+    """
+
+    good: Cell
+    bad: Cell
+    changes: tuple[Change, ...]
+    readings: Mapping[int, Reading]
+    explanations: tuple[Explanation, ...] = ()
+    weights: Mapping[Explanation, float] = field(default_factory=dict)
+    untold: tuple[int, ...] = ()
+    excluded: frozenset[int] = frozenset()
+    pair: tuple[int, int] | None = None
+    boundaries: tuple[Boundary, ...] = ()
+    stopped: bool = False
+
+    @property
+    def plausible(self) -> tuple[Explanation, ...]:
+        """The likeliest explanation, and the rivals that are worth telling: they bring in no axis needlessly."""
+        likely = [
+            one for one in self.explanations if self.weights[one] >= PLAUSIBLE * self.weights[self.explanations[0]]
+        ]
+        named = [_union(one) for one in likely]
+        core = _union(tuple(one for one in named if not any(other != one and other & one == other for other in named)))
+        return tuple(one for one, axes in zip(likely, named, strict=True) if axes & core == axes)
+
+    @property
+    def ends_hold(self) -> bool:
+        """Whether the bad end fails and the good one does not."""
+        whole = (1 << len(self.changes)) - 1
+        return self.readings[whole] is Reading.BAD and self.readings[0] is Reading.GOOD
+
+    def cell(self, mix: int) -> Cell:
+        """The cell of a mix."""
+        return mixed(self.good, self.bad, self.changes, mix)
+
+    def named(self, mix: int) -> tuple[Change, ...]:
+        """The changes of a mix."""
+        return tuple(change for bit, change in enumerate(self.changes) if mix >> bit & 1)
+
+
+PLAUSIBLE = 0.004
+"""The least weight, as a share of the likeliest's, of a rival that is worth telling."""
+FURTHER = 5
+"""Cells that are asked for where an explanation is as good as settled, and a cell that proves it is inconclusive."""
+
+
+def changes_between(good: Cell, bad: Cell) -> tuple[Change, ...]:
+    """Where two cells differ, in the order of the bad one's axes."""
+    names = dict.fromkeys((*bad, *good))
+    return tuple(
+        Change(axis=name, good=good.get(name), bad=bad.get(name)) for name in names if good.get(name) != bad.get(name)
+    )
+
+
+def mixed(good: Cell, bad: Cell, changes: Sequence[Change], mix: int) -> Cell:
+    """The good cell with the changes of a mix made."""
+    values: dict[str, str | None] = {**bad, **good}
+    values |= {change.axis: change.bad if mix >> bit & 1 else change.good for bit, change in enumerate(changes)}
+    return {name: value for name in dict.fromkeys((*bad, *good)) if (value := values[name]) is not None}
+
+
+@dataclass(kw_only=True)
+class _State:
+    good: Cell
+    bad: Cell
+    changes: tuple[Change, ...]
+    possible: Callable[[Cell], bool]
+    cost: Callable[[Candidate], int]
+    limit: int
+    readings: dict[int, Reading] = field(default_factory=dict)
+    weights: dict[Explanation, float] = field(default_factory=dict)
+
+    def candidate(self, mix: int) -> Candidate:
+        return Candidate(cell=mixed(self.good, self.bad, self.changes, mix))
+
+    def price(self, mix: int) -> int:
+        return self.cost(self.candidate(mix))
+
+    def learn(self, mix: int, seen: Reading) -> None:
+        self.readings[mix] = seen
+        self.weights = consistent(self.weights, mix, seen)
+
+    def next(
+        self, readings: Mapping[int, Reading], weights: Mapping[Explanation, float], usable: Sequence[int]
+    ) -> int | None:
+        return best(weights, readings, len(self.changes), usable, self.price)
+
+    def hidden(self, mix: int) -> bool:
+        """Whether a mix could not be judged, or is not worth asking for, for others like it."""
+        if mix in self.readings:
+            return self.readings[mix] is Reading.UNKNOWN
+        return doubt(mix, len(self.changes), self.readings) >= HOPELESS
+
+    @property
+    def whole(self) -> int:
+        return (1 << len(self.changes)) - 1
+
+
+def isolate(
+    good: Cell,
+    bad: Cell,
+    *,
+    possible: Callable[[Cell], bool] = lambda cell: True,
+    cost: Callable[[Candidate], int] = lambda candidate: 0,
+    between: Callable[[str, Cell], Sequence[str]] = lambda axis, cell: (),
+    limit: int = 1000,
+    ahead: bool = True,
+) -> Search[Isolation]:
+    """Find which changes from ``good`` to ``bad`` make the failure. The two must differ.
+
+    ``possible``: cells that may be tried at all. ``cost``: see ``SearchSession.cost``. ``between``: axis and a cell
+    that fails -> the axis' values between those of the ends, from the good one's to the bad one's. ``limit``: most
+    cells, without those of the boundary. ``ahead``: name what is likely to be asked for next.
+    """
+    changes = changes_between(good, bad)
+    state = _State(good=good, bad=bad, changes=changes, possible=possible, cost=cost, limit=limit)
+    state.weights = explanations(len(changes))
+    usable = [mix for mix in mixes(len(changes)) if mix in (0, state.whole) or possible(state.candidate(mix).cell)]
+    yield from _ask(state, [state.whole, 0])
+    if state.readings[state.whole] is not Reading.BAD or state.readings[0] is not Reading.GOOD:
+        return _result(state)
+    yield from _tell_apart(state, usable, ahead)
+    if not state.weights:
+        yield from _narrow(state, usable)
+    boundaries: list[Boundary] = []
+    if len(state.weights) == 1:
+        for bit in _bits(_union(next(iter(state.weights)))):
+            boundary = yield from _boundary(state, bit, between)
+            boundaries += [boundary] if boundary else []
+    return _result(state, usable, tuple(boundaries))
+
+
+def _ask(state: _State, wanted: Sequence[int], soon: Sequence[int | None] = ()) -> Search[None]:
+    later = [state.candidate(mix) for mix in dict.fromkeys(soon) if mix is not None]
+    ask = Ask(candidates=tuple(state.candidate(mix) for mix in wanted), soon=tuple(later))
+    answers = yield ask
+    for mix, seen in zip(wanted, answers, strict=True):
+        state.learn(mix, seen)
+
+
+def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[None]:
+    """Ask until one explanation is left and was seen, or none is left, or what may still be asked tells too little."""
+    further = 0
+    while state.weights and len(state.readings) < state.limit:
+        likeliest = min(state.weights, key=lambda one: (-state.weights[one], one))
+        if state.weights[likeliest] >= SETTLED * sum(state.weights.values()):
+            open_ones = [mix for mix in _proof(state, likeliest) if mix in usable and mix not in state.readings]
+            if open_ones:
+                yield from _ask(state, open_ones[: state.limit - len(state.readings)])
+                continue
+            if len(state.weights) == 1 or further == FURTHER:
+                return
+            further += 1
+        mix = state.next(state.readings, state.weights, usable)
+        if mix is None:
+            return
+        soon = [
+            state.next({**state.readings, mix: seen}, consistent(state.weights, mix, seen), usable)
+            for seen in (Reading.BAD, Reading.GOOD)
+            if ahead
+        ]
+        yield from _ask(state, [mix], soon)
+
+
+def _proof(state: _State, explanation: Explanation) -> list[int]:
+    """The mixes to see for oneself what an explanation says."""
+    least, largest = certificate(explanation, len(state.changes))
+    return [*least, *largest]
+
+
+def _narrow(state: _State, usable: Sequence[int]) -> Search[None]:
+    """No explanation holds: bring the closest two mixes that differ in their verdict yet closer."""
+    while len(state.readings) < state.limit:
+        low, high = _closest(state.readings)
+        inside = [mix for mix in usable if low & mix == low and mix & high == mix and mix not in state.readings]
+        if not inside:
+            return
+        half = (low.bit_count() + high.bit_count()) / 2
+        yield from _ask(state, [min(inside, key=lambda mix: (abs(mix.bit_count() - half), state.price(mix), mix))])
+
+
+def _closest(readings: Mapping[int, Reading]) -> tuple[int, int]:
+    good = [mix for mix, seen in readings.items() if seen is Reading.GOOD]
+    bad = [mix for mix, seen in readings.items() if seen is Reading.BAD]
+    pairs = [(low, high) for low in good for high in bad if low & high == low]
+    return min(pairs, key=lambda pair: ((pair[0] ^ pair[1]).bit_count(), pair))
+
+
+def _boundary(state: _State, bit: int, between: Callable[[str, Cell], Sequence[str]]) -> Search[Boundary | None]:
+    """Where along the axis of a change the verdict turns, between two mixes that differ in that alone."""
+    change = state.changes[bit]
+    turning = [
+        mix | 1 << bit
+        for mix, seen in state.readings.items()
+        if not mix >> bit & 1 and seen is Reading.GOOD and state.readings.get(mix | 1 << bit) is Reading.BAD
+    ]
+    if not turning or change.good is None or change.bad is None:
+        return None
+    base = state.candidate(max(turning)).cell
+    inner = [value for value in between(change.axis, base) if state.possible({**base, change.axis: value})]
+    if not inner:
+        return None
+    values = (change.good, *inner, change.bad)
+    line = tuple({**base, change.axis: value} for value in values)
+    found = yield from bisect([Candidate(cell=cell) for cell in line])
+    return Boundary(axis=change.axis, values=values, line=line, found=found)
+
+
+def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundary, ...] = ()) -> Isolation:
+    left = sorted(state.weights, key=lambda one: (-state.weights[one], one))
+    every = mixes(len(state.changes))
+    excluded = frozenset(every).difference(usable) if usable else frozenset()
+    hidden = [mix for mix in every if mix in excluded or state.hidden(mix)]
+    telling = splits({one: state.weights[one] for one in left[:RIVALS]}, hidden) if usable and len(left) > 1 else {}
+    seen = set(state.readings.values())
+    return Isolation(
+        good=state.good,
+        bad=state.bad,
+        changes=state.changes,
+        readings=dict(state.readings),
+        explanations=tuple(left) if usable else (),
+        weights=dict(state.weights),
+        untold=tuple(sorted(telling, key=lambda mix: (-telling[mix], mix))),
+        excluded=excluded,
+        pair=_closest(state.readings) if usable and seen >= {Reading.GOOD, Reading.BAD} else None,
+        boundaries=boundaries,
+        stopped=len(state.readings) >= state.limit,
+    )
+
+
+def _union(explanation: Explanation) -> int:
+    found = 0
+    for one in explanation:
+        found |= one
+    return found
+
+
+def _bits(mask: int) -> Iterator[int]:
+    return (bit for bit in range(mask.bit_length()) if mask >> bit & 1)

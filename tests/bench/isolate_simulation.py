@@ -1,0 +1,180 @@
+"""``python -m tests.bench.isolate_simulation [GRIDS]``: the isolation of causes that were planted in seeded grids.
+
+Each grid has 4 to 7 axes of 2 to 4 ordered values. Planted is one axis, two together, or one or another ("from this
+value on"); a share of 0 to 20 % of the cells is inconclusive, singly or wherever two values meet; half of the causes
+are flaky, at a rate of 0.5 to 1. Figures are to be read, not asserted; a small version is a unit test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import random
+import statistics
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from reprokit.matrix import Cell
+from reprokit.search.asking import Ask, Reading, drive
+from reprokit.search.isolating import Boundary, Isolation, isolate
+
+TRIALS = 10
+"""Trials of a cell whose failure is flaky: one that fails at a rate of 0.5 is missed once in a thousand."""
+
+Cause = tuple[dict[str, int], ...]
+"""Any of these is enough; each is axis -> the least value (by its place) that takes part."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """A matrix with a planted cause."""
+
+    kind: str
+    axes: dict[str, tuple[str, ...]]
+    cause: Cause
+    odd: frozenset[tuple[tuple[str, str], ...]]
+    clash: tuple[tuple[str, str], ...]
+    rate: float
+
+    @property
+    def size(self) -> int:
+        """Cells in all."""
+        return math.prod(map(len, self.axes.values()))
+
+    def fails(self, cell: Cell) -> bool:
+        """Whether the failure can show there."""
+        return any(all(self.axes[a].index(cell[a]) >= least for a, least in one.items()) for one in self.cause)
+
+    def inconclusive(self, cell: Cell) -> bool:
+        """Whether the cell cannot be judged."""
+        return tuple(cell.items()) in self.odd or (
+            bool(self.clash) and all(pair in cell.items() for pair in self.clash)
+        )
+
+
+def planted(seed: int) -> tuple[Grid, Cell, Cell]:
+    """A grid, with a cell that ends well and one that fails."""
+    rng = random.Random(seed)
+    names = rng.sample("pqrstuvw", rng.randint(4, 7))
+    axes = {name: tuple(f"{n}.0" for n in range(1, rng.randint(2, 4) + 1)) for name in names}
+    kind = rng.choices(("one axis", "two together", "either of two"), (5, 4, 2))[0]
+    chosen = rng.sample(names, 1 if kind == "one axis" else 2)
+    least = {name: rng.randint(1, len(axes[name]) - 1) for name in chosen}
+    cause: Cause = tuple({name: value} for name, value in least.items()) if kind == "either of two" else (least,)
+    share = rng.choice((0.0, 0.05, 0.1, 0.2))
+    cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    structured = share > 0 and rng.random() < 0.5
+    odd = frozenset() if structured else frozenset(tuple(c.items()) for c in cells if rng.random() < share)
+    clash = tuple((name, rng.choice(axes[name])) for name in rng.sample(names, 2)) if structured else ()
+    rate = 1.0 if rng.random() < 0.5 else rng.uniform(0.5, 1.0)
+    grid = Grid(kind=kind, axes=axes, cause=cause, odd=odd, clash=clash, rate=rate)
+    judged = [cell for cell in cells if not grid.inconclusive(cell)]
+    bad = [cell for cell in judged if grid.fails(cell)]
+    good = [cell for cell in judged if not grid.fails(cell)]
+    if not bad or not good:
+        return planted(seed + 1_000_003)
+    far = rng.choice(bad)
+    # Reports differ in nearly everything: the good end is one of the most different.
+    apart = [sum(far[name] != cell[name] for name in axes) for cell in good]
+    return grid, rng.choice([cell for cell, count in zip(good, apart, strict=True) if count == max(apart)]), far
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How it ended: ``found``, ``wrong``, ``not decided`` (the truth is among what is left) or ``no explanation``."""
+
+    kind: str
+    word: str
+    cells: int
+    size: int
+    boundary: str = ""
+    simplest: bool = False
+
+
+def outcome(seed: int) -> Outcome:
+    """Plant, isolate, compare."""
+    grid, good, bad = planted(seed)
+    rng = random.Random(seed + 1)
+    asked: dict[tuple[tuple[str, str], ...], Reading] = {}
+
+    def shown(cell: Cell) -> Reading:
+        if grid.inconclusive(cell):
+            return Reading.UNKNOWN
+        trials = 1 if grid.rate == 1.0 else TRIALS
+        failed = grid.fails(cell) and any(rng.random() < grid.rate for _ in range(trials))
+        return Reading.BAD if failed else Reading.GOOD
+
+    def answer(ask: Ask) -> tuple[Reading, ...]:
+        for one in ask.candidates:
+            key = tuple(sorted(one.cell.items()))
+            if key not in asked:
+                asked[key] = shown(one.cell)
+        return tuple(asked[tuple(sorted(one.cell.items()))] for one in ask.candidates)
+
+    def between(axis: str, cell: Cell) -> list[str]:
+        values = grid.axes[axis]
+        low, high = values.index(good[axis]), values.index(bad[axis])
+        return list(values[low + 1 : high]) if low < high else list(reversed(values[high + 1 : low]))
+
+    found = drive(isolate(good, bad, between=between, ahead=False), answer)
+    return Outcome(
+        kind=grid.kind,
+        word=_word(grid, found),
+        cells=len(asked),
+        size=grid.size,
+        boundary=_boundaries(grid, found.boundaries),
+        simplest=_word(grid, dataclasses.replace(found, explanations=found.explanations[:1])) == "found",
+    )
+
+
+def _word(grid: Grid, found: Isolation) -> str:
+    failing = [mix for mix in range(1 << len(found.changes)) if grid.fails(found.cell(mix))]
+    truth = tuple(sorted(one for one in failing if not any(other != one and other & one == other for other in failing)))
+    left = [tuple(sorted(one)) for one in found.explanations]
+    if left == [truth]:
+        return "found"
+    if not left:
+        return "no explanation"
+    return "not decided" if truth in left and len(left) > 1 else "wrong"
+
+
+def _boundaries(grid: Grid, boundaries: tuple[Boundary, ...]) -> str:
+    words = set()
+    for one in boundaries:
+        if not one.found.found:
+            words.add("not found")
+            continue
+        last, first = one.line[one.found.last], one.line[one.found.next]
+        true = not grid.fails(last) and grid.fails(first)
+        inside = one.line[one.found.last + 1 : one.found.next]
+        words.add("right" if true and all(grid.inconclusive(cell) for cell in inside) else "wrong")
+    return next((word for word in ("wrong", "not found", "right") if word in words), "")
+
+
+def main(grids: int = 1000) -> None:
+    """Print the shares and the cells used."""
+    outcomes = [outcome(seed) for seed in range(grids)]
+    print(f"{grids} grids of 4 to 7 axes, {statistics.median(one.size for one in outcomes):.0f} cells in the median")
+    for kind in ("one axis", "two together", "either of two", ""):
+        some = [one for one in outcomes if kind in ("", one.kind)]
+        words = Counter(one.word for one in some)
+        cells = sorted(one.cells for one in some)
+        shares = ", ".join(
+            f"{100 * words[w] / len(some):.1f} % {w}" for w in ("found", "not decided", "no explanation", "wrong")
+        )
+        print(
+            f"{kind or 'all'} ({len(some)}): {shares}; cells used: median {statistics.median(cells):.0f}, "
+            f"p90 {cells[int(0.9 * len(cells))]}, most {cells[-1]}, "
+            f"of the grid {100 * statistics.median(one.cells / one.size for one in some):.1f} % in the median"
+        )
+    undecided = [one for one in outcomes if one.word == "not decided"]
+    true = sum(one.simplest for one in undecided)
+    print(f"where it is not decided, the likeliest is true in {true} of {len(undecided)}")
+    lines = Counter(one.boundary for one in outcomes if one.boundary)
+    print(f"boundaries along axes with values between: {dict(lines)}")
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
