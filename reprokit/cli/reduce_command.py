@@ -53,7 +53,7 @@ result does not hold, 2 wrong usage or case file, 130 interrupted.
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
-@click.option("--time", metavar="30m", help="Stop after so much time of builds and trials.")
+@click.option("--time", metavar="30m", help="Stop after so much time, and look once more.")
 @options.trials_option
 @options.stand_in_options
 @options.base_option

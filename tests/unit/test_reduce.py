@@ -191,6 +191,19 @@ def test_what_bash_or_python_cannot_read_is_not_run() -> None:
         compile(one.file.case.files.get("go.py", ""), "go.py", "exec")
 
 
+def test_a_file_that_its_parser_cannot_read_is_shortened_by_lines_all_the_same() -> None:
+    text = CASE.replace("    import os\n", "    import os; print 1\n")
+    result, _ = reduce_toy(text=text)
+    assert result.data["files"]["go.py"] == '    raise ValueError("boom")\n'.lstrip()
+    text = CASE.replace("  data.txt: x\n", "  data.yml: |\n    a: [1,\n      2]\n    b: 3\n").replace(
+        "python go.py", "cat data.yml; python go.py"
+    )
+    _, asked = reduce_toy(("contents",), text)
+    tried = {one.file.case.files.get("data.yml", "") for one in asked if one.file}
+    assert "b: 3\n" in tried
+    assert not any("[1" in one and "2]" not in one for one in tried)
+
+
 def test_a_fix_that_no_longer_fits_is_left_out() -> None:
     text = CASE.replace("fix: {summary: Another, env: {A: 0}}", 'fix: {env: {A: "{{ b }}"}}')
     result, _ = reduce_toy(text=text)

@@ -6,10 +6,14 @@ Lithium proposes, we ask. Of a Python file first whole statements, outer ones fi
 from __future__ import annotations
 
 import ast
+import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, cast
+
+import yaml
 
 from reprokit.search.reduce.parts import Data, changed
 
@@ -38,8 +42,11 @@ def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
     from lithium.testcases import TestcaseLine
 
     logging.getLogger("lithium").setLevel(logging.WARNING)
-    python = path.endswith(".py") and _parses(text)
-    for cut in _ways(text) if python else [_by_lines]:
+    # What its own parser cannot read need not be run, unless that is how the file was written.
+    reads = _PARSERS.get(PurePosixPath(path).suffix, _anything)
+    if not reads(text):
+        reads = _anything
+    for cut in _ways(text) if reads is _python else [_by_lines]:
         testcase = TestcaseLine()
         testcase.parts = [piece.encode("utf-8", "surrogatepass") for piece, _ in cut(text)]
         testcase.reducible = [reducible for _, reducible in cut(text)]
@@ -49,7 +56,7 @@ def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
         for attempt in reduction:
             left = _joined(attempt.parts)
             fails = False
-            if not python or _parses(left):  # what Python cannot read need not be run
+            if reads(left):
                 name = f"{path} with {_lines(left)} of {_lines(text)} lines"
                 fails = yield from trying.fails(changed(data, ("files", path), left), name)
             reduction.feedback(fails)
@@ -107,7 +114,7 @@ def _spans(node: ast.AST, depth: int) -> Iterator[tuple[int, int]]:
             yield from _spans(child, depth - isinstance(child, ast.stmt))
 
 
-def _parses(text: str) -> bool:
+def _python(text: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -115,3 +122,27 @@ def _parses(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError):
         return False
     return True
+
+
+def _json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _yaml(text: str) -> bool:
+    try:
+        for _ in yaml.parse(text, Loader=yaml.SafeLoader):
+            pass
+    except yaml.YAMLError:
+        return False
+    return True
+
+
+def _anything(_: str) -> bool:
+    return True
+
+
+_PARSERS = {".py": _python, ".json": _json, ".yaml": _yaml, ".yml": _yaml}

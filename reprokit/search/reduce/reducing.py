@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,8 +29,8 @@ NOT_REPRODUCED = 1
 class Wish:
     """The arguments of a reduction, as recorded.
 
-    ``out``: the file to write. ``kinds``: what may go (keys of ``parts.KINDS``). ``max_cells`` and ``seconds`` (of
-    builds and trials, summed) end it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
+    ``out``: the file to write. ``kinds``: what may go (keys of ``parts.KINDS``). ``max_cells`` and ``seconds`` end
+    it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
     """
 
     out: str
@@ -46,21 +47,20 @@ class Wish:
 
 @dataclass(kw_only=True)
 class Spent:
-    """What a search has used up: counted from its records, so that a resumed one ends where the first would have."""
+    """What a search has used up, as recorded: a resumed one ends where the first would have.
+
+    ``seconds``: from asking to knowing, summed.
+    """
 
     session: SearchSession
     wish: Wish
     asked: list[Candidate] = field(default_factory=list)
+    seconds: float = 0.0
 
     @property
     def records(self) -> list[CellRecord]:
         """The records of what was asked for, in that order."""
         return [record for one in self.asked if (record := self.session.record_of(one)) is not None]
-
-    @property
-    def seconds(self) -> float:
-        """Of builds and trials, those of one after the other."""
-        return sum(_seconds(record) for record in self.records)
 
     def all(self) -> bool:
         """Whether nothing more may be tried: one cell is kept for the last look."""
@@ -75,13 +75,11 @@ class Spent:
                 ask = next(search) if readings is None else search.send(readings)
             except StopIteration as end:
                 return end.value
-            self.asked += ask.candidates
+            started = time.monotonic()
             readings = yield ask
-
-
-def _seconds(record: CellRecord) -> float:
-    image = record.image or {}
-    return (record.seconds or 0.0) + (image.get("seconds", 0.0) if image.get("built") else 0.0)
+            self.asked += ask.candidates
+            took = round(time.monotonic() - started, 2)
+            self.seconds += float(self.session.recall(f"seconds {len(self.asked)}", partial(float, took)))
 
 
 def make(session: SearchSession, folder: Path) -> Search[Answer]:

@@ -60,7 +60,7 @@ class Told:
     def lines(self) -> list[str]:
         """Lines for the terminal."""
         return [
-            f"reduced in {many(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes of builds and trials",
+            f"reduced in {many(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes",
             *(line for kind in KINDS for line in self._kind(kind, reasons=True)),
             *self._moved(),
             *self._notes(),
