@@ -118,23 +118,18 @@ def _of_exception(seen: ExceptionSeen, crash: Crash | None, cause: ExceptionSeen
     said = essence(seen.message)
     leaves = list(_leaves(seen))
     frames, where = telling_frames(seen.frames, message=bool(said))
-    kind = _type(seen.type)
-    message = normalise(said)
+    kind, at = _type(seen.type), f" at {where}" if where else ""
+    message, behind, title = normalise(said), "", f"{kind}: {one_line(said, 120)}" if said else kind
     if leaves:
         message = re.sub(r" ?\(<n> sub-exceptions?\)", "", message)
         behind = "; ".join(sorted({_told(leaf) for leaf in leaves}))
-        said = f"{_type(leaves[0].type)}: {essence(leaves[0].message)}" + " ..." * (len(leaves) > 1)
-    else:
-        behind = _behind(seen, said, crash, cause)
-    title = (f"{kind}: {one_line(said, 120)}" if said else kind) + (f" at {where}" if where else "")
-    return _make(kind=kind, frames=frames, message=message, cause=behind, title=title)
-
-
-def _behind(seen: ExceptionSeen, said: str, crash: Crash | None, cause: ExceptionSeen | None) -> str:
-    if crash is not None and crash.kind in _BUILDING and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
-        return f"{crash.kind}: {normalise(_words(crash))}"
-    # A worker's exception is printed twice: as the cause of itself.
-    return _told(cause) if cause is not None and _told(cause) != _told(seen) else ""
+        first = f"{_type(leaves[0].type)}: {essence(leaves[0].message)}"
+        title = f"{kind}: {one_line(first, 120)}" + " ..." * (len(leaves) > 1)
+    elif crash is not None and crash.kind in _BUILDING and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
+        behind, title = normalise(_words(crash)), f"{one_line(_words(crash), 120)}, then {kind}"
+    elif cause is not None and _told(cause) != _told(seen):  # a worker's is printed twice: as the cause of itself
+        behind = _told(cause)
+    return _make(kind=kind, frames=frames, message=message, cause=behind, title=title + at)
 
 
 def _told(seen: ExceptionSeen) -> str:

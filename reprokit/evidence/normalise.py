@@ -50,6 +50,20 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         "",
     ),
     (re.compile(r" ?\(consider renaming [^)\n]{1,500}\)"), ""),
+    # What the interpreter says in other words since Python 3.11, or adds by where it noticed.
+    (
+        re.compile(
+            r"\b(?:local|cannot access local) variable ('\w+') (?:referenced before assignment|where it is not .*)"
+        ),
+        r"local variable \1 referenced before assignment",
+    ),
+    (
+        re.compile(
+            r"\b(?:cannot access )?free variable ('\w+') (?:referenced before|where it is not) .* in enclosing scope"
+        ),
+        r"free variable \1 referenced before assignment in enclosing scope",
+    ),
+    (re.compile(r"\b(maximum recursion depth exceeded)\b.*"), r"\1"),
     # Paddle names its class of error in two ways, by FLAGS_call_stack_level.
     (re.compile(rf"\b({'|'.join(ENFORCE)})Error: "), r"(\1) "),
     (re.compile(r"(\b\w+://)(?:[^\s/@'\"]*@)?([\w.-]+)[^\s'\"<>]*"), r"\1\2"),

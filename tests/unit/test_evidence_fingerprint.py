@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.evidence import judge
+from reprokit.evidence import Condenser, judge
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import Ending, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
@@ -51,6 +52,10 @@ ALIKE = (
     {"python-thread", "python-thread-3.6", "python-process"},
     {"python-mutual-3.13", "python-pool"},
     {"shell-killed", "shell-signals"},
+    *(
+        {f"python-{name}-3.9", f"python-{name}-3.13"}
+        for name in ("comprehension", "faulthandler-threads", "missing-argument", "unbound")
+    ),
 )
 """Golden logs of the same failure: said by a shell and by Paddle, with and without C++ stack, by two Pythons."""
 
@@ -78,6 +83,10 @@ def test_golden_logs_share_a_fingerprint_only_where_the_failure_is_the_same() ->
         ("asan-leak", "sanitizer: ERROR: LeakSanitizer: detected memory leaks at main"),
         ("gxx-missing-header", "repro.cpp:1:10: fatal error: ImathBox.h: No such file or directory"),
         ("ptxas-parse-error", "ptxas repro.ptx, line 4; error : Not a name of any known instruction: 'nonsense'"),
+        (
+            "python-build-failed",
+            "a.cpp:1:10: fatal error: no_such_header.h: No such file or directory, then CalledProcessError at sub",
+        ),
         ("python-exit-message", "exit status 1: fatal: no data"),
         ("python-keyboard-interrupt", "KeyboardInterrupt at repro.py:<module>"),
     ],
@@ -307,3 +316,18 @@ def test_a_long_message_takes_no_time() -> None:
     for piece in ("1.", "a/", "/a", "a.", "x1", "0x", "f.<locals>.", "did you mean ", "<n>, ", "deadbeef", "(1,", " "):
         normalise(piece * 50_000)
         essence(piece * 50_000)
+
+
+LAST_LINE = {"python-exit-message", "python-only-ignored"}
+"""Logs that are told by their last line alone."""
+
+
+@pytest.mark.parametrize("name", sorted(set(LOGS) - LAST_LINE))
+def test_what_is_kept_of_a_flooded_log_has_the_same_fingerprint(name: str, tmp_path: Path) -> None:
+    text, expected = load(name)
+    flood = b"".join(b"step %d value %d\n" % (i, i * 7) for i in range(20_000))
+    with Condenser(tmp_path / "log", Failure(), head=4096, kept=1 << 20, tail=4096) as condenser:
+        condenser.feed(flood + b"\n" + text.encode() + b"\n" + flood)
+    kept = (tmp_path / "log").read_text("utf-8", errors="replace")
+    code = expected["exit_code"] or 1
+    assert told(kept, code) == told(text, code)
