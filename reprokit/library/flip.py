@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,29 +10,26 @@ from reprokit.case.model import Case
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
 from reprokit.matrix import Cell
+from reprokit.search.conditions import Conditions
+from reprokit.search.covering import PLAIN, separate
+from reprokit.search.explaining import is_a_list
 
-MAX_AXES = 4
-"""Most axes that are tried for the fewest that decide."""
 MAX_WORDS = 5
 """Most values of axes in a sentence that people can follow."""
-_PLAIN = ("os", "python", "gcc", "cudnn", "cuda")  # those that tell least come first
-
-Box = tuple[frozenset[str | None], ...]
-"""Values accepted for each of some axes; None: the cell has no such axis."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
     """``where``: all | none | unknown | some. ``axes``: those that tell the cells apart, or that vary at all.
 
-    ``failing``: boxes over ``axes`` that hold exactly the cells that reproduce; ``well``: values of a single axis with
-    which it does not; ``alike``: further axes, of which several values fail.
+    ``failing``: the conditions under which it shows, none where they are too many; ``well``: values of a single axis
+    with which it does not; ``alike``: further axes, of which several values fail.
     """
 
     where: str
     values: Mapping[str, tuple[str | None, ...]]
     axes: tuple[str, ...]
-    failing: tuple[Box, ...] = ()
+    failing: Conditions = ()
     well: tuple[str | None, ...] = ()
     alike: Mapping[str, tuple[str | None, ...]] = field(default_factory=dict)
 
@@ -50,20 +47,15 @@ class Flip:
         def one(name: str, values: Sequence[str | None]) -> str:
             return f"no {axis(name)}" if list(values) == [None] else f"{axis(name)} {listed(values)}"
 
-        def box(accepted: Box) -> str:
-            parts = zip(self.axes, accepted, strict=True)
-            telling = ((name, some) for name, some in parts if len(some) < len(self.values[name]))
-            return " with ".join(
-                one(name, [text for text in self.values[name] if text in some]) for name, some in telling
-            )
-
         if self.where != "some":
             tried = "; ".join(one(name, self.values[name]) for name in self.axes)
             none = f"nothing ({tried})" if tried else "nothing"
             return {"unknown": f"not known ({tried})" if tried else "not known", "none": none}.get(self.where, tried)
-        boxes = [box(accepted) for accepted in self.failing]
-        fails = ", or ".join(boxes)
-        if sum(text.count(" with ") + 1 for text in boxes) > MAX_WORDS:
+        fails = ", or ".join(
+            " with ".join(one(of.axis, [text for text in self.values[of.axis] if text in of.accepted]) for of in each)
+            for each in self.failing
+        )
+        if not self.failing:
             fails = f"some combinations of {', '.join(map(axis, self.axes[:-1]))} and {axis(self.axes[-1])}"
         well = listed(self.well) if self.well else "otherwise"
         return "; ".join((fails, f"not {well}", *(f"{one(name, some)} alike" for name, some in self.alike.items())))
@@ -75,19 +67,28 @@ def flip(case: Case, cells: Sequence[Cell]) -> Flip:
     wanted = [expected(reproduces, cell, True) for cell in cells]
     if len(set(wanted)) <= 1:
         where = {"reproduced": "all", "not-reproduced": "none"}.get(str(wanted[0]), "unknown") if wanted else "none"
-        return Flip(where=where, values=values, axes=_telling(cells) or tuple(n for n in values if n not in _PLAIN))
+        return Flip(where=where, values=values, axes=_telling(cells) or tuple(n for n in values if n not in PLAIN))
     bad = [cell for cell, verdict in zip(cells, wanted, strict=True) if verdict is Verdict.REPRODUCED]
     good = [cell for cell, verdict in zip(cells, wanted, strict=True) if verdict is not Verdict.REPRODUCED]
     named = {name for partial in reproduces if not isinstance(partial, str) for name in partial}
-    axes = _separating(bad, good, values, named)
+    # Of several as short, the one that says least of combinations that the case does not have.
+    failing: Conditions = min(separate(bad, good, named).answers, key=_combinations, default=())
+    decide = {one.axis for each in failing for one in each} or set(_telling(cells))
+    axes = tuple(axis for axis in values if axis in decide)
+    if is_a_list(failing, len(bad)) or sum(map(len, failing)) > MAX_WORDS:
+        failing = ()
     return Flip(
         where="some",
         values=values,
         axes=axes,
-        failing=_boxes(_seen(bad, axes)),
-        well=tuple(value for (value,) in _seen(good, axes)) if len(axes) == 1 else (),
+        failing=failing,
+        well=tuple(dict.fromkeys(cell.get(axes[0]) for cell in good)) if len(axes) == 1 else (),
         alike={axis: _values(bad)[axis] for axis in _telling(bad, kept=axes) if axis not in axes},
     )
+
+
+def _combinations(conditions: Conditions) -> int:
+    return sum(math.prod(len(one.accepted) for one in each) for each in conditions)
 
 
 def _values(cells: Sequence[Cell]) -> dict[str, tuple[str | None, ...]]:
@@ -96,45 +97,15 @@ def _values(cells: Sequence[Cell]) -> dict[str, tuple[str | None, ...]]:
     return {axis: tuple(dict.fromkeys(cell.get(axis) for cell in cells)) for axis in names}
 
 
-def _separating(
-    bad: Sequence[Cell], good: Sequence[Cell], values: Mapping[str, Sequence[str | None]], named: set[str]
-) -> tuple[str, ...]:
-    """The fewest axes that no failing cell shares with one that ends well; what the case names itself comes first."""
-    varying = [axis for axis in values if len(values[axis]) > 1]
-    order = sorted(varying, key=lambda axis: (axis not in named, axis in _PLAIN))
-    for size in range(1, min(len(order), MAX_AXES) + 1):
-        for axes in itertools.combinations(order, size):
-            if set(_seen(bad, axes)).isdisjoint(_seen(good, axes)):
-                return tuple(axis for axis in values if axis in axes)
-    return tuple(varying)
-
-
 def _telling(cells: Sequence[Cell], kept: Sequence[str] = ()) -> tuple[str, ...]:
     """The axes that vary and are worth naming: none whose value others decide, as a release does its system's."""
     found = [axis for axis, values in _values(cells).items() if len(values) > 1]
-    for axis in sorted(found, key=lambda axis: _PLAIN.index(axis) if axis in _PLAIN else len(_PLAIN)):
+    for axis in sorted(found, key=lambda axis: -PLAIN.index(axis) if axis in PLAIN else 1):
         rest = tuple(other for other in found if other != axis)
-        if axis not in kept and rest and len(_seen(cells, rest)) == len(_seen(cells, (*rest, axis))):
+        if axis not in kept and rest and _different(cells, rest) == _different(cells, (*rest, axis)):
             found.remove(axis)
     return tuple(found)
 
 
-def _seen(cells: Sequence[Cell], axes: Sequence[str]) -> list[tuple[str | None, ...]]:
-    return list(dict.fromkeys(tuple(cell.get(axis) for axis in axes) for cell in cells))
-
-
-def _boxes(tuples: Sequence[tuple[str | None, ...]]) -> tuple[Box, ...]:
-    """The tuples as few boxes: two that differ in one axis alone become one, as long as there are such."""
-    boxes = [tuple(frozenset([value]) for value in values) for values in tuples]
-    merged = True
-    while merged:
-        merged = False
-        for one, other in itertools.combinations(boxes, 2):
-            apart = [index for index, (a, b) in enumerate(zip(one, other, strict=True)) if a != b]
-            if len(apart) == 1:
-                index = apart[0]
-                boxes[boxes.index(one)] = (*one[:index], one[index] | other[index], *one[index + 1 :])
-                boxes.remove(other)
-                merged = True
-                break
-    return tuple(boxes)
+def _different(cells: Sequence[Cell], axes: Sequence[str]) -> int:
+    return len({tuple(cell.get(axis) for axis in axes) for cell in cells})

@@ -219,7 +219,7 @@ def test_the_list_is_a_line_per_case_or_two_in_a_narrow_terminal(
         ("{shm: [1m, 1g], torch: [1.0, 2.0]}", "[{shm: 1m}]", "shm 1m; not 1g; torch 1.0, 2.0 alike"),
         ("{a: [1, 2], b: [x, y]}", "[{a: 1, b: x}]", "a 1 with b x; not otherwise"),
         ("{a: [1, 2], b: [x, y]}", "[{a: 1, b: x}, {a: 2, b: y}]", "a 1 with b x, or a 2 with b y; not otherwise"),
-        ("{a: [1, 2], b: [x, y]}", "[{a: 1}, {b: x}]", "a 1, or a 2 with b x; not otherwise"),
+        ("{a: [1, 2], b: [x, y]}", "[{a: 1}, {b: x}]", "a 1, or b x; not otherwise"),
         (
             "{include: [{os: debian-11, torch: 1.0}, {os: debian-12, torch: 2.0}, {os: debian-12, torch: 2.1}]}",
             "[{os: debian-12}]",
