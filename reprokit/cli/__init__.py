@@ -21,6 +21,7 @@ COMMANDS = {
     "isolate": "Find which differences between a cell that fails and one that does not are the cause.",
     "bisect": "Find the release, or the commit, since which a case is broken, or fixed.",
     "reduce": "Find the smallest case that still fails in the same way, and write it.",
+    "explain": "Say which difference between cells matters, as far as they were decided.",
     "lock": "Write down every version and hash of what cells are built from, beside the case.",
     "diff": "Show how the environments of two cells, or of two runs, differ.",
     "list": "List cases with what was last seen of them.",

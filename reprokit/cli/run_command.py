@@ -12,7 +12,7 @@ from reprokit.cli import options
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.store.records import RunRecord
+    from reprokit.runner.session import Session
 
 EXAMPLES = """\b
 Examples:
@@ -98,17 +98,17 @@ def command(**given: Any) -> int:
         return session.start(options.request_of(given))
     finally:
         # Whatever became of the record, what was decided is worth its file.
-        if session.record is not None:
-            _write(session.record, store_folder, json_file, junit_file)
+        _write(session, store_folder, json_file, junit_file)
 
 
-def _write(record: RunRecord, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
-    if json_file is None and junit_file is None:
+def _write(session: Session, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:
+    record = session.record
+    if record is None or (json_file is None and junit_file is None):
         return
     from reprokit.report import junit, result
     from reprokit.store.recorder import RecordError
 
-    texts = {json_file: result.dumps(record, store_folder)} if json_file else {}
+    texts = {json_file: result.dumps(record, store_folder, session.files.get)} if json_file else {}
     if junit_file:
         texts[junit_file] = junit.junit(record)
     for path, text in texts.items():

@@ -34,7 +34,7 @@ Examples:
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
     from reprokit.errors import UsageError
-    from reprokit.report import detail, result
+    from reprokit.report import detail, explanation, result
     from reprokit.store.database import Store
 
     folder = options.store_path(store_folder)
@@ -43,7 +43,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        click.echo(result.dumps(record, folder), nl=False)
+        click.echo(result.dumps(record, folder, explanation.files_in(store)), nl=False)
         return 0
     if cell is None:
         if part:
@@ -51,6 +51,9 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         _table(record)
         if "search" in record.request:
             _search(record, store.findings(record.id))
+        else:
+            cases = explanation.of_run(record, explanation.files_in(store))
+            click.echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
         return 0
     found = next((item for item in record.cells if item.number == cell), None)
     if found is None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from reprokit.evidence.model import Verdict
+from reprokit.report import explanation
 from reprokit.report.words import cell_name
 from reprokit.store.records import CellRecord, RunRecord
 
@@ -40,6 +41,10 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
         time=f"{sum(cell.seconds or 0 for cell in cells):.3f}",
         timestamp=started_at,
     )
+    if any(cell.variant == "case" for cell in cells[1:]):  # one by itself is nothing to compare
+        words = " / ".join(explanation.short(explanation.of_records(cells)))
+        properties = ET.SubElement(suite, "properties")
+        ET.SubElement(properties, "property", name="explanation", value=_text(words))
     for cell, kind in zip(cells, kinds, strict=True):
         test = ET.SubElement(
             suite, "testcase", classname=case_id, name=_text(cell_name(cell)), time=f"{cell.seconds or 0:.3f}"

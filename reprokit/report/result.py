@@ -9,14 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.report import explanation
 from reprokit.report.failures import groups
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 FORMAT = "reprokit-result/v1"
 
 
-def result(run: RunRecord, store: Path) -> dict[str, Any]:
-    """The run as the contract's object. Log paths are relative to the store's folder, which the result names."""
+def result(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None) -> dict[str, Any]:
+    """The run as the contract's object. Log paths are relative to the store's folder, which the result names.
+
+    ``file_of``: finds the case of a digest, for the cells of its matrix that were not run.
+    """
     cases: dict[tuple[str, str], dict[str, Any]] = {}
     for cell in run.cells:
         case = cases.setdefault(
@@ -24,6 +28,8 @@ def result(run: RunRecord, store: Path) -> dict[str, Any]:
             {"id": cell.case_id, "path": cell.case_path, "digest": cell.case_digest, "cells": []},
         )
         case["cells"].append(_cell(cell))
+    for case, explained in zip(cases.values(), explanation.of_run(run, file_of), strict=True):
+        case["explanation"] = explanation.to_json(explained)
     return {
         "format": FORMAT,
         "run_id": run.id,
@@ -74,9 +80,9 @@ def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if value is None else dict(value)
 
 
-def dumps(run: RunRecord, store: Path) -> str:
+def dumps(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None) -> str:
     """The result file's text."""
-    return json.dumps(result(run, store), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(result(run, store, file_of), indent=2, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, text: str) -> None:

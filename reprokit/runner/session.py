@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
@@ -23,11 +23,14 @@ from reprokit.store.folder import make_folder
 from reprokit.store.records import CellRecord, RunRecord, cell_key, exit_status
 
 if TYPE_CHECKING:
+    from reprokit.case import CaseFile
     from reprokit.store.database import Store
 
 
 class Session(Invocation):
-    """Runs a request and keeps its record in ``record``."""
+    """Runs a request and keeps its record in ``record``. ``files``: the cases of what was run, by digest."""
+
+    files: Mapping[str, CaseFile]
 
     def start(self, request: Request) -> int:
         """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
@@ -161,6 +164,7 @@ class Session(Invocation):
                 runner.run([task for task in tasks if task.number not in done])
             except KeyboardInterrupt:
                 interrupted = True
+        self.files = {task.file.digest: task.file for task in tasks}
         cells = runner.records
         status = 130 if interrupted else exit_status(cells)
         self.record = record = dataclasses.replace(
@@ -176,7 +180,7 @@ class Session(Invocation):
         try:
             self._recorder.close()
         finally:
-            self._close(console, cells, record.id, interrupted)
+            self._close(console, record, interrupted)
         return status
 
     @staticmethod
@@ -187,7 +191,8 @@ class Session(Invocation):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
 
-    def _close(self, console: Any, cells: Sequence[CellRecord], run_id: str, interrupted: bool) -> None:
+    def _close(self, console: Any, record: RunRecord, interrupted: bool) -> None:
+        cells = record.cells
         if console is not None:
             from reprokit.report.live import print_table
 
@@ -202,8 +207,13 @@ class Session(Invocation):
                 f"interrupted: {len(cells) - open_cells} of {len(cells)} cells are decided and kept; "
                 "go on with: reprokit run --resume"
             )
-        else:
-            self._say(f"details: reprokit show {run_id} [CELL]")
+            return
+        if len(cells) > 1:
+            from reprokit.report import explanation
+
+            for line in explanation.at_the_end(explanation.of_run(record, self.files.get), record.id):
+                self._say(line)
+        self._say(f"details: reprokit show {record.id} [CELL]")
 
 
 def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:

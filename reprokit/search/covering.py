@@ -18,7 +18,7 @@ from reprokit.search.conditions import MOST_VALUES, AxisCondition, Conditions, C
 
 MOST_CONDITIONS = 8
 """Most conditions that people can make use of; beyond it there is no explanation."""
-MOST_TERMS = 200_000
+MOST_TERMS = 120_000
 """Conjunctions that are looked at before the search for shorter ones is given up; of many cells fewer."""
 MOST_COVERS = 10_000
 """Choices of conjunctions that are looked at."""

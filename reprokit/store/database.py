@@ -218,6 +218,16 @@ class Store:
                 found |= {row: (cell, details or {}) for row, cell, details in connection.execute(query)}
         return found
 
+    def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
+        """Every recorded cell of that state of a case with its run, the newest first, without trials."""
+        query = select(tables.cells).join(tables.runs).where(tables.cells.c.case_digest == digest)
+        order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc(), tables.cells.c.number
+        with self._engine.connect() as connection:
+            rows = connection.execute(query.order_by(*order)).all()
+            wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
+            runs = {row.id: _bare_run(row) for row in connection.execute(wanted)}
+            return [(runs[row.run_id], _cell(row, ())) for row in rows]
+
     def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
         """The newest run of a case with the case's cells in it, without trials; None when it was never run.
 

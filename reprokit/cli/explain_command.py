@@ -1,0 +1,81 @@
+"""``reprokit explain``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.report.explanation import Explained
+    from reprokit.store.database import Store
+
+FORMAT = "reprokit-explanation/v1"
+
+
+@click.command(
+    "explain",
+    epilog="""\b
+Examples:
+  reprokit explain                                  # the last run
+  reprokit explain 20260101-1 --json why.json       # a run, by the beginning of its id
+  reprokit explain cases/ptxas_unknown_arch.yaml    # the newest verdict of each cell of a case, of whatever run
+""",
+)
+@click.argument("what", default="last", metavar="[RUN|CASE]")
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON.")
+@options.store_option
+def command(what: str, json_file: Path | None, store_folder: Path | None) -> int:
+    """Say under which conditions a case reproduces: the smallest that hold in the cells that do and in no other.
+
+    RUN is the id of a run, the beginning of one, or `last`; CASE a case file or the id of a case, whose newest
+    verdicts are taken together. Only decided cells count; what several explanations fit alike is said to be so, with
+    the cells that would tell them apart.
+    """
+    from reprokit.report import explanation
+    from reprokit.report.result import write
+
+    cases = _explained(options.store_of(store_folder), what)
+    report = {"format": FORMAT, "cases": [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]}
+    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
+    if json_file == Path("-"):
+        click.echo(text, nl=False)
+        return 0
+    for number, one in enumerate(cases):
+        click.echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
+    if json_file:
+        write(json_file, text)
+    return 0
+
+
+def _explained(store: Store, what: str) -> list[Explained]:
+    """What a run or a case explains. Raises UsageError where neither is recorded, or nothing of it can be compared."""
+    from reprokit import case
+    from reprokit.errors import UsageError
+    from reprokit.report import explanation
+
+    file_of = explanation.files_in(store)
+    if Path(what).is_file():
+        wanted = [(file.case.id, file.digest) for file in case.load(what)]
+    elif what in store.case_ids():
+        last = store.last_seen(what)
+        if last is None:
+            raise UsageError(f"the case {what!r} was only searched: name the run of a search, or the case's file")
+        wanted = [(what, last[1][0].case_digest)]
+    else:
+        cases = explanation.of_run(store.run(what), file_of)
+        several = [one for one in cases if len(one.records) > 1]
+        if len(cases) > 1 and not several:
+            raise UsageError(f"run {what}: no case of it has two cells to compare")
+        return several or cases
+    found = []
+    for case_id, digest in wanted:
+        records = explanation.newest(store.of_case(digest))
+        if not records:
+            raise UsageError(f"no run of the case {case_id!r} as it is now is recorded; run it first")
+        found.append(explanation.of_records(records, file_of))
+    return found

@@ -1,0 +1,349 @@
+"""What the decided cells of a case explain, in words and as JSON."""
+
+from __future__ import annotations
+
+import io
+import shlex
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from reprokit.evidence.model import Verdict
+from reprokit.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
+from reprokit.search.asking import Reading, reading
+from reprokit.search.conditions import words
+from reprokit.search.explaining import Claim, Explanation, Telling, explain
+from reprokit.spelling import many
+from reprokit.store.records import CellRecord, RunRecord, cell_key
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.store.database import Store
+
+FileOf = Callable[[str], "CaseFile | None"]
+"""The case file of a digest; None where it is not known any more."""
+
+MOST_CELLS = 10_000
+"""Cells of a matrix, those that were not run included, that are looked at."""
+FEW_CASES = 3
+"""As many cases are explained at the end of a run, whether or not they are as expected."""
+SHOWN = 4
+"""Cells, rivals and facts that are shown of more."""
+FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
+"""What is measured of an environment beside its packages."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explained:
+    """A case with what its cells explain. ``cells`` are what positions in ``explanation`` mean; ``records`` of those
+
+    that were run come with the same positions. ``fixed``: the cells with the fix that were decided.
+    """
+
+    id: str
+    path: str
+    file: CaseFile | None
+    cells: tuple[Cell, ...]
+    records: tuple[CellRecord, ...]
+    fixed: tuple[CellRecord, ...]
+    explanation: Explanation
+
+    @property
+    def departs(self) -> bool:
+        """Whether a verdict is not as the case expects."""
+        return any(record.as_expected is False for record in (*self.records, *self.fixed))
+
+
+def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: None) -> Explained:
+    """What the cells of one case explain; ``records``: each cell and variant once."""
+    ran = [record for record in records if record.variant == "case"]
+    cells = [dict(record.cell) for record in ran]
+    readings = [reading(record.verdict) for record in ran]
+    # Without a difference there is nothing for which the case would be needed.
+    file = file_of(records[0].case_digest) if {Reading.BAD, Reading.GOOD} <= set(readings) else None
+    others = _not_run(file, ran) if file else []
+    return Explained(
+        id=records[0].case_id,
+        path=records[0].case_path,
+        file=file,
+        cells=tuple(cells + others),
+        records=tuple(ran),
+        fixed=tuple(
+            record for record in records if record.variant == "fix" and reading(record.verdict).value != "unknown"
+        ),
+        explanation=explain(
+            cells + others,
+            readings + [Reading.UNKNOWN] * len(others),
+            askable=lambda cell: file is None or not any(matches(cell, one) for one in file.case.matrix.exclude),
+        ),
+    )
+
+
+def of_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explained]:
+    """What each case of a run explains, in their order."""
+    cases: dict[tuple[str, str], list[CellRecord]] = {}
+    for cell in run.cells:
+        cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
+    return [of_records(cells, file_of) for cells in cases.values()]
+
+
+def newest(recorded: Sequence[tuple[RunRecord, CellRecord]]) -> list[CellRecord]:
+    """The newest verdict of each cell and variant, a conclusive one if there is any, by the kind of engine used last.
+
+    ``recorded``: newest first.
+    """
+    found: dict[tuple[str, str], CellRecord] = {}
+    engine = next((run.engine for run, _ in recorded if run.engine), "")
+    for run, cell in recorded:
+        if cell.verdict is None or run.engine not in ("", engine):
+            continue
+        known = found.setdefault((cell_key(cell.cell), cell.variant), cell)
+        if known.verdict and not known.verdict.conclusive and cell.verdict.conclusive:
+            found[cell_key(cell.cell), cell.variant] = cell
+    return list(found.values())
+
+
+def files_in(store: Store) -> FileOf:
+    """Finds the case files that the store keeps."""
+
+    @cache
+    def file_of(digest: str) -> CaseFile | None:
+        from reprokit.case import load
+        from reprokit.errors import ReprokitError
+
+        try:
+            [file] = load("-", stdin=io.StringIO(store.case_text(digest)))
+        except (ReprokitError, ValueError):  # of another version
+            return None
+        return file
+
+    return file_of
+
+
+def _not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
+    matrix = file.case.matrix
+    if count(matrix.axes) + len(matrix.include) > MOST_CELLS:
+        return []
+    known = {cell_key(record.cell) for record in ran}
+    return [cell for cell in expand(matrix.axes, matrix.exclude, matrix.include) if cell_key(cell) not in known]
+
+
+def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
+    """What the end of a run says: of a few cases everything in short, of many only those that are not as expected."""
+    compared = [one for one in cases if one.explanation.bad and one.explanation.good]
+    shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
+    for one in shown:
+        name = f"{one.id}: " if len(cases) > 1 else ""
+        yield from (f"{name}{line}" for line in short(one))
+    if shown and len(shown) < len(compared):
+        yield f"{len(compared) - len(shown)} more cases: reprokit explain {run_id}"
+
+
+def short(explained: Explained) -> Iterator[str]:
+    """One to three lines for the end of a run."""
+    found = explained.explanation
+    others = f"; {len(found.undecided)} {'is' if len(found.undecided) == 1 else 'are'} not" if found.undecided else ""
+    decided = f"of the {found.decided} cells decided{others}"
+    if found.claim is Claim.NONE:
+        yield f"no claim: {found.why}"
+        return
+    claim = f"{words(found.found)} ({decided}{'' if found.minimal else '; it may be said shorter'})"
+    if found.claim is Claim.EXACT:
+        yield f"reproduces exactly when {claim}"
+        return
+    yield f"reproduces when {claim}; as well fits: {_rivals(found)}"
+    for telling in found.tell_apart[:1]:
+        yield f"what would tell them apart: {_how(explained, telling)}"
+
+
+def full(explained: Explained) -> Iterator[str]:
+    """Everything, with the cells behind it."""
+    found = explained.explanation
+    some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}"
+    yield f"{explained.id}: {many(found.decided, 'cell')} decided, {some}"
+    if found.claim is Claim.NONE:
+        yield f"no claim: {found.why}"
+    else:
+        yield "it reproduces exactly when" if found.claim is Claim.EXACT else "it reproduces when"
+    telling = _telling_axes(explained)
+    for number, condition in enumerate(found.conditions):
+        yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
+        yield f"      reproduces in: {_cells(explained, condition.reproducing, telling)}"
+        near = _cells(explained, condition.near, telling) or "none was decided"
+        yield f"      not, one axis away: {near}"
+    if not found.minimal and found.conditions:
+        yield "the search for shorter conditions was given up: there may be some"
+    if found.rivals:
+        yield "as well fits what is decided:"
+        yield from (f"  {words(rival)}" for rival in found.rivals[:SHOWN])
+        more = len(found.rivals) - SHOWN + found.more_rivals
+        if more > 0:
+            yield f"  and {more} more"
+        yield "what would tell them apart:" if found.tell_apart else "no cell would tell them apart"
+        for each in found.tell_apart:
+            yield f"  {_how(explained, each)}"
+            yield f"      {_means(found, each)}"
+    if found.claim is not Claim.EXACT:
+        yield from _measured(explained)
+    yield from _undecided(explained)
+    if explained.fixed:
+        yield f"with the fix: {_fix(explained.fixed)}"
+
+
+def _rivals(found: Explanation) -> str:
+    shown = "; ".join(words(rival) for rival in found.rivals[:2])
+    more = len(found.rivals) - 2 + found.more_rivals
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def _fix(fixed: Sequence[CellRecord]) -> str:
+    left = sum(reading(record.verdict) is Reading.BAD for record in fixed)
+    of = f"all {len(fixed)} cells" if len(fixed) > 1 else "the one cell"
+    return f"still there in {left} of {many(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
+
+
+def _telling_axes(explained: Explained) -> frozenset[str]:
+    """The axes that are not the same in all cells."""
+    items = [frozenset(cell.items()) for cell in explained.cells]
+    same = frozenset.intersection(*items) if items else frozenset()
+    return frozenset(name for cell in items for name, _ in cell - same)
+
+
+def _cells(explained: Explained, positions: Sequence[int], telling: frozenset[str]) -> str:
+    names = [_name(explained.cells[at], telling) for at in positions[:SHOWN]]
+    more = len(positions) - SHOWN
+    return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def _name(cell: Cell, telling: frozenset[str]) -> str:
+    return label({name: value for name, value in cell.items() if name in telling} or cell)
+
+
+def _how(explained: Explained, telling: Telling) -> str:
+    """How to decide a cell that tells explanations apart."""
+    line = run_line(explained, telling)
+    cell = _name(telling.cell, _telling_axes(explained))
+    return f"reprokit {shlex.join(line)}" if line else f"{cell}, once it is in the matrix, under include"
+
+
+def _means(found: Explanation, telling: Telling) -> str:
+    """What follows from how such a cell ends."""
+    answers = (found.found, *found.rivals)
+    kept = [answers[index] for index in telling.kept]
+    gone = [answer for index, answer in enumerate(answers) if index not in telling.kept]
+    stands = [f"{words(some[0])}{f' (or {len(some) - 1} more)' * (len(some) > 1)}" for some in (kept, gone)]
+    return f"if it reproduces: {stands[0]}; if not: {stands[1]}"
+
+
+def run_line(explained: Explained, telling: Telling) -> list[str]:
+    """What to type after ``reprokit`` for a cell; [] where no option leads to it."""
+    named = {name: value for name, value in telling.cell.items() if name in _telling_axes(explained)} or telling.cell
+    if telling.at is not None:
+        return ["run", explained.path, "--only", ",".join(f"{name}={value}" for name, value in named.items())]
+    if explained.file is None:
+        return []
+    matrix, selection = explained.file.case.matrix, Selection(axes={name: (value,) for name, value in named.items()})
+    chosen = select(matrix.axes, matrix.exclude, matrix.include, selection, used=explained.file.names, strict=False)
+    if chosen != [telling.cell]:
+        return []
+    options = (
+        [f"--{name}", value] if name in KNOWN_AXES else ["--axis", f"{name}={value}"] for name, value in named.items()
+    )
+    return ["run", explained.path, *(word for option in options for word in option)]
+
+
+def _undecided(explained: Explained) -> Iterator[str]:
+    found = explained.explanation
+    verdicts = Counter(
+        str(explained.records[at].verdict or "undecided") for at in found.undecided if _ran(explained, at)
+    )
+    if not_run := len(found.undecided) - sum(verdicts.values()):
+        verdicts["not run"] = not_run
+    if not verdicts:
+        return
+    kinds = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    yield f"not decided: {many(len(found.undecided), 'cell')} ({kinds})"
+    if found.claim is not Claim.NONE:
+        said = found.predicted or {}
+        bad = [at for at, each in said.items() if each]
+        expected = _cells(explained, bad, _telling_axes(explained)) or "none of them"
+        open_ones = len(found.undecided) - len(said)
+        yield f"  would reproduce: {expected}" + (f"; of {open_ones} it cannot be said" if open_ones else "")
+
+
+def _ran(explained: Explained, at: int) -> bool:
+    return at < len(explained.records)
+
+
+def _measured(explained: Explained) -> Iterator[str]:
+    """Facts measured in the images that tell the cells apart by themselves, each in a line."""
+    found = explained.explanation
+    bad, good = ([_facts(explained.records[at]) for at in some] for some in (found.bad, found.good))
+    if not bad or not good:
+        return
+    shown = 0
+    for fact in dict.fromkeys(fact for facts in bad for fact in facts):
+        with_it, without = ({facts.get(fact) for facts in some} for some in (bad, good))
+        if None in with_it | without or with_it & without or len(with_it) > 1:
+            continue
+        shown += 1
+        if shown <= SHOWN:
+            others = ", ".join(sorted(map(str, without))[:SHOWN])
+            yield f"measured: {fact} {next(iter(with_it))} in all that reproduce, {others} in the others"
+    if shown > SHOWN:
+        yield f"  and {shown - SHOWN} more facts: `reprokit diff` shows how two cells differ"
+
+
+def _facts(record: CellRecord) -> dict[str, str]:
+    measured = record.environment or {}
+    facts = {name: measured.get(name) for name in FACTS} | dict((measured.get("packages") or {}).get("pip") or {})
+    return {name: str(value) for name, value in facts.items() if value}
+
+
+def to_json(explained: Explained) -> dict[str, Any]:
+    """``explanation`` of a case in the result file."""
+    found = explained.explanation
+    cells = explained.cells
+    answers = (found.found, *found.rivals)
+    return {
+        "claim": found.claim.value,
+        "words": found.why or words(found.found),
+        "decided": found.decided,
+        "minimal": found.minimal,
+        "conditions": [
+            {
+                "words": words((one.conjunction,)),
+                "axes": [each.to_json() for each in one.conjunction],
+                "reproducing": [cells[at] for at in one.reproducing],
+                "near": [cells[at] for at in one.near],
+            }
+            for one in found.conditions
+        ],
+        "rivals": [
+            {"words": words(rival), "conditions": [[each.to_json() for each in one] for one in rival]}
+            for rival in found.rivals
+        ],
+        "more_rivals": found.more_rivals,
+        "tell_apart": [
+            {
+                "cell": each.cell,
+                "in_matrix": each.at is not None,
+                "command": shlex.join(["reprokit", *line]) if (line := run_line(explained, each)) else None,
+                "if_reproduced": [words(answers[index]) for index in each.kept],
+            }
+            for each in found.tell_apart
+        ],
+        "undecided": [_undecided_json(explained, at) for at in found.undecided],
+    }
+
+
+def _undecided_json(explained: Explained, at: int) -> Mapping[str, Any]:
+    verdict: Verdict | None = explained.records[at].verdict if _ran(explained, at) else None
+    predicted = (explained.explanation.predicted or {}).get(at)
+    return {
+        "cell": explained.cells[at],
+        "verdict": verdict.value if verdict else None,
+        "predicted": None if predicted is None else str(Reading.BAD if predicted else Reading.GOOD),
+    }
