@@ -29,11 +29,11 @@ def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
         # Every commit lies there: none of them has to be fetched on its own.
         places = {**session.request.sources, line.source: Path(line.repository)}
         session.request = dataclasses.replace(session.request, sources=places)
-    return _search(session, line, [_candidate(line, value, file) for value in line.values])
-
-
-def _candidate(line: Line, value: str, file: Any) -> Candidate:
-    return Candidate(cell=line.cell(value), file=file, name=f"{line.of} {value}")
+    session.telling = (line.axis,)
+    # A case that is not rewritten keeps what it expects of its own cells.
+    other = None if file is session.file else file
+    cells = [Candidate(cell=line.cell(value), file=other, name=f"{line.of} {value}") for value in line.values]
+    return _search(session, line, cells)
 
 
 def _line(session: SearchSession) -> Line:

@@ -15,7 +15,7 @@ import pytest
 from reprokit.cli import invoke
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, Cancelled, UsageError
-from reprokit.evidence.model import Ending
+from reprokit.evidence.model import Ending, Verdict
 from reprokit.matrix import Selection
 from reprokit.runner.request import Request
 from reprokit.search.bisect_case import make
@@ -199,6 +199,7 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
         "sources: {}", "sources: {tree: {git: 'https://x.invalid/t', ref: '{{ tree }}', path: t}}"
     )
     project.case.write_text(text.replace("demo: [", "tree: [v1]\n  demo: ["))
+    project.case.write_text(project.case.read_text().replace("exit_code: 3}", "exit_code: 3}, reproduces: [{mode: slow}]"))
     asked = {"source": "tree", "ends": ["v1", "main"]}
     assert project.start(asked, {**QUICK, "demo": "1.0"}, sources={"tree": folder}) == 0
     assert (
@@ -206,8 +207,10 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
     )
     assert "v1" in project.ran
     assert project.session.record is not None
-    recorded = {cell.cell["tree"]: cell.details for cell in project.session.record.cells}
-    assert len(recorded) == len(project.ran)
+    promised = {cell.cell["tree"]: cell.expected for cell in project.session.record.cells}
+    assert len(promised) == len(project.ran)
+    assert promised.pop("v1") is Verdict.NOT_REPRODUCED  # a cell of the case itself, of which it expects something
+    assert set(promised.values()) == {None}
 
 
 @pytest.mark.parametrize(
