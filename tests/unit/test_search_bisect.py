@@ -199,7 +199,9 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
         "sources: {}", "sources: {tree: {git: 'https://x.invalid/t', ref: '{{ tree }}', path: t}}"
     )
     project.case.write_text(text.replace("demo: [", "tree: [v1]\n  demo: ["))
-    project.case.write_text(project.case.read_text().replace("exit_code: 3}", "exit_code: 3}, reproduces: [{mode: slow}]"))
+    project.case.write_text(
+        project.case.read_text().replace("exit_code: 3}", "exit_code: 3}, reproduces: [{mode: slow}]")
+    )
     asked = {"source": "tree", "ends": ["v1", "main"]}
     assert project.start(asked, {**QUICK, "demo": "1.0"}, sources={"tree": folder}) == 0
     assert (

@@ -1,0 +1,89 @@
+"""``reprokit bisect`` as a user types it, on the real engine: releases of an index, commits, a kill and a resume."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.test_run import REPOSITORY, User
+from tests.integration.test_run import user as user
+from tests.unit.test_search_commits import commit, git
+
+pytestmark = pytest.mark.integration
+
+
+def answer(user: User, name: str) -> dict[str, Any]:
+    found = json.loads((user.folder / name).read_text())
+    assert found["format"] == "reprokit-search/v1"
+    return dict(found["answer"])
+
+
+def test_the_release_since_which_numpy_warns_no_more(user: User) -> None:
+    case = str(REPOSITORY / "cases" / "np_dtype_synonym.yaml")
+    fixed = ("--only", "os=debian-12,shape=1")
+    told = user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", *fixed, "--json", "out.json")
+    assert "4 releases of numpy from 1.26.3 to 2.0.1" in told
+    assert "fixed since numpy 2.0.0 (released 2024-06-16); last bad 1.26.4 (released 2024-02-05)" in told
+    assert answer(user, "out.json")["since"] == "2.0.0"
+    # Nothing asks for the cells between in the case itself, and the search says what it found.
+    assert "fixed since numpy 2.0.0" in user.types("show")
+    assert "say which, such as --only" in user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", status=2)
+
+
+CASE = """
+schema: reprokit/v1
+id: bisected
+title: A tree of which each commit holds a number
+sources: {tree: {git: "https://example.invalid/tree", ref: v1, path: tree}}
+command: |
+  sleep 1
+  number=$(cat tree/value)
+  [ "$number" != broken ] || exit 9
+  [ "$number" -lt 6 ] || { echo boom; exit 3; }
+expect: {failure: {exit_code: 3, output: boom}}
+"""
+
+
+def tree(folder: Path) -> list[str]:
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    values = ["0", "1", "2", "3", "4", "broken", "6", "7", "8", "9", "10", "11"]
+    shas = [commit(folder, value) for value in values]
+    git(folder, "tag", "v1", shas[0])
+    return [sha[:12] for sha in shas]
+
+
+def test_a_bisection_that_was_killed_goes_on_and_says_the_same(user: User) -> None:
+    user.write("case.yaml", CASE)
+    shas = tree(user.folder / "tree")
+    words = ("bisect", "case.yaml", "--source", "tree=v1..main", "--source", "tree=tree")
+    killed = user.starts(*words)
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if line.startswith("[3]"):
+            break
+    time.sleep(0.5)  # into the next cell
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    killed.stdout.close()
+    before = json.loads(user.types("show", "--json"))
+    resumed = user.types("bisect", "--resume", "--json", "resumed.json", status=3)
+    assert "resuming bisect" in resumed
+    # 5 fails otherwise: the answer is a range, and it says so.
+    assert f"broken after tree {shas[4]}" in resumed
+    assert f"not later than {shas[6]}" in resumed
+    assert f"cannot be judged: {shas[5]} (different-failure)" in resumed
+    after = json.loads(user.types("show", "--json"))
+    assert after["run_id"] == before["run_id"]
+    kept = {json.dumps(one["cell"]): one["trials"] for case in before["cases"] for one in case["cells"]}
+    now = {json.dumps(one["cell"]): one["trials"] for case in after["cases"] for one in case["cells"]}
+    assert len(kept) >= 3
+    assert kept.items() <= now.items()  # the very same trials
+    user.types(*words, "--store", "other", "--json", "straight.json", status=3)
+    assert answer(user, "straight.json") == answer(user, "resumed.json")
