@@ -15,7 +15,7 @@ from reprokit.errors import UsageError
 EXAMPLES = """\b
 Examples:
   reprokit bisect cases/np_dtype_synonym.yaml --axis numpy=1.16.6..1.17.5 --only shape=1
-  reprokit bisect cases/rmi_singular_cpu.yaml --axis paddle=2.6.2..3.3.1 --only lr=0.01
+  reprokit bisect cases/paddleseg_type_promotion.yaml --axis paddle=2.6.2..3.3.1 --only paddleseg=v2.9.0
   reprokit bisect case.yaml --axis python=3.8..3.13             # Python, gcc, cuda, cudnn, os: reprokit's own catalog
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop  # the commits of a source
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop --source PaddleSeg=~/PaddleSeg   # of this repository
@@ -57,7 +57,13 @@ def command(**given: Any) -> int:
     if not (case or resume):
         raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
     jobs = given["jobs"] if options.typed("jobs") else None
-    arguments = None if resume else _arguments(given)
+    arguments = None
+    if resume:
+        asked = [name for name in given if name != "jobs" and options.typed(name)]
+        if asked:
+            raise UsageError("--resume goes on with what was asked then: leave out the other options")
+    else:
+        arguments = _arguments(given)
     # Imported here, since `reprokit --help` must not pay for them.
     from reprokit.search.bisect_case import make
     from reprokit.search.session import SearchSession

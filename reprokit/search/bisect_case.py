@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reprokit.report.words import first_line
 from reprokit.search import commits
 from reprokit.search.asking import Ask, Candidate, Reading
 from reprokit.search.bisecting import Bisection, bisect
@@ -60,7 +61,10 @@ def _search(
     reasons = {}
     for place in found.skipped:
         record = session.record_of(candidates[place])
-        reasons[place] = str(record.verdict) if record else "unknown"
+        at_end = place in (0, len(candidates) - 1)
+        reasons[place] = (
+            f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
+        )
     return answer(line, found, reasons)
 
 

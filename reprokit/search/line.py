@@ -10,10 +10,12 @@ from typing import Any
 from reprokit import sources
 from reprokit.case import CaseFile
 from reprokit.case.render import TemplateProblem, render
-from reprokit.errors import UsageError
+from reprokit.environment.resolving import resolve
+from reprokit.errors import Unsupported, UsageError
 from reprokit.matrix import KNOWN_AXES, Cell, label
 from reprokit.runner.plan import cells_of
 from reprokit.runner.request import Request
+from reprokit.runner.supplying import supply_of
 from reprokit.search import commits, releases
 from reprokit.spelling import near
 
@@ -65,16 +67,29 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
         raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{near(axis, has, prefix='; ')}")
     low, high = ends
     found = releases.between(file, rest, axis, low, high, policy)
+    unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
     return Line(
         axis=axis,
         of=found.of,
         things=found.things,
         rest=rest,
-        values=found.values,
+        values=tuple(value for value in found.values if value not in unserved),
         details={value: f"released {day}" for value, day in found.dates.items()},
-        left_out=found.left_out,
+        left_out={**found.left_out, **unserved},
         notes=found.notes,
     )
+
+
+def _unserved(file: CaseFile, request: Request, cells: Sequence[Cell], axis: str) -> dict[str, str]:
+    """Value of ``axis`` -> why this host cannot serve such a cell: what is known without building anything."""
+    supply = supply_of(request)
+    refused: dict[str, str] = {}
+    for cell in cells if supply.host is None else ():
+        try:
+            resolve(render(file.case, cell), supply)
+        except (Unsupported, TemplateProblem) as error:
+            refused[cell[axis]] = str(error)
+    return refused
 
 
 def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> Line:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from reprokit.case import load
 from reprokit.cli import invoke
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, Cancelled, UsageError
@@ -19,6 +20,8 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.matrix import Selection
 from reprokit.runner.request import Request
 from reprokit.search.bisect_case import make
+from reprokit.search.line import along_axis
+from reprokit.search.releases import Policy
 from reprokit.search.session import SearchSession
 from tests.unit.fakes import FakeEngine
 from tests.unit.test_search_commits import commit, git
@@ -157,6 +160,19 @@ def test_a_bisection_that_was_stopped_goes_on_and_repeats_nothing(tmp_path: Path
     assert project.ran[: len(before)] == before
 
 
+def test_what_this_host_cannot_serve_is_left_out_before_anything_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "nvcc.yaml"
+    path.write_text(
+        "schema: reprokit/v1\nid: nvcc\ntitle: Demo\ncommand: nvcc demo.cu\n"
+        'matrix: {os: [debian-12], cuda: ["11.8", "13.0"]}\n'
+    )
+    request = Request(cases=(str(path),), base_images="bootstrap")
+    line = along_axis(load(str(path))[0], request, "cuda", ("11.8", "13.0"), Policy())
+    assert (line.values[0], line.values[-1]) == ("11.8", "13.0")
+    assert "12.0" in line.left_out
+    assert "cuda 12.0 with nvcc, which the case calls, cannot be had on debian-12" in line.left_out["12.0"]
+
+
 def test_an_axis_without_releases_goes_along_the_matrix(tmp_path: Path) -> None:
     project = Project(tmp_path, lambda at: at in ("s4", "s5"), axis="step")
     assert project.start({"axis": "step", "ends": ["s1", "s5"]}, {"mode": "slow", "demo": "1.0"}) == 0
@@ -224,6 +240,7 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
         (["--source", "t=v1..main", "--pre"], "--pre, --since and --before are of releases"),
         (["--axis", "a=1..2", "--tags-only"], "--tags-only is of a source's commits"),
         (["--axis", "a=1..2", "--since", "2024-13-01"], "is no date"),
+        (["--resume", "--axis", "a=1..2"], "leave out the other options"),
         (["--source", "t=../nowhere", "--axis", "a=1..2"], "is no folder"),
     ],
 )
