@@ -49,8 +49,8 @@ def command(
 ) -> int:
     """Show which cells have changed, with what changed in their environments, over all cases or these (ids or files).
 
-    A cell has changed when two results in a row say so, or one that a sequential test decided; where a failure did not
-    always show, it is gone when the rate at which it did is excluded. Inconclusive results are stepped over.
+    A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
+    always show is gone when so many clean trials would be rare by chance. Inconclusive results are stepped over.
     """
     from reprokit.history.changes import describe
     from reprokit.history.series import gather
@@ -58,7 +58,8 @@ def command(
     store = options.store_of(store_folder)
     history = gather(store, options.known_cases(store, cases))
     at, first = _since(store, since)
-    runs = [run.id for run in history.runs.values() if run.started_at >= at and run.id != first]
+    seen = {result.run_id for one in history.series for result in one.results}
+    runs = [run.id for run in history.runs.values() if run.id in seen and run.started_at >= at and run.id != first]
     recent = set(runs)
     chosen = [
         (one, each) for one in history.series for each in one.transitions if one.results[each.latest].run_id in recent

@@ -38,8 +38,9 @@ def command(
 ) -> int:
     """List the recorded runs, or every cell of one case (its id, or its file) over time.
 
-    A cell that reproduces, reproduces no longer, or fails otherwise, has changed when two results in a row say so, or
-    one that a sequential test decided. Inconclusive results are stepped over; engines are kept apart.
+    A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
+    always show is gone when so many clean trials would be rare by chance. Inconclusive results are stepped over;
+    engines are kept apart.
     """
     from reprokit.errors import UsageError
     from reprokit.history.series import gather

@@ -91,10 +91,11 @@ def gather(
             grouped.setdefault(key, []).append(one)
     for results in grouped.values():
         results.sort(key=lambda one: (rank[one.run_id], one.number))
-    ends = [results[-1].row for results in grouped.values()]
-    origins = store.origins([*ends, *(row for results in grouped.values() for row in _differing(results))])
-    decided = {row for row, (_, details) in origins.items() if by_a_test(details)}
     wavering = [results for results in grouped.values() if wavers([one.verdict for one in results])]
+    ends = [results[-1].row for results in grouped.values()]
+    tested = [row for results in grouped.values() for row in _differing(results)]
+    origins = store.origins({*ends, *tested, *(one.row for results in wavering for one in results)})
+    decided = {row for row, (_, details) in origins.items() if by_a_test(details)}
     tallies = store.tallies([one.row for results in wavering for one in results])
     series = [_one(key, origins[results[-1].row][0], results, decided, tallies) for key, results in grouped.items()]
     # As whole runs number them: what was selected from the matrix has other numbers.

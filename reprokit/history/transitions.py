@@ -5,18 +5,19 @@ airspeed velocity's steps, or once a sequential test decided it by itself. Resul
 about the bug: they are stepped over, and neither make nor break a pair.
 
 Two are not enough where the failure did not always show: three trials a night of a failure that shows in 30 % of them
-are all clean in every third night. There "gone" counts once the clean trials since would be rare by chance, at the
-rate at which the failure showed before: a sequential test too, over the nights.
+are all clean in every third night. There "gone" counts once the clean trials since would be rare if nothing had
+changed: a sequential test too, over the nights. ``python -m tests.bench transitions`` prints what either rule tells of
+cells in which nothing changed, and how soon they tell what did.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from reprokit.evidence.model import StrEnum, Verdict
-from reprokit.evidence.sequential import CONFIDENCE
 
 
 class State(StrEnum):
@@ -94,9 +95,19 @@ _SAYS: Mapping[State, Tally] = {State.REPRODUCING: (1, 1), State.NOT_REPRODUCING
 """What a result counts for whose trials are not known. Another failure hides the one that is counted."""
 
 
+RARE = 0.01
+"""The chance below which a failure that did not always show is gone. Every night is another look: 0.05 is too many."""
+
+
 def _chance(rate: Tally, clean: int) -> float:
+    """How likely the next ``clean`` trials all are, after ``rate``: Laplace's rule of succession, trial by trial.
+
+    So it takes longer where the rate is known from few trials.
+    """
     matched, total = rate
-    return float((1 - matched / total) ** clean)
+    clear = total - matched + 1
+    ways = math.lgamma(clear + clean) - math.lgamma(clear) + math.lgamma(total + 2) - math.lgamma(total + 2 + clean)
+    return math.exp(ways)
 
 
 def transitions(
@@ -107,29 +118,41 @@ def transitions(
     """The transitions of one cell, from its states in the order of time (None: inconclusive).
 
     The first comes from no state: the cell is new. The last does not count yet when the newest results differ from
-    what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position; it
-    is asked only of results that differ from the one before them. ``tally``: the trials of the result at a position;
-    None: one that says what the state does. It is asked only of cells of which :func:`wavers` is true.
+    what was there before, but not enough. ``decided``: whether a sequential test decided the result at a position.
+    ``tally``: the trials of the result at a position; None: one that says what the state does. Of cells that
+    :func:`wavers` is not true of, it does not matter what either says of results like the one before them.
     """
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
-    tallies = [(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen]
+    sums = _Sums([(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen])
     found: list[Transition] = []
     start = last = first = 0  # of the state that stands: its first and its latest; of the row of equals: its first
     for here, (at, state) in enumerate(seen):
         if here and state is not seen[here - 1][1]:
             first = here
-        sure = decided(at) if first == here else False
         if not here:
-            settled = at if sure else None
+            settled = at if decided(at) else None
             found.append(Transition(old=None, new=state, before=None, after=at, latest=at, settled=settled))
         elif state is found[-1].new:
             if first < here and not found[-1].confirmed:
                 found[-1] = replace(found[-1], settled=at, latest=at, seen=here - first + 1)
             last = here
         else:
-            one = _changed(found, seen, tallies, (start, last, first, here))
-            enough = one.chance is None or one.chance <= 1 - CONFIDENCE
-            if sure or (first < here and enough):
+            rate = None
+            if found[-1].new is State.REPRODUCING and state is State.NOT_REPRODUCING:
+                rate = _rate(sums.between(start, last), sums.between(0, last))
+            one = Transition(
+                old=found[-1].new,
+                new=state,
+                before=seen[last][0],
+                after=seen[first][0],
+                latest=at,
+                settled=None,
+                seen=here - first + 1,
+                known=any(each.new is State.REPRODUCING for each in found),
+                rate=rate,
+                clean=sums.between(last + 1, here)[1] if rate else 0,
+            )
+            if decided(at) or (first < here and (one.chance is None or one.chance < RARE)):
                 found.append(replace(one, settled=at))
                 start, last = first, here
             elif here == len(seen) - 1:
@@ -137,42 +160,26 @@ def transitions(
     return found
 
 
-def _changed(
-    found: Sequence[Transition],
-    seen: Sequence[tuple[int, State]],
-    tallies: Sequence[Tally],
-    places: tuple[int, int, int, int],
-) -> Transition:
-    """The change from the state that stands to that of the results since ``first``, up to ``here``."""
-    start, last, first, here = places
-    old, new = found[-1].new, seen[here][1]
-    rate = None
-    if (old, new) == (State.REPRODUCING, State.NOT_REPRODUCING):
-        rate = _rate(tallies[start : last + 1], tallies[: last + 1])
-    return Transition(
-        old=old,
-        new=new,
-        before=seen[last][0],
-        after=seen[first][0],
-        latest=seen[here][0],
-        settled=None,
-        seen=here - first + 1,
-        known=any(one.new is State.REPRODUCING for one in found),
-        rate=rate,
-        clean=sum(total for _, total in tallies[last + 1 : here + 1]) if rate else 0,
-    )
+class _Sums:
+    """The trials of any stretch of results, its ends included."""
+
+    def __init__(self, tallies: Sequence[Tally]) -> None:
+        self._matched = [0, *accumulate(matched for matched, _ in tallies)]
+        self._total = [0, *accumulate(total for _, total in tallies)]
+
+    def between(self, first: int, last: int) -> Tally:
+        return self._matched[last + 1] - self._matched[first], self._total[last + 1] - self._total[first]
 
 
-def _rate(stretch: Sequence[Tally], all_before: Sequence[Tally]) -> Tally | None:
+def _rate(stretch: Tally, all_before: Tally) -> Tally | None:
     """How often a failure showed that did not always; None for one that did.
 
     The rate of its last stretch is too high where it came and went before, and that of all results where it was once
     more frequent: the lower one holds.
     """
-    sums = [(sum(matched for matched, _ in some), sum(total for _, total in some)) for some in (stretch, all_before)]
-    if sums[0][0] == sums[0][1]:
+    if stretch[0] == stretch[1]:
         return None
-    return min(sums, key=lambda one: one[0] / one[1])
+    return min(stretch, all_before, key=lambda one: one[0] / one[1])
 
 
 def wavers(verdicts: Sequence[Verdict | None]) -> bool:

@@ -38,14 +38,9 @@ def lines(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) 
     for (run_id, why), places in reasons.items():
         yield f"not judged, {many(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
     runs = len({one.run.id for one in found})
-    how = (
-        "changed"
-        if written
-        else "would change; --write records it, and keeps what was there"
-        if changed
-        else "would change"
-    )
-    yield f"{many(len(found), 'cell')} of {many(runs, 'run')} judged again: {len(changed) or 'none'} {how}"
+    how = "changed" if written else "would change"
+    hint = "; --write records it, and keeps what was there" if changed and not written else ""
+    yield f"{many(len(found), 'cell')} of {many(runs, 'run')} judged again: {len(changed) or 'none'} {how}{hint}"
 
 
 def to_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> dict[str, Any]:

@@ -67,8 +67,8 @@ def grid(history: History, series: Sequence[Series], shown: Sequence[str], width
     narrow = sum(widths) + 2 * (len(widths) - 1) > width
     if common:
         yield f"in all: {common}"
-    if not narrow:
-        yield click.style(_line(head, widths).rstrip(), bold=True)
+    first = "  " + _line(head, widths)[widths[0] + 2 :] if narrow else _line(head, widths)
+    yield click.style(first.rstrip(), bold=True)
     for row, one in zip(rows, series, strict=True):
         strip = "".join(_letter(letter) for letter in _strip(one, shown)) + " " * (widths[3] - len(shown))
         before = _line(row[:3], widths)
@@ -112,7 +112,7 @@ def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
     if one.rate is not None:
         words += f" in {one.rate[0]} of {one.rate[1]} trials"
     if one.candidate is not None:
-        words += f"; {one.candidate.now} {times(one.candidate.seen)}, {at(one.candidate.after)}"
+        words += f"; perhaps {one.candidate.now} since {at(one.candidate.after)} ({times(one.candidate.seen)})"
     if one.blind is not None:
         words += f"; {one.results[-1].verdict} since {at(one.blind)}"
     last = next(result for result in reversed(one.results) if state_of(result.verdict) is not None)

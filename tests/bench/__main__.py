@@ -168,6 +168,13 @@ def history(folder: Path) -> None:
     against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
 
 
+def transitions(folder: Path) -> None:
+    """Changes that are told though nothing changed, and nights until one that happened is told."""
+    from tests.bench.transitions import table
+
+    print(table())
+
+
 BENCHES = {
     "startup": startup,
     "matrix": matrix,
@@ -176,6 +183,7 @@ BENCHES = {
     "flood": flood,
     "trials": trials,
     "history": history,
+    "transitions": transitions,
 }
 
 

@@ -57,6 +57,7 @@ def test_two_consecutive_results_make_a_transition(strip: str, expected: list[st
 def test_one_decided_result_is_enough() -> None:
     assert told("RRN", "  !") == ["new -> reproducing @0", "reproducing -> gone @2"]
     assert told("R", "!") == ["new -> reproducing @0"]
+    assert told("RNRNRNNR", "      !") == ["new -> reproducing? @0", "reproducing -> gone @5", "gone -> back? @7"]
     assert told("RRNR", "  !!") == ["new -> reproducing @0", "reproducing -> gone @2", "gone -> back @3"]
 
 
@@ -72,19 +73,32 @@ def tallied(*nights: tuple[int, int]) -> list[Transition]:
     return transitions([R if matched else N for matched, _ in nights], tally=lambda at: nights[at])
 
 
-def test_what_did_not_always_show_is_gone_when_its_rate_before_is_excluded() -> None:
-    [_, gone] = tallied((1, 3), (1, 3), (0, 3), (0, 3))
+def test_what_did_not_always_show_is_gone_when_so_many_clean_trials_are_rare() -> None:
+    flaky, clean = (1, 3), (0, 3)
+    [_, gone] = tallied(flaky, flaky, clean, clean)
     assert (gone.words, gone.confirmed, gone.rate, gone.clean) == ("reproducing -> gone", False, (2, 6), 6)
-    assert gone.chance == pytest.approx((2 / 3) ** 6)
-    [_, gone] = tallied((1, 3), (1, 3), (0, 3), (0, 3), (0, 3), (0, 3))
-    assert (gone.after, gone.settled, gone.seen, gone.clean) == (2, 4, 3, 9)
-    [_, gone] = tallied((3, 3), (3, 3), (0, 3), (0, 3))
+    assert gone.chance == pytest.approx(5 / 8 * 6 / 9 * 7 / 10 * 8 / 11 * 9 / 12 * 10 / 13)
+    counted = [tallied(flaky, flaky, *[clean] * nights)[-1].confirmed for nights in range(1, 10)]
+    assert counted == [False] * 7 + [True] * 2
+    [_, gone] = tallied(flaky, flaky, *[clean] * 9)
+    assert (gone.after, gone.settled, gone.seen, gone.clean) == (2, 9, 8, 24)
+    [_, gone] = tallied((3, 3), (3, 3), clean, clean)
     assert (gone.settled, gone.rate, gone.chance) == (3, None, None)
 
 
 def test_a_failure_that_comes_and_goes_is_no_transition_however_often_it_stays_away_twice() -> None:
     assert told("RNRNNRNNRNR") == ["new -> reproducing? @0"]
-    assert told("RNRNNRNNNNNNNNN")[1:] == ["reproducing -> gone @6"]
+    assert told("RNRNNR" + "N" * 9)[1:] == ["reproducing -> gone? @6"]
+    assert told("RNRNNR" + "N" * 60)[1:] == ["reproducing -> gone @6"]
+
+
+@given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 60))
+def test_the_more_clean_trials_the_less_they_are_chance(matched: int, missed: int, clean: int) -> None:
+    def chance(nights: int) -> float:
+        found = tallied((matched, matched + missed), *[(0, 1)] * nights)[1:]
+        return found[0].chance or 0.0 if found else 1.0
+
+    assert 0 <= chance(clean + 1) <= chance(clean) <= 1
 
 
 def test_what_another_failure_hid_is_not_counted_as_clean() -> None:
