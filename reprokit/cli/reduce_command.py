@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from dataclasses import asdict
 from functools import partial
@@ -70,12 +69,12 @@ def command(**given: Any) -> int:
     out for as long as one cell reproduces, with the signature held to what was seen in it. Limits that protect the host
     (memory, pids, timeout) stay.
     """
-    from reprokit.report import result
-    from reprokit.search.reduce import candidates, reducing
+    from reprokit.search.reduce import reducing
     from reprokit.search.session import SearchSession
 
     case, out, json_file = given.pop("case"), given.pop("output"), given.pop("json_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
+    options.check_writable("--json", json_file)
     folder = options.store_path(given.pop("store_folder"))
     session = SearchSession(folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
     make = partial(reducing.make, folder=folder)
@@ -89,12 +88,23 @@ def command(**given: Any) -> int:
             request = options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()})
             status = session.start("reduce", request, asdict(wish), make)
         if session.answer is not None and status == 0:
-            candidates.write(Path(session.arguments["out"]), str(session.answer.data["text"]))
+            _write(Path(session.arguments["out"]), str(session.answer.data["text"]), folder)
         return status
     finally:
-        if json_file is not None and session.record is not None:
-            text = json.dumps(session.result(), indent=2, ensure_ascii=False) + "\n"
-            click.echo(text, nl=False) if json_file == Path("-") else result.write(json_file, text)
+        if session.record is not None:
+            options.write_json(json_file, session.result())
+
+
+def _write(out: Path, text: str, folder: Path) -> None:
+    """Write the reduced case; into the store where its place cannot be written any more."""
+    from reprokit.report import result
+    from reprokit.store.recorder import RecordError
+
+    try:
+        result.write(out, text)
+    except OSError as error:
+        result.write(folder / out.name, text)
+        raise RecordError(f"{out} cannot be written: {error.strerror}; the case is in {folder / out.name}") from error
 
 
 def _wish(given: dict[str, Any], out: Path) -> Wish:
@@ -105,8 +115,7 @@ def _wish(given: dict[str, Any], out: Path) -> Wish:
 
     if out.exists():
         raise UsageError(f"{out} exists already: name another file with --output")
-    if not out.absolute().parent.is_dir():
-        raise UsageError(f"--output {out}: {out.absolute().parent} is no folder")
+    options.check_writable("--output", out)
     parts, time = given.pop("parts"), given.pop("time")
     kinds = parse_values(parts) if parts is not None else tuple(KINDS)
     for kind in kinds:

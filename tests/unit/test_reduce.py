@@ -24,43 +24,20 @@ from reprokit.report.plain import labels
 from reprokit.runner.request import Request
 from reprokit.search.asking import Ask, Candidate, Reading, drive
 from reprokit.search.reduce import candidates, reducing
-from reprokit.search.reduce.algorithm import Reduced, Trying, reduced, smallest
-from reprokit.search.reduce.parts import KINDS, Data, Group
+from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
+from reprokit.search.reduce.parts import KINDS
 from reprokit.search.session import SearchSession
 from reprokit.store.database import Store
+from tests.bench import reducing as bench
+from tests.bench.reducing import shrink
 from tests.unit.fakes import FakeEngine
-
-
-def simulate(
-    parts: int, answer: Callable[[frozenset[int]], Reading], *, pairs: bool = False, cells: int = 10**6
-) -> tuple[frozenset[int], int]:
-    """What is left of so many parts where ``answer`` says what a set of parts shows; and how many were asked about."""
-    asked: list[Any] = []
-
-    def write(left: Data, name: str) -> Candidate:
-        return Candidate(cell={}, name=repr(sorted(left)))
-
-    def tell(ask: Ask) -> tuple[Reading, ...]:
-        asked.append(ask)
-        return tuple(answer(frozenset(map(int, filter(None, one.name[1:-1].split(", "))))) for one in ask.candidates)
-
-    trying = Trying(write=write, same=lambda one: one.name, spent=lambda: len(asked) >= cells)
-    group = Group(
-        kind="env",
-        names=tuple(map(str, range(parts))),
-        without=lambda gone: dict.fromkeys(set(range(parts)) - gone),  # type: ignore[arg-type]
-        pairs=pairs,
-    )
-    trying.known[repr(list(range(parts)))] = (True, Candidate(cell={}))
-    gone = drive(smallest(group, trying), tell)
-    return frozenset(range(parts)) - gone, len(asked)
 
 
 @given(st.integers(1, 40), st.data())
 @settings(deadline=None)
 def test_what_is_needed_is_found_and_nothing_else_is_left(parts: int, draw: st.DataObject) -> None:
     needed = draw.draw(st.frozensets(st.integers(0, parts - 1), max_size=5))
-    left, asked = simulate(parts, lambda rest: Reading.BAD if needed <= rest else Reading.GOOD)
+    left, asked = shrink(parts, lambda rest: Reading.BAD if needed <= rest else Reading.GOOD)
     assert left == needed
     assert asked <= 1 + 2 * (len(needed) + 1) * (parts.bit_length() + 1)
 
@@ -75,22 +52,32 @@ def test_whatever_the_answers_no_single_part_can_go_from_what_is_left(parts: int
             return Reading.BAD
         return list(Reading)[hash((seed, rest)) % 3]
 
-    left, _ = simulate(parts, answer)
+    left, _ = shrink(parts, answer)
     assert answer(left) is Reading.BAD
     assert all(answer(left - {part}) is not Reading.BAD for part in left)
 
 
 def test_an_option_and_its_value_only_go_together() -> None:
-    left, _ = simulate(7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD)
+    left, _ = shrink(7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD)
     assert left == {0, 3, 4, 6}  # single parts are not enough
-    left, _ = simulate(
+    left, _ = shrink(
         7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD, pairs=True
     )
     assert left == {0, 6}
 
 
+def test_simulated_reductions_leave_what_fails_in_few_cells() -> None:
+    plain = bench.simulate(parts=16, needed=2, tied=0, flaky=0.0, trials=1, runs=100, seed=1)
+    assert plain.exact == plain.fails == 100
+    assert plain.cells < 16
+    tied = bench.simulate(parts=16, needed=2, tied=3, flaky=0.0, trials=1, runs=100, seed=2)
+    assert tied.fails == 100
+    flaky = bench.simulate(parts=16, needed=2, tied=0, flaky=0.3, trials=3, runs=100, seed=3)
+    assert flaky.fails == 100
+
+
 def test_a_spent_budget_leaves_what_was_not_tried() -> None:
-    left, asked = simulate(16, lambda rest: Reading.BAD if 3 in rest else Reading.GOOD, cells=3)
+    left, asked = shrink(16, lambda rest: Reading.BAD if 3 in rest else Reading.GOOD, cells=3)
     assert asked == 3
     assert {3} < left
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from reprokit.case import CaseFile
@@ -77,10 +76,3 @@ def header(lines: Sequence[str]) -> str:
     """Lines as a comment at the top of a case."""
     wrapped = (part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent="  "))
     return "".join(f"# {line}\n" for line in wrapped)
-
-
-def write(path: Path, text: str) -> None:
-    """Write a case, whole or not at all. Raises OSError."""
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
