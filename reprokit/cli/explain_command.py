@@ -32,9 +32,9 @@ Examples:
 def command(what: str, json_file: Path | None, store_folder: Path | None) -> int:
     """Say under which conditions a case reproduces: the smallest that hold in the cells that do and in no other.
 
-    RUN is the id of a run, the beginning of one, or `last`; CASE a case file or the id of a case, whose newest
-    verdicts are taken together. Only decided cells count; what several explanations fit alike is said to be so, with
-    the cells that would tell them apart.
+    RUN is the id of a run, the beginning of one, or `last`; CASE a case file, a folder of them, or the id of a case,
+    whose newest verdicts are taken together. Only decided cells count; where several explanations fit them, that is
+    said, with the cells that would tell them apart.
     """
     from reprokit.report import explanation
     from reprokit.report.result import write
@@ -59,7 +59,7 @@ def _explained(store: Store, what: str) -> list[Explained]:
     from reprokit.report import explanation
 
     file_of = explanation.files_in(store)
-    if Path(what).is_file():
+    if Path(what).exists():
         wanted = [(file.case.id, file.digest) for file in case.load(what)]
     elif what in store.case_ids():
         last = store.last_seen(what)
@@ -72,10 +72,7 @@ def _explained(store: Store, what: str) -> list[Explained]:
         if len(cases) > 1 and not several:
             raise UsageError(f"run {what}: no case of it has two cells to compare")
         return several or cases
-    found = []
-    for case_id, digest in wanted:
-        records = explanation.newest(store.of_case(digest))
-        if not records:
-            raise UsageError(f"no run of the case {case_id!r} as it is now is recorded; run it first")
-        found.append(explanation.of_records(records, file_of))
-    return found
+    found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest)))]
+    if not found:
+        raise UsageError(f"no run of the case {wanted[0][0]!r} as it is now is recorded; run it first")
+    return [explanation.of_records(records, file_of) for records in found]

@@ -134,7 +134,7 @@ def _no_difference(bad: int, good: int) -> str:
     if bad + good == 1:
         return "one cell is decided, and none to compare it with"
     if not good:
-        return f"all {bad} cells decided reproduce: no difference between them matters"
+        return f"{'both' if bad == 2 else f'all {bad}'} cells decided reproduce: no difference between them matters"
     return "" if bad else f"none of the {good} cells decided reproduces"
 
 
@@ -242,17 +242,22 @@ def _most_telling(
 
 
 def _made_up(answers: Sequence[Conditions], cells: Sequence[Cell], bad: Sequence[Cell], seen: Box) -> list[Cell]:
-    """Cells about which the first answer and another differ, those first that are most like one that reproduces."""
+    """Cells about which the first answer and another differ, those first that are most like one that reproduces.
+
+    Then those whose values were met together: not every compiler is to be had in every system.
+    """
     known = {frozenset(cell.items()) for cell in cells}
-    found: dict[frozenset[tuple[str, str]], tuple[int, Cell]] = {}
+    together = {pair for cell in cells for pair in itertools.combinations(sorted(cell.items()), 2)}
+    found: dict[frozenset[tuple[str, str]], tuple[int, int, Cell]] = {}
     pairs = [pair for other in answers[1:] for pair in ((answers[0], other), (other, answers[0]))]
     for one, other in pairs:
         for box in itertools.islice(_apart(one, other, seen), MOST_RIVALS):
             for base in bad[:MOST_RIVALS]:
                 changes, cell = _nearest(base, box)
                 if cell is not None and frozenset(cell.items()) not in known:
-                    found.setdefault(frozenset(cell.items()), (changes, cell))
-    return [cell for _, cell in sorted(found.values(), key=lambda each: (each[0], list(each[1].items())))]
+                    new = sum(pair not in together for pair in itertools.combinations(sorted(cell.items()), 2))
+                    found.setdefault(frozenset(cell.items()), (changes, new, cell))
+    return [cell for *_, cell in sorted(found.values(), key=lambda each: (*each[:2], list(each[2].items())))]
 
 
 def _nearest(cell: Cell, box: Box) -> tuple[int, Cell | None]:

@@ -127,7 +127,7 @@ def test_each_condition_names_the_cells_behind_it() -> None:
         ([], "no cell is decided"),
         ([UNKNOWN, UNKNOWN], "no cell is decided"),
         ([BAD, UNKNOWN], "one cell is decided, and none to compare it with"),
-        ([BAD, BAD, UNKNOWN], "all 2 cells decided reproduce: no difference between them matters"),
+        ([BAD, BAD, UNKNOWN], "both cells decided reproduce: no difference between them matters"),
         ([GOOD, UNKNOWN, GOOD], "none of the 2 cells decided reproduces"),
     ],
 )
@@ -185,6 +185,18 @@ def test_what_is_in_no_matrix_is_proposed_to_tell_rivals_apart() -> None:
         (None, [("os", "debian-12"), ("torch", "1.4")]),
     ]
     assert explain(cells, [GOOD, BAD], askable=lambda cell: False).tell_apart == ()
+
+
+def test_what_is_proposed_keeps_values_together_that_were_met_together() -> None:
+    cells = [
+        {"os": "debian-12", "cuda": "11.8", "gcc": "12"},
+        {"os": "debian-13", "cuda": "11.8", "gcc": "14"},
+        {"os": "debian-12", "cuda": "11.8", "gcc": "11"},
+        {"os": "debian-13", "cuda": "12.4", "gcc": "13"},
+    ]
+    found = explain(cells, [BAD, BAD, GOOD, GOOD])
+    assert "cuda = 11.8 and gcc >= 12" in [words(each) for each in (found.found, *found.rivals)]
+    assert next(telling.cell for telling in found.tell_apart) == {"os": "debian-13", "cuda": "11.8", "gcc": "13"}
 
 
 def test_the_preferred_axes_come_first_among_those_that_serve_as_well() -> None:

@@ -157,7 +157,7 @@ def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim()
     found = case["explanation"]
     assert (found["claim"], found["words"], found["decided"], found["conditions"]) == (
         "none",
-        "all 2 cells decided reproduce: no difference between them matters",
+        "both cells decided reproduce: no difference between them matters",
         2,
         [],
     )
