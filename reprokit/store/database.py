@@ -29,7 +29,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.exc import DatabaseError, IntegrityError, OperationalError
+from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
@@ -258,7 +258,7 @@ class Store:
     def _add_indexes(self) -> None:
         """Give a store of an earlier version the indexes that it lacks, unless it may only be read."""
         for index in tables.cells.indexes:
-            with contextlib.suppress(OperationalError):
+            with contextlib.suppress(DatabaseError):
                 index.create(self._engine, checkfirst=True)
 
 
