@@ -10,6 +10,8 @@ from reprokit.evidence.model import Verdict
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord
 
+MOST = 20
+"""Ways of failing that a summary lists; the result file has all."""
 _SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
 
 
@@ -56,18 +58,21 @@ def lines(cells: Sequence[CellRecord]) -> Iterator[str]:
     others = [group for group in groups(cells) if group.verdict is Verdict.DIFFERENT_FAILURE]
     if sum(len(group.cells) for group in others) > 1:
         yield "different failures:"
-        yield from (_line(group) for group in others)
+        yield from _listed(others)
     for case_id in dict.fromkeys(cell.case_id for cell in cells):
         own = groups(cell for cell in cells if cell.case_id == case_id and cell.verdict in _SIGNATURE)
         if len(own) > 1:
             yield f"{case_id}: the signature fits {len(own)} ways of failing:"
-            yield from (_line(group) for group in own)
+            yield from _listed(own)
 
 
-def _line(group: Group) -> str:
-    known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
-    which = f"{many(len(group.cells), 'cell')} ({ranges(group.cells)})"
-    return f"  {which}: {known}{group.failure['title']} [{group.failure['id']}]"
+def _listed(found: Sequence[Group]) -> Iterator[str]:
+    for group in found[:MOST]:
+        known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
+        which = f"{many(len(group.cells), 'cell')} ({ranges(group.cells)})"
+        yield f"  {which}: {known}{group.failure['title']} [{group.failure['id']}]"
+    if len(found) > MOST:
+        yield f"  ... and {many(len(found) - MOST, 'other')}; --json has them all"
 
 
 def ranges(numbers: Sequence[int]) -> str:

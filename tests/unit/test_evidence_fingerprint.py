@@ -159,6 +159,62 @@ def test_different_failures_are_told_apart(one: str, other: str) -> None:
     assert told(one).id != told(other).id
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("error: ‘AT_CHECK’ was not declared", "error: 'AT_CHECK' was not declared"),
+        ("error: 'check' is no member of 'std'; did you mean 'ck'?", "error: 'check' is no member of 'std'"),
+        ("module 'x' has no attribute 'y' (consider renaming '/w/x.py')", "module 'x' has no attribute 'y'"),
+        (
+            "cannot access free variable 'best' where it is not associated with a value in enclosing scope",
+            "free variable 'best' referenced before assignment in enclosing scope",
+        ),
+        (
+            "maximum recursion depth exceeded while calling a Python object",
+            "maximum recursion depth exceeded in comparison",
+        ),
+        ("cannot fetch https://me:secret@host.org:8080/a/b?token=1", "cannot fetch https://host.org/c"),
+        ("src/ops/../kernel.cu(12): error: no such thing", "build/kernel.cu:13:5: error: no such thing"),
+        ("/tmp/x/ccAb12Cd.o: no such file", "/var/tmp/ccZz98Yx.o: no such file"),
+        (
+            "cannot open tmpab12cd34 of tmpxft_00000a2b_00000000-0",
+            "cannot open tmpzz98yy76 of tmpxft_00000fff_00000000-0",
+        ),
+        ("commit 06020a4d9e8f7c is gone", "commit deadbeef12345 is gone"),
+        ("a ,\n  b", "a , b"),
+        ("Tried to allocate 2.00 GiB (GPU 0; 15.90 GiB total)", "Tried to allocate 512 MiB (GPU 1; 23 GiB total)"),
+        (
+            "mat1 and mat2 shapes cannot be multiplied (2x4 and 3x3)",
+            "mat1 and mat2 shapes cannot be multiplied (64x1 and 2x8)",
+        ),
+        ("numpy 1.26.4 is too old", "numpy 2.0.0rc1 is too old"),
+        ("torch 2.6.0+cu118 is too old", "torch 2.7.1 is too old"),
+        ("lost at 2026-01-02T03:04:05Z", "lost at 2025-11-22T13:14:15.123+01:00"),
+        ("Value 'sm_90' is not defined", "Value 'sm_100a' is not defined"),
+        ("CUDA error: invalid\nCompile with `TORCH_USE_CUDA_DSA` to enable", "CUDA error: invalid"),
+    ],
+)
+def test_messages_that_say_the_same(one: str, other: str) -> None:
+    assert normalise(essence(one)) == normalise(essence(other))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "float64",
+        "libcudart.so.11.0",
+        "exit code 139",
+        "errno 13",
+        "nan",
+        "layer1.weight",
+        "module.0.bias",
+        "CUDA error 700",
+    ],
+)
+def test_what_tells_failures_apart_stays(text: str) -> None:
+    assert text in normalise(f"it has {text} here")
+
+
 def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
     assert told("starting\n\n", 3) == told("starting", 3)
     assert told("", 3).title == "exit status 3, no output"

@@ -97,6 +97,17 @@ def test_a_failure_that_is_alone_is_told_by_its_own_cell(tmp_path: Path) -> None
     assert "different failures:" not in project.said
 
 
+def test_a_summary_lists_no_more_than_people_read(tmp_path: Path) -> None:
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        sink(f"it is {'abcdefghijklmnopqrstuvwxyz'[int(trial.env['A'])]}".encode())
+        return Ending(exit_code=1, seconds=0.1)
+
+    project = Project(tmp_path, CASE.replace('"5", "6"', ", ".join(f'"{n}"' for n in range(5, 26))), behave)
+    at = project.said.index("different failures:")
+    assert project.said[at + 20].startswith("  1 cell (20): exit status 1: it is u [")
+    assert project.said[at + 21] == "  ... and 5 others; --json has them all"
+
+
 def test_the_record_keeps_them_and_reports_say_them(tmp_path: Path) -> None:
     project = Project(tmp_path)
     record = Store(tmp_path / "store").run(project.record.id)
