@@ -67,12 +67,13 @@ def fingerprint(
     crash: Crash | None = None,
     cause: ExceptionSeen | None = None,
     about_it: bool = False,
+    said: str = "",
 ) -> Fingerprint:
     """Return the fingerprint of the failure of a program that ended so, having left ``text`` (cleaned) in its log.
 
     ``exception`` and ``crash`` are the telling ones of what the log shows; ``cause``: the exception that was printed as
     the cause of ``exception``; ``about_it``: the signature is about this exception. Without either, the exit status and
-    the last line are all that is known. Never raises.
+    a line are all that is known: ``said``, which the signature matched, or the last one. Never raises.
     """
     by = signal_name(ending.exit_code)
     own = exception is not None and not exception.ignored and not _crashed_later(by, exception, crash, text)
@@ -82,7 +83,7 @@ def fingerprint(
         return _of_crash(crash, by, text)
     if by:
         return _make(kind="signal", message=by, title=by)
-    status, said = f"exit status {ending.exit_code}", essence(_last_words(text))
+    status, said = f"exit status {ending.exit_code}", essence(said or _last_words(text))
     return _make(
         kind="exit-status",
         message=f"{status}: {normalise(said)}" if said else status,

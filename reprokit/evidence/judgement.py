@@ -63,10 +63,12 @@ def _fingerprint(
         return None
     if (ending.timed_out or ending.oom) and not about_it:
         return None
-    if ending.exit_code == 0 and exception is None and crash is None:
-        return None
+    if ending.exit_code == 0 and not about_it:
+        exception = None  # what a program logs on its way to a good end is not how it failed
+    matched = [line for check in checks if check.key == "output" for line in check.lines]
+    said = text.split("\n")[matched[0] - 1] if matched and outcome is Outcome.REPRODUCED else ""
     cause = cause_of(exception, observation)
-    return fingerprint(ending, text, exception=exception, crash=crash, cause=cause, about_it=about_it)
+    return fingerprint(ending, text, exception=exception, crash=crash, cause=cause, about_it=about_it, said=said)
 
 
 def _is_evidence(failure: Failure, ending: Ending) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.observation import last_exception
-from reprokit.evidence.text import bounded, find, is_regex, one_line
+from reprokit.evidence.text import bounded, find, is_regex, line_at, one_line
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure
@@ -105,7 +105,7 @@ def _output(pattern: str, text: str) -> Check:
         return Check(key="output", matched=False, why=f"{pattern} is no regular expression: {error}")
     if span is None:
         return Check(key="output", matched=False, why=f"the output has nothing that matches {pattern}")
-    line = searched.count("\n", 0, span[0]) + 1
+    line = text.count("\n", 0, span[0]) + 1 if searched is text else line_at(text, span[0])
     shown = one_line(searched[searched.rfind("\n", 0, span[0]) + 1 : span[1] + 200])
     return Check(key="output", matched=True, why=f"line {line}: {shown}", lines=(line,))
 

@@ -66,6 +66,16 @@ def bounded(text: str) -> str:
     return "\n".join(broken)
 
 
+def line_at(text: str, at: int) -> int:
+    """Return the number, from 1, of the line of ``text`` that holds place ``at`` of ``bounded(text)``."""
+    passed = 0
+    for number, line in enumerate(_lines(text), 1):
+        passed += len(line) + max(1, -(-len(line) // LONG_LINE))  # each piece ends with a line end
+        if at < passed:
+            return number
+    return text.count("\n") + 1
+
+
 def _lines(text: str) -> Iterator[str]:
     start = 0
     while (end := text.find("\n", start)) >= 0:

@@ -141,6 +141,15 @@ OWN = ("/workspace/train.py:3:<module>", "/workspace/net.py:9:forward")
             traceback("AssertionError", *OWN, f"{PLACES[0]}/torch/optim/adam.py:3:step"),
         ),
         (
+            traceback("AssertionError", *OWN, f"{PLACES[0]}/lib/api.py:3:call", f"{PLACES[0]}/lib/a.py:3:check"),
+            traceback("AssertionError", *OWN, f"{PLACES[0]}/lib/api.py:3:call", f"{PLACES[0]}/lib/b.py:3:check"),
+        ),
+        (
+            traceback("KeyError: 'x'", *OWN, f"{PLACES[0]}/one/__init__.py:3:load"),
+            traceback("KeyError: 'x'", *OWN, f"{PLACES[0]}/two/__init__.py:3:load"),
+        ),
+        (traceback("zlib.error: bad", *OWN), traceback("struct.error: bad", *OWN)),
+        (
             traceback("RuntimeError: CUDA error: device-side assert triggered", *OWN),
             traceback("RuntimeError: CUDA error: an illegal memory access was encountered", *OWN),
         ),
@@ -225,6 +234,35 @@ def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
     assert told("", 130).kind == "exit-status"
 
 
+def test_how_deep_a_recursion_was_is_no_difference() -> None:
+    deep = [f"/workspace/tree.py:{n}:{('walk', 'visit')[n % 2]}" for n in range(12)]
+    assert told(traceback("KeyError: 1", *OWN, *deep)).id == told(traceback("KeyError: 1", *OWN, *deep[:6])).id
+
+
+def test_where_in_a_library_an_exception_with_a_message_was_raised_is_no_difference() -> None:
+    called = (*OWN, f"{PLACES[0]}/lib/api.py:3:call")
+    one = traceback("KeyError: 'x'", *called, f"{PLACES[0]}/lib/old.py:7:look", f"{PLACES[0]}/lib/old.py:9:get")
+    assert told(one).id == told(traceback("KeyError: 'x'", *called, f"{PLACES[1]}/lib/new.py:8:get")).id
+    assert told(one).frames == ("api.py:call", "net.py:forward", "train.py:<module>")
+
+
+def test_a_group_of_exceptions_is_told_by_all_that_it_holds() -> None:
+    text, _ = load("python-group")
+    assert told(text.replace("KeyError: 'k'", "KeyError: 'other'")).id != told(text).id
+    assert told(text.replace("TypeError: never", "LookupError: never")).id != told(text).id
+    assert told(text.replace("(3 sub-exceptions)", "(4 sub-exceptions)")).id == told(text).id
+
+
+def test_an_exception_that_python_ignored_is_not_how_a_program_failed() -> None:
+    assert golden("python-only-ignored").kind == "exit-status"
+
+
+def test_the_signal_is_the_one_that_the_exit_status_says() -> None:
+    assert told("Bus error", 139).message == "SIGSEGV"
+    assert told("Bus error", 1).message == "SIGBUS"
+    assert normalise("a\t  b") == "a b"
+
+
 def test_a_crash_long_after_a_logged_exception_is_the_crash() -> None:
     logged = traceback("ValueError: retrying", *OWN)
     assert told(logged + "step\n" * 50, 139).title == "SIGSEGV"
@@ -250,7 +288,7 @@ def test_only_a_failure_of_the_program_has_a_fingerprint() -> None:
     assert of(Failure(), Ending(exit_code=137, timed_out=True), log) is None
     assert of(Failure(), Ending(exit_code=137, oom=True), log) is None
     assert of(Failure(timed_out=True), Ending(exit_code=137, timed_out=True), log) is None
-    assert of(Failure(output="hello"), Ending(exit_code=0), "hello") is None
+    assert of(Failure(), Ending(exit_code=0), "hello") is None
     reproduced = of(Failure(exception="ValueError"), Ending(exit_code=1), log)
     assert reproduced is not None
     assert reproduced == told(log)
@@ -321,6 +359,15 @@ def test_the_last_words_are_no_warning() -> None:
     warned = "np.py:3: FutureWarning: Passing (type, 1) is deprecated\n  quantised = np.dtype([field])\n"
     assert told("field has shape ()\n" + warned).id == told("field has shape ()\n").id
     assert told(warned).title == "exit status 1: quantised = np.dtype([field])"
+
+
+def test_a_signature_about_the_output_is_told_by_the_line_that_it_matched() -> None:
+    log = traceback("ValueError: logged", *OWN) + "loss 0.5\nshape (3,) is odd\ndone in 3 s\n"
+    said = judge(Failure(output="is odd"), Ending(exit_code=0), log).fingerprint
+    assert said is not None
+    assert said.title == "exit status 0: shape (3,) is odd"
+    other = judge(Failure(output="/is odd$/"), Ending(exit_code=0), log + "another last line\n").fingerprint
+    assert other == said
 
 
 @given(st.text(max_size=300), st.sampled_from([None, 0, 1, 3, 134, 137, 139, 255]))

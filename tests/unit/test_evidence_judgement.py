@@ -14,6 +14,7 @@ from reprokit.case.model import Failure
 from reprokit.evidence import judge
 from reprokit.evidence.match import frames_match, type_matches
 from reprokit.evidence.model import Ending, ExceptionSeen, Frame, Outcome
+from reprokit.evidence.text import LONG_LINE
 
 LOG = """\
 iteration 1, loss 0.5
@@ -186,3 +187,13 @@ def test_evidence_needs_neither_engine_nor_pydantic() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(json.loads(done.stdout))
     assert not {name for name in modules if name.startswith(("pydantic", "docker", "reprokit.engine", "reprokit.case"))}
+
+
+@pytest.mark.parametrize("pattern", ["needle", "/ne+dle/"])
+@pytest.mark.parametrize("length", [0, 1, LONG_LINE - 1, LONG_LINE, LONG_LINE + 1, 3 * LONG_LINE])
+def test_the_line_of_a_match_is_the_logs_own_however_long_others_are(pattern: str, length: int) -> None:
+    log = f"first\n{'x' * length}\n\nhere is a needle\nlast\n"
+    [check] = judge(Failure(output=pattern), Ending(exit_code=1), log).checks
+    assert check.lines == (4,)
+    [check] = judge(Failure(output=pattern), Ending(exit_code=1), f"{'x' * length} needle\nlast").checks
+    assert check.lines == (1,)
