@@ -168,6 +168,14 @@ def history(folder: Path) -> None:
     against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
 
 
+def explaining(folder: Path) -> None:
+    """Planted causes that ``explain`` finds from all, half, a quarter and a tenth of a grid's cells."""
+    from tests.bench.explaining import report
+
+    for line in report():
+        print(line)
+
+
 def transitions(folder: Path) -> None:
     """Changes that are told though nothing changed, and nights until one that happened is told."""
     from tests.bench.transitions import table
@@ -184,6 +192,7 @@ BENCHES = {
     "trials": trials,
     "history": history,
     "transitions": transitions,
+    "explaining": explaining,
 }
 
 
