@@ -1,0 +1,97 @@
+"""``reprokit isolate`` as a user types it, on the real engine: what matters is found, killed and resumed or not."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_run import REPOSITORY, User
+
+pytestmark = pytest.mark.integration
+
+SIX = """\
+schema: reprokit/v1
+id: six-axes
+title: Two of six axes make it fail
+matrix:
+  os: [debian-12]
+  a: ["1", "2"]
+  b: ["1", "2"]
+  c: ["1", "2"]
+  d: ["1", "2"]
+  e: ["1", "2"]
+  f: ["1", "2"]
+command: sleep 0.5; test "{{ b }}{{ e }}" != 22
+expect: {failure: {exit_code: 1}}
+"""
+ENDS = ("--bad", "a=2,b=2,c=2,d=2,e=2,f=2", "--good", "a=1,b=1,c=1,d=1,e=1,f=1")
+TELLING = "it takes these together: b 1 -> 2 and e 1 -> 2"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def test_cuda_and_the_architecture_are_found_to_fail_together(user: User) -> None:
+    case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
+    ends = ("--bad", "cuda=12.0,arch=sm_35", "--good", "cuda=11.8,arch=sm_90")
+    said = user.types("isolate", case, *ends, "--json", "found.json")
+    assert "it takes these together: cuda 11.8 -> 12.0 and arch sm_90 -> sm_35" in said
+    found = json.loads((user.folder / "found.json").read_text())
+    assert len(found["cells"]) == 4
+    assert [one["axis"] for one in found["answer"]["changes"][0]] == ["cuda", "arch"]
+    # The ends of the last run, now decided, are one change apart.
+    assert "the difference that matters: " in user.types("isolate", case)
+    said = user.types("isolate", case, "--bad", ends[3], "--good", ends[1], status=1)
+    assert "it is the other way round" in said
+    shown = user.types("show")
+    assert shown.startswith(f"reprokit isolate {case} --bad")
+    assert "it is the other way round" in shown
+    assert "isolate ptxas-unknown-arch: 1 not-reproduced, 1 reproduced" in user.types("history")
+
+
+def test_killed_and_resumed_it_repeats_nothing_and_says_the_same(user: User, tmp_path: Path) -> None:
+    user.write("case.yaml", SIX)
+    whole = user.types("isolate", "case.yaml", *ENDS, "-j", "1")
+    assert TELLING in whole
+    cells = len(user.cells())
+    assert cells <= 14
+    user.environment["REPROKIT_STORE"] = str(tmp_path / "another store")
+    for kill in (signal.SIGKILL, signal.SIGTERM):
+        words = ["isolate", *(["--resume"] if kill is signal.SIGTERM else ["case.yaml", *ENDS, "-j", "1"])]
+        running = user.starts(*words)
+        assert running.stdout is not None
+        decided = 0
+        for line in running.stdout:
+            decided += line.startswith("[")
+            if decided >= (3 if kill is signal.SIGKILL else 6) and line.startswith("running"):
+                running.send_signal(kill)
+                break
+        rest = running.communicate(timeout=60)[0]
+        assert running.returncode == (130 if kill is signal.SIGTERM else -signal.SIGKILL)
+        assert kill is signal.SIGKILL or "go on with: reprokit isolate --resume" in rest
+    assert "no answer yet" in user.types("show")
+    assert "nothing to resume" in user.types("run", "--resume", status=2)
+    database = tmp_path / "another store" / "reprokit.db"
+    before = _trials(database)
+    assert 6 <= len(before) < cells
+    resumed = user.types("isolate", "--resume")
+    assert resumed[resumed.index(TELLING) :].splitlines()[:-1] == whole[whole.index(TELLING) :].splitlines()[:-1]
+    after = _trials(database)
+    assert after[: len(before)] == before
+    assert len(after) == len({key for key, *_ in after}) == cells
+    assert len(user.types("history").splitlines()) == 1
+
+
+def _trials(database: Path) -> list[tuple[str, int, float]]:
+    """Cell, row and duration of each trial: a row written again has another number."""
+    with sqlite3.connect(database) as connection:
+        query = (
+            "SELECT cell_key, trials.id, trials.seconds FROM trials JOIN cells ON cells.id = cell_id ORDER BY trials.id"
+        )
+        return list(connection.execute(query))
