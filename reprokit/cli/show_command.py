@@ -5,11 +5,15 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.store.database import Store
+    from reprokit.store.records import RunRecord
 
 
 @click.command(
@@ -43,14 +47,15 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        click.echo(result.dumps(record, folder, explanation.files_in(store)), nl=False)
+        known = explanation.files_in(store)
+        click.echo(result.dumps(record, folder, known, **_answered(store, record)), nl=False)
         return 0
     if cell is None:
         if part:
             raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
         _table(record)
         if "search" in record.request:
-            _search(record, store.findings(record.id))
+            _search(**_answered(store, record)["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
             click.echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
@@ -90,9 +95,13 @@ def _table(record: Any) -> None:
         click.echo(line)
 
 
-def _search(record: Any, findings: Mapping[str, Any]) -> None:
+def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
+    """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
     from reprokit.store.records import ANSWER
 
-    kind = record.request["search"]["kind"]
-    answer = findings.get(ANSWER)
+    search = record.request.get("search")
+    return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}
+
+
+def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
     click.echo("\n".join(answer["words"]) if answer else f"no answer yet; go on with: reprokit {kind} --resume")

@@ -80,9 +80,12 @@ def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if value is None else dict(value)
 
 
-def dumps(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None) -> str:
-    """The result file's text."""
-    return json.dumps(result(run, store, file_of), indent=2, ensure_ascii=False) + "\n"
+def dumps(
+    run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None, **more: Any
+) -> str:
+    """The result file's text. ``more``: further keys."""
+    return json.dumps(result(run, store, file_of) | more, indent=2, ensure_ascii=False) + "
+"
 
 
 def write(path: Path, text: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import operator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reprokit import matrix
@@ -14,7 +16,7 @@ from reprokit.matrix import KNOWN_AXES, Cell, label
 from reprokit.search import ends, releases, reported
 from reprokit.search.asking import Ask, Candidate, Reading, Search, reading
 from reprokit.search.isolate_words import Telling
-from reprokit.search.isolating import changes_between, isolate
+from reprokit.search.isolating import Isolation, changes_between, isolate
 from reprokit.search.ordering import inside
 from reprokit.search.session import Answer, SearchSession
 
@@ -60,7 +62,23 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
     )
     size = matrix.count(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
     telling = Telling(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
-    return Answer(words=telling.words(), data=telling.json(), exit_status=telling.exit_status)
+    words = [*telling.words(), *_closer(session, result)]
+    return Answer(words=tuple(words), data=telling.json(), exit_status=telling.exit_status)
+
+
+def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
+    """How to look between two releases that were found next to each other, in words."""
+    if len(found.explanations) != 1:
+        return
+    known = {one.axis: one for one in found.boundaries}
+    for change in found.named(functools.reduce(operator.or_, found.explanations[0])):
+        good, bad, axis = change.good, change.bad, change.axis
+        if axis in known and known[axis].found.found:
+            good, bad = (known[axis].values[place] for place in (known[axis].found.last, known[axis].found.next))
+        if axis in session.arguments["axes"] or good is None or bad is None:
+            continue
+        if releases.distributions(session.file, found.bad, axis, bad):
+            yield f"releases between {axis} {good} and {bad}: --axis {axis}={good}..{bad} looks among them, too"
 
 
 def _roles(session: SearchSession, cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:

@@ -173,7 +173,7 @@ class SearchSession(Invocation):
         As it was when it was asked first; 0 for one that is decided. Raises EngineError.
         """
         key = self._key(candidate)
-        if key in self._records and f"cost {key}" not in self._recalled:
+        if key in self._records and key in self._shown:
             return 0
         return int(self.recall(f"cost {key[0]} {key[1]}", lambda: self._cost(candidate)))
 

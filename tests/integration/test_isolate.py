@@ -45,12 +45,14 @@ def test_cuda_and_the_architecture_are_found_to_fail_together(user: User) -> Non
     found = json.loads((user.folder / "found.json").read_text())
     assert len(found["cells"]) == 4
     assert [one["axis"] for one in found["answer"]["changes"][0]] == ["cuda", "arch"]
-    # The ends of the last run, now decided, are one change apart.
+    # Without any ends, those that the case expects to differ.
     assert "the difference that matters: " in user.types("isolate", case)
     said = user.types("isolate", case, "--bad", ends[3], "--good", ends[1], status=1)
     assert "it is the other way round" in said
     shown = user.types("show")
     assert shown.startswith(f"reprokit isolate {case} --bad")
+    search = user.result()["search"]
+    assert (search["kind"], search["answer"]["decided"]) == ("isolate", False)
     assert "it is the other way round" in shown
     assert "isolate ptxas-unknown-arch: 1 not-reproduced, 1 reproduced" in user.types("history")
 

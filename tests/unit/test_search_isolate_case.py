@@ -246,3 +246,10 @@ def test_cells_of_a_matrix_of_include_alone_can_be_ends(tmp_path: Path) -> None:
     chosen = ends.choose(file_of(text, tmp_path), {"a": "2"}, {"a": "1"})
     same: tuple[Cell, Cell] = ({"a": "2", "b": "y", "c": "p", "d": "r"}, {"a": "1", "b": "y", "c": "p", "d": "r"})
     assert (chosen.bad, chosen.good) == same
+
+
+def test_where_an_axis_pins_a_package_its_releases_are_pointed_at(project: Project) -> None:
+    project.case.write_text(CASE.replace("command:", 'environment: {pip: ["six=={{ a }}"]}\ncommand:'))
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
+    assert project.isolate(bad="a=3,b=x", good="a=1,b=x") == 0
+    assert "releases between a 2 and 3: --axis a=2..3 looks among them, too" in project.said
