@@ -80,12 +80,9 @@ def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return None if value is None else dict(value)
 
 
-def dumps(
-    run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None, **more: Any
-) -> str:
+def dumps(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None, **more: Any) -> str:
     """The result file's text. ``more``: further keys."""
-    return json.dumps(result(run, store, file_of) | more, indent=2, ensure_ascii=False) + "
-"
+    return json.dumps(result(run, store, file_of) | more, indent=2, ensure_ascii=False) + "\n"
 
 
 def write(path: Path, text: str) -> None:

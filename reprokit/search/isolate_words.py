@@ -78,7 +78,10 @@ class Telling:
         mixes = many(1 << len(self.found.changes), "mix", "mixes")
         inner = sum(len(one.found.readings) - 2 for one in self.found.boundaries)
         more = f", and {many(inner, 'cell')} between them" if inner else ""
-        return f"asked for: {len(self.found.readings)} of the {mixes} of both ends{more}; the matrix has {self.matrix}"
+        asked = f"asked for: {len(self.found.readings)} of the {mixes} of both ends{more}; the matrix has {self.matrix}"
+        ran = {len(record.trials) for mix in self.found.readings if (record := self.record(self.found.cell(mix)))} - {0}
+        # A failure that does not show each time would mislead where every cell had but one trial.
+        return asked + (f"; {many(max(ran), 'trial')} of a cell at most" if ran else "")
 
     def _ends(self) -> Iterable[str]:
         whole = (1 << len(self.found.changes)) - 1

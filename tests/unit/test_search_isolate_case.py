@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 
 from reprokit.case import CaseFile, load
-from reprokit.errors import UsageError
+from reprokit.engine.protocol import Trial
+from reprokit.errors import Cancelled, UsageError
 from reprokit.evidence.model import Ending
 from reprokit.matrix import Cell
 from reprokit.runner.request import Request
@@ -43,16 +46,18 @@ def fails_where(condition: Callable[[str, str, str, str], bool]) -> Callable[...
 
 class Project:
     def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.case = folder / "toy.yaml"
         self.case.write_text(CASE)
         self.store = folder / "store"
         self.engine = FakeEngine()
         self.output = io.StringIO()
         self.result: dict[str, Any] = {}
+        self.jobs = 2
 
     @property
     def request(self) -> Request:
-        return Request(cases=(str(self.case),), base_images="registry")
+        return Request(cases=(str(self.case),), base_images="registry", jobs=self.jobs)
 
     def isolate(self, **arguments: object) -> int:
         given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
@@ -93,7 +98,10 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     }
     assert project.result["format"] == "reprokit-search/v1"
     assert len(project.result["cells"]) == len(project.engine.trials)
-    assert answer["words"][-1].endswith("of the 16 mixes of both ends, and 1 cell between them; the matrix has 21")
+    assert (
+        "of the 16 mixes of both ends, and 1 cell between them; the matrix has 21; 1 trial of a cell at most"
+        in project.said
+    )
 
 
 def test_a_pair_is_told_with_what_was_seen_of_it(project: Project) -> None:
@@ -253,3 +261,52 @@ def test_where_an_axis_pins_a_package_its_releases_are_pointed_at(project: Proje
     project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
     assert project.isolate(bad="a=3,b=x", good="a=1,b=x") == 0
     assert "releases between a 2 and 3: --axis a=2..3 looks among them, too" in project.said
+
+
+BUILT = """\
+schema: reprokit/v1
+id: built
+title: Some of the axes take images of their own
+matrix: {a: [bash, curl], b: [gawk, wget], c: ["1", "2"], d: ["1", "2"], e: ["1", "2"]}
+environment: {apt: ["{{ a }}", "{{ b }}"]}
+env: {CELL: "{{ b }} {{ c }} {{ d }} {{ e }}"}
+command: toy
+expect: {failure: {exit_code: 3}}
+"""
+ENDS = {"bad": "a=curl,b=wget,c=2,d=2,e=2", "good": "a=bash,b=gawk,c=1,d=1,e=1"}
+
+
+@pytest.mark.parametrize("stop", range(1, 9))
+def test_stopped_anywhere_it_goes_the_same_way_though_images_stand_by_then(tmp_path: Path, stop: int) -> None:
+    whole, stopped = (Project(folder) for folder in (tmp_path / "whole", tmp_path / "stopped"))
+    behave = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
+    for project in (whole, stopped):
+        project.jobs = 1  # one program at a time: the ones before the interrupt are decided
+        project.case.write_text(BUILT)
+        project.engine.behave = behave
+    whole.isolate(**ENDS)
+    count = len(whole.result["cells"])
+
+    done: list[str] = []
+
+    def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if len(done) == stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stopped.engine.cancel.wait(10)
+            raise Cancelled("stopped")
+        done.append(trial.env["CELL"] + trial.image)
+        return behave(trial, sink)
+
+    stopped.engine.behave = interrupted
+    assert stopped.isolate(**ENDS) == 130
+    stopped.engine.behave = behave
+    stopped.engine.trials.clear()
+    session = SearchSession(stopped.store, stream=stopped.output, engine=lambda: stopped.engine)
+    assert session.resume("isolate", (), make) == 0
+    shown = [
+        [(cell["cell"], cell["verdict"]) for cell in result["cells"]] for result in (whole.result, session.result())
+    ]
+    assert shown[0] == shown[1]
+    assert session.result()["answer"] == whole.result["answer"]
+    assert len(stopped.engine.trials) == count - stop
+    assert not set(done) & {trial.env["CELL"] + trial.image for trial in stopped.engine.trials}
