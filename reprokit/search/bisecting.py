@@ -68,7 +68,8 @@ def bisect(candidates: Sequence[Candidate], *, ahead: bool = True, tell: Tell | 
     readings[low], readings[high] = answers
     if {readings[low], readings[high]} != {Reading.GOOD, Reading.BAD}:
         return Bisection(last=low, next=high, readings=readings)
-    tell((low, high), readings, high - low)
+    if high - low > 1:
+        tell((low, high), readings, high - low)
     while (place := choose(low, high, readings)) is not None:
         (answer,) = yield ask((place,), (choose(low, place, readings), choose(place, high, readings)))
         readings[place] = answer

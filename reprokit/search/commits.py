@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit.case import Case, CaseFile
@@ -71,6 +71,9 @@ def between(
     lines = [line for part in parts for line in (git_says(repository, *log, *part) or "").splitlines()]
     own = {ref for ref in (low, high, *spelt) if not re.fullmatch(r"[0-9a-f]{4,40}", ref)}
     commits = tuple(_parsed(line, own) for line in lines)
+    if note:
+        here = f"{commits[1].subject}; {commits[0].value} branched off here"
+        commits = (commits[0], replace(commits[1], subject=here), *commits[2:])
     if tags_only:
         commits = tuple(commit for commit in commits if commit.tags or commit.sha in (first, last))
     return History(commits=commits, note=note)

@@ -64,8 +64,11 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
     rest = _rest(file, request, axis, ends)
     if axis not in rest and axis not in file.names and axis not in KNOWN_AXES:
         has = sorted({*file.case.matrix.axes, *file.names})
-        raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{near(axis, has, prefix='; ')}")
+        hint = near(axis, has, prefix="; ") or (f"; it has: {', '.join(has)}" if has else "")
+        raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{hint}")
     low, high = ends
+    if policy != releases.Policy() and (axis in KNOWN_AXES or not releases.distributions(file, rest, axis, low)):
+        raise UsageError(f"--pre, --since and --before are of a package's releases, and the values of {axis} are none")
     found = releases.between(file, rest, axis, low, high, policy)
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
     return Line(

@@ -187,6 +187,8 @@ def test_axes_that_are_left_open_are_named(tmp_path: Path) -> None:
         project.start({"axis": "demo", "ends": ["1.0", "1.4"]})
     with pytest.raises(UsageError, match=r"--axis step=s1\.\.s9: .* the matrix has no 's9'"):
         project.start({"axis": "step", "ends": ["s1", "s9"]}, {"mode": "slow", "demo": "1.0"})
+    with pytest.raises(UsageError, match=r"are of a package's releases, and the values of step are none"):
+        project.start({"axis": "step", "ends": ["s1", "s3"], "pre": True}, {"mode": "slow", "demo": "1.0"})
     with pytest.raises(UsageError, match="the case has no axis 'stepp'; did you mean 'step'"):
         project.start({"axis": "stepp", "ends": ["s1", "s9"]}, {**QUICK, "demo": "1.0"})
     assert not project.engine.trials

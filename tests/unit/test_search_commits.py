@@ -77,6 +77,7 @@ def test_a_ref_of_another_branch_is_followed_by_where_both_come_from(checkout: P
     found = between("demo", checkout, "v1", "main")
     assert [one.subject[0] for one in found.commits] == ["r", "b", "c", "M", "d"]
     assert found.commits[0].value == "v1"
+    assert found.commits[1].details.endswith("b; v1 branched off here")
     assert "v1 is not part of main" in found.note
     # The way into a merge, which the command tells.
     merge = between("demo", checkout, "v2", "main").commits[1].value
