@@ -58,7 +58,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def subjects(folder: Path, low: str, high: str, **more: bool) -> list[str]:
-    return [one.subject.split()[0] for one in between("demo", folder, low, high, **more).commits]
+    return [one.subject.split()[0].strip(";") for one in between("demo", folder, low, high, **more).commits]
 
 
 def test_commits_come_as_the_branch_saw_them(checkout: Path) -> None:
