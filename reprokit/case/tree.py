@@ -43,6 +43,7 @@ class Place(NamedTuple):
     style: str
     key_line: int = 0
     key_column: int = 0
+    key_start: int = 0
 
     @property
     def empty(self) -> bool:
@@ -222,7 +223,7 @@ class _Converter:
         self.counted(node)
         if len(loc) > MAX_DEPTH:
             raise _Broken(node.line, node.column, f"more than {MAX_DEPTH} levels of nesting", "use fewer aliases")
-        key_at = (key.line, key.column) if key else (0, 0)
+        key_at = (key.line, key.column, key.start) if key else ()
         self.tree.places[loc] = Place(node.line, node.column, node.start, node.end, node.style, *key_at)
         if node.kind == "text":
             return node.text

@@ -101,6 +101,31 @@ def test_what_cannot_be_cut_is_written_anew_and_says_the_same() -> None:
         assert parse("", rewrite(tree, data)).data == data
 
 
+HOSTILE = (
+    "a: 1\rb: {c: 2, d: 3}\re: [4, 5]\r",
+    "a: 1\x85b:\x85  c: 2\x85  d: 3\x85",
+    "env:\r\n  A: 1 # c\r\n  # of B\r\n  B: 2\r\nfiles:\r\n  x: |\r\n    one\r\n    two\r\nl: [a, b]\r\n",
+    "env: &e\n  A: 1 # c\n  B: 2\nother: *e\nl: [*e, *e]\nm:\n  - *e\n  - x\nc: {<<: *e, D: 4}\n",
+    "env: {\n  A: 1, # of A\n  # of B\n  '变量': \"二\",\n  C: 3,\n}\nl: [\n  a, # x\n  b,\n  c\n]\n",
+    "files:\n  'it''s': y\n  \"q\\\"\": z\n  ? long key\n  : value\n  \"a: b\": |\n    hello\n  '#c':\n    1\n",
+    "m:\n- - c\n  - d\n- k: v\n  n:\no:\n  -\n    p: q # r\n  # s\n  - t\n",
+    'a: |+\n  x\n\n\nb: >-\n  fold\n  ed\nc: |2\n    ind\n  y\nd: "multi\n  line"\ne: plain\n  lines',
+)
+
+
+@given(st.sampled_from(HOSTILE), st.data())
+@settings(max_examples=150, deadline=None)
+def test_whatever_the_yaml_what_is_written_says_what_is_left(text: str, draw: st.DataObject) -> None:
+    tree = parse("", text)
+    data: Any = tree.data
+    for _ in range(draw.draw(st.integers(1, 4))):
+        loc = draw.draw(st.sampled_from(list(paths(data))))
+        new = draw.draw(st.sampled_from((None, None, "x\x85y", "two\nlines\n", "a\r\n", " - b # c", "", "\u2028")))
+        left = changed(data, loc, new)
+        data = left or data
+    assert parse("", rewrite(tree, data)).data == data
+
+
 def paths(data: Any, loc: Loc = ()) -> Iterator[Loc]:
     """What can be left out: all but what lies in an item of a list."""
     for key in data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ():

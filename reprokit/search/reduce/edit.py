@@ -14,6 +14,8 @@ import yaml
 
 from reprokit.case.tree import Loc, Place, Tree, parse
 
+_ODD_ENDS = re.compile("[\r\x85\u2028\u2029]")
+
 Edit = tuple[int, int, str]
 """Offsets of what is replaced, and by what."""
 
@@ -102,10 +104,9 @@ def _replaced(tree: Tree, loc: Loc, new: Any) -> Edit:
     new_text = "\n".join([first.strip(), *(" " * indent + line if line.strip() else "" for line in rest)])
     start, end = place.start, _end(tree, loc)
     if keyed and not first.strip():  # a collection, on the lines below its key
-        start = _offset(tree.text, place.key_line, place.key_column)
-        start = tree.text.index(":", start + len(str(loc[-1]))) + 1
+        start = tree.text.index(":", place.key_start + len(str(loc[-1]))) + 1
     elif (keyed and place.line > place.key_line) or place.empty:
-        start = tree.text.index(":", _offset(tree.text, place.key_line, place.key_column) + len(str(loc[-1]))) + 1
+        start = tree.text.index(":", place.key_start + len(str(loc[-1]))) + 1
         new_text = " " + new_text
     return start, max(start, end), new_text
 
@@ -116,7 +117,7 @@ def _flow(tree: Tree, loc: Loc) -> bool:
 
 def _start(tree: Tree, loc: Loc) -> int:
     place = tree.places[loc]
-    return _offset(tree.text, place.key_line, place.key_column) if place.key_line else place.start
+    return place.key_start if place.key_line else place.start
 
 
 def _end(tree: Tree, loc: Loc) -> int:
@@ -129,14 +130,6 @@ def _end(tree: Tree, loc: Loc) -> int:
 
 def _children(places: Mapping[Loc, Place], loc: Loc) -> Iterator[Loc]:
     return (below for below in places if len(below) == len(loc) + 1 and below[:-1] == loc)
-
-
-def _offset(text: str, line: int, column: int) -> int:
-    """The offset of a line and column, both from 1."""
-    start = 0
-    for _ in range(line - 1):
-        start = text.index("\n", start) + 1
-    return start + column - 1
 
 
 def _line_start(text: str, offset: int) -> int:
@@ -170,7 +163,9 @@ class _Dumper(yaml.SafeDumper):
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     if text.isascii() and text.isdigit():  # as people write counts; what reads a case takes it for text all the same
         return dumper.represent_scalar("tag:yaml.org,2002:int", text)
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    # Lines that end otherwise than by a line feed are none to PyYAML, which indents what follows all the same.
+    style = '"' if _ODD_ENDS.search(text) else "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
 _Dumper.add_representer(str, _text)
