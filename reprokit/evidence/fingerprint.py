@@ -83,7 +83,7 @@ def fingerprint(
         return _of_crash(crash, by, text)
     if by:
         return _make(kind="signal", message=by, title=by)
-    status, said = f"exit status {ending.exit_code}", essence(said or _last_words(text))
+    status, said = f"exit status {ending.exit_code}", essence(said or last_words(text))
     return _make(
         kind="exit-status",
         message=f"{status}: {normalise(said)}" if said else status,
@@ -91,7 +91,7 @@ def fingerprint(
     )
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """The last line of a log, of its own weight: not a warning, nor the line of source that follows one."""
     lines = [line for line in CUT_MARK.sub("", text).splitlines() if line.strip()]
     own = (line for line in reversed(lines) if line[0] not in " \t" and not _WARNING.search(line))

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reprokit.case.model import Failure
 from reprokit.case.tree import Loc, Tree, parse
-from reprokit.evidence.model import Ending
+from reprokit.evidence import judge
+from reprokit.evidence.model import Ending, Outcome
 from reprokit.search.reduce import shell
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import changed
@@ -257,6 +259,29 @@ def test_a_failure_without_a_traceback_is_held_to_its_words_or_its_end() -> None
     slow = Seen(ending=Ending(exit_code=137, timed_out=True), log="")
     assert tightened({"timed_out": "true"}, [slow]) == {"timed_out": "true"}
     assert tightened({"signal": "SIGSEGV"}, [Seen(ending=Ending(exit_code=139), log="")]) == {"signal": "SIGSEGV"}
+
+
+def test_a_failure_that_only_its_status_told_is_held_to_its_last_words() -> None:
+    said = Seen(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
+    strict = tightened({"exit_code": "nonzero"}, [said])
+    assert strict["exit_code"] == "1"
+    assert tightened({"exit_code": "1"}, [Seen(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
+    other = Seen(ending=Ending(exit_code=1), log="error: FOO is not set\n")
+    assert "output" not in tightened({}, [said, other]), "they do not agree"
+    for log, fails in ((said.log.replace("12", "7"), True), (other.log, False)):
+        outcome = judge(Failure.model_validate(strict), said.ending, log).outcome
+        assert (outcome is Outcome.REPRODUCED) == fails
+
+
+def test_a_message_is_held_to_what_the_program_says_of_it() -> None:
+    log = (
+        'Traceback (most recent call last):\n  File "/w/go.py", line 1, in <module>\n    x\nValueError: \n\n'
+        "--------------------------------------\nC++ Traceback (most recent call last):\n"
+        "--------------------------------------\n0   paddle::inverse(x)\n\n"
+        "----------------------\nError Message Summary:\n----------------------\n"
+        "InvalidArgumentError: Input is not invertible.\n  [Hint: Expected pivot] (at x.h:53)\n"
+    )
+    assert tightened({}, [Seen(ending=Ending(exit_code=1), log=log)])["message"].endswith("Input is not invertible.")
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))

@@ -9,15 +9,16 @@ from typing import Any
 
 from reprokit.case.model import Failure
 from reprokit.evidence import judge
-from reprokit.evidence.model import Ending, Frame, Outcome
+from reprokit.evidence.fingerprint import last_words
+from reprokit.evidence.frames import telling_frames
+from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
+from reprokit.evidence.normalise import essence
+from reprokit.evidence.observation import without_cuts
 from reprokit.evidence.text import one_line
 
-_LIBRARY = re.compile(r"^<frozen |/lib/python[\d.]+/(?!(?:site|dist)-packages/)")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.+-]+){2,}|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")
-
-FRAMES = 3
-"""How many frames tell a failure, from where it was raised: as in ClusterFuzz's crash states."""
+_FRAME = re.compile(r"[^\s:]+:[^\s:]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +32,9 @@ class Seen:
 def tightened(failure: Mapping[str, Any], seen: Sequence[Seen]) -> dict[str, Any]:
     """The signature ``failure`` (as written) with what it leaves open taken from trials that it matched.
 
-    Added are the exit status, the exception's type, its message without numbers, addresses and paths, the last frames
-    that are not the standard library's, or the words of a crash; each only where all the trials agree.
+    Added are the exit status, the exception's type, its message without numbers, addresses and paths, the frames that
+    tell it (as in a fingerprint), or the words of a crash; where there is neither and the exit status is all that is
+    given, the last words. Each only where all the trials agree.
     """
     strict = dict(failure)
     for key, value in _wishes(failure, seen[0]):
@@ -48,28 +50,28 @@ def _matches(failure: Mapping[str, Any], seen: Seen) -> bool:
 
 def _wishes(failure: Mapping[str, Any], seen: Seen) -> list[tuple[str, Any]]:
     judgement = judge(Failure.model_validate(failure), seen.ending, seen.log)
+    exception, crash = judgement.exception, judgement.crash
     by_us = {"out_of_memory", "timed_out", "signal"} & set(failure)
     wishes: list[tuple[str, Any]] = []
     if failure.get("exit_code", "nonzero") == "nonzero" and not by_us and seen.ending.exit_code is not None:
         wishes.append(("exit_code", str(seen.ending.exit_code)))
-    exception = judgement.exception
     # A traceback is how it failed only where the case says so, or where nothing else tells.
     if exception is not None and not exception.ignored and ("output" not in failure or "exception" in failure):
-        if "exception" not in failure:
-            wishes.append(("exception", exception.type))
-        if "message" not in failure and one_line(exception.message):
-            wishes.append(("message", pattern(one_line(exception.message))))
-        if "frames" not in failure and (frames := _frames(exception.frames)):
-            wishes.append(("frames", frames))
-    elif judgement.crash is not None and "output" not in failure and one_line(judgement.crash.text):
-        wishes.append(("output", pattern(one_line(judgement.crash.text))))
-    return wishes
+        wishes += _of_exception(exception)
+    elif crash is not None:
+        wishes.append(("output", pattern(one_line(crash.text))))
+    elif not set(failure) - {"exit_code"}:
+        wishes.append(("output", pattern(one_line(last_words(without_cuts(seen.log))))))
+    return [(key, value) for key, value in wishes if value and (key not in failure or key == "exit_code")]
 
 
-def _frames(frames: Sequence[Frame]) -> list[str]:
-    own = [frame for frame in frames if not _LIBRARY.search(frame.file)] or list(frames)
-    told = (f"{frame.file.rpartition('/')[2]}:{frame.function}" for frame in own[-FRAMES:])
-    return [text for text in told if re.fullmatch(r"[^\s:]+:[^\s:]+", text)]
+def _of_exception(seen: ExceptionSeen) -> list[tuple[str, Any]]:
+    # The first line that is its own: frameworks print stacks and advice around it.
+    own = essence(seen.message)
+    lines = (line.strip() for line in seen.message.splitlines() if line.strip())
+    said = next((one_line(line) for line in lines if own.startswith(" ".join(line.split())[:100])), "")
+    frames = [text for text in telling_frames(seen.frames, message=bool(own))[0] if _FRAME.fullmatch(text)]
+    return [("exception", seen.type), ("message", pattern(said)), ("frames", frames[::-1])]
 
 
 def pattern(text: str) -> str:

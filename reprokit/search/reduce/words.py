@@ -20,6 +20,8 @@ COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "im
 def signature(given: Mapping[str, Any], strict: Mapping[str, Any]) -> str:
     """What a signature was made stricter by, in a line."""
     added = {key: value for key, value in strict.items() if given.get(key) != value}
+    if not set(strict) - {"exit_code"}:
+        return "only the exit status tells this failure: any other that ends so is taken for it"
     if not added:
         return "the signature is strict as it is: what is left must fail in the same way"
     told = "; ".join(f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in added.items())
