@@ -160,23 +160,35 @@ def is_own(cell: Partial, axes: Mapping[str, Sequence[str]], include: Sequence[P
     return any(dict(cell) == dict(extra) for extra in include)
 
 
+def split_items(text: str) -> list[str]:
+    """The items of a list of the command line, stripped. A comma within brackets belongs to its item: ``shape=(1,)``."""
+    items, depth = [""], 0
+    for character in text:
+        if character == "," and depth == 0:
+            items.append("")
+            continue
+        depth = max(0, depth + (character in "([{") - (character in ")]}"))
+        items[-1] += character
+    return [item.strip() for item in items]
+
+
 def parse_group(text: str) -> dict[str, tuple[str, ...]]:
     """``cuda=11.8,gcc=12`` -> {"cuda": ("11.8",), "gcc": ("12",)}; a name given twice accepts either value.
 
     Raises UsageError when an item is not of the form ``axis=value``.
     """
     group: dict[str, tuple[str, ...]] = {}
-    for item in text.split(","):
-        name, equals, value = item.strip().partition("=")
+    for item in split_items(text):
+        name, equals, value = (part.strip() for part in item.partition("="))
         if not (equals and name and value):
-            raise UsageError(f"{item.strip()!r} is not of the form axis=value (write cuda=11.8,gcc=12)")
-        group[name.strip()] = (*group.get(name.strip(), ()), value.strip())
+            raise UsageError(f"{item!r} is not of the form axis=value (write cuda=11.8,gcc=12)")
+        group[name] = (*group.get(name, ()), value)
     return group
 
 
 def parse_values(text: str) -> tuple[str, ...]:
     """``11.8,12.0`` -> ("11.8", "12.0"), without repeats. Raises UsageError when it is empty."""
-    values = tuple(dict.fromkeys(item.strip() for item in text.split(",") if item.strip()))
+    values = tuple(dict.fromkeys(item for item in split_items(text) if item))
     if not values:
         raise UsageError("a list of values is empty (write 11.8,12.0)")
     return values

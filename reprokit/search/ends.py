@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from reprokit.case import CaseFile
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
-from reprokit.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches
+from reprokit.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches, parse_group
 from reprokit.runner.plan import promised_of
 from reprokit.spelling import near
 
@@ -27,22 +27,14 @@ class Ends:
 
 
 def parse(option: str, text: str) -> Cell:
-    """``cuda=12.0,gcc=12`` as a partial cell. A comma within brackets belongs to its value. Raises UsageError."""
-    found: Cell = {}
-    depth, item = 0, ""
-    for character in f"{text},":
-        if character == "," and depth == 0:
-            name, equals, value = item.strip().partition("=")
-            if not (name and equals and value):
-                raise UsageError(f"{option} {text}: {item.strip()!r} is not of the form axis=value (cuda=12.0,gcc=12)")
-            if name.strip() in found:
-                raise UsageError(f"{option} {text}: {name.strip()} is given twice; an end is one cell")
-            found[name.strip()] = value.strip()
-            item = ""
-            continue
-        depth = max(0, depth + (character in "([{") - (character in ")]}"))
-        item += character
-    return found
+    """``cuda=12.0,gcc=12`` as a partial cell. Raises UsageError."""
+    try:
+        found = parse_group(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {text}: {error}") from error
+    if twice := next((name for name, values in found.items() if len(values) > 1), ""):
+        raise UsageError(f"{option} {text}: {twice} is given twice; an end is one cell")
+    return {name: value for name, (value,) in found.items()}
 
 
 def axes_of(file: CaseFile) -> dict[str, tuple[str, ...]]:

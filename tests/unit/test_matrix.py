@@ -116,6 +116,8 @@ def test_own_cells_are_those_of_the_case() -> None:
 
 def test_option_values_are_parsed_or_refused() -> None:
     assert parse_values("11.8, 12.0,11.8") == ("11.8", "12.0")
+    assert parse_values("(1,), (2,3),[]") == ("(1,)", "(2,3)", "[]")
+    assert parse_group("shape=(1,), n =3") == {"shape": ("(1,)",), "n": ("3",)}
     for parse, text in ((parse_values, " , "), (parse_group, "cuda"), (parse_group, "=1")):
         with pytest.raises(UsageError):
             parse(text)
