@@ -204,6 +204,8 @@ class GpuDesk:
                     in_vain.add(wants)
                     self._tell(entry)
                     continue
+                if self.able(entry.task) != able:  # lost by its last holder since they were counted
+                    continue
             except Exception as error:
                 if self._leave(entry):
                     entry.claim.close()

@@ -16,7 +16,7 @@ from reprokit.environment import host
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
-from reprokit.gpus.leases import Leases
+from reprokit.gpus.leases import Claim, Leases
 from reprokit.runner import gpus as desk
 from tests.unit.test_runner import CASE, Project, toy
 
@@ -271,6 +271,36 @@ def test_when_no_gpu_is_left_nobody_waits_for_one(project: Project, machine: Hos
     assert project.verdicts == ["engine-error"] * 4
     assert all("GPU 0 (GPU-0) was lost" in cell.reason for cell in project.cells)
     assert len(project.engine.trials) == 2, "one retry, in a fresh container"
+
+
+def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_lent(
+    project: Project, machine: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.gpus = GPUS[:1]
+    project.session = project.new_session()
+    project.case.write_text(ONE)
+    attempt, given_back = Claim.attempt, threading.Event()
+
+    def late(claim: Claim) -> bool:
+        if project.engine.trials:
+            given_back.wait(20)
+        return attempt(claim)
+
+    def close(grant: desk.Grant) -> None:
+        grant._claim.close()
+        given_back.set()
+
+    def loses(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        threading.Event().wait(0.1)  # the next cell is at its attempt by now
+        machine.lose("GPU-0")
+        raise EngineError("nvidia-container-cli: device error: GPU-0: unknown device")
+
+    monkeypatch.setattr(Claim, "attempt", late)
+    monkeypatch.setattr(desk.Grant, "close", close)
+    project.engine.behave = loses
+    assert project.run(jobs=2) == 3
+    assert project.verdicts == ["engine-error"] * 4
+    assert len(project.engine.trials) == 2
 
 
 @pytest.mark.parametrize(("silent", "first"), [(1, "not-reproduced"), (2, "engine-error")])
