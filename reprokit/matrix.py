@@ -161,7 +161,7 @@ def is_own(cell: Partial, axes: Mapping[str, Sequence[str]], include: Sequence[P
 
 
 def split_items(text: str) -> list[str]:
-    """The items of a list of the command line, stripped. A comma within brackets belongs to its item: ``shape=(1,)``."""
+    """Items of a list of the command line, stripped. A comma within brackets belongs to its item: ``shape=(1,)``."""
     items, depth = [""], 0
     for character in text:
         if character == "," and depth == 0:
