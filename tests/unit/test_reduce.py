@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from reprokit.case.files import load, load_text
 from reprokit.engine.protocol import Trial
-from reprokit.errors import Cancelled
+from reprokit.errors import BuildFailed, Cancelled
 from reprokit.evidence.model import Ending
 from reprokit.matrix import Selection, parse_group
 from reprokit.report.plain import labels
@@ -244,20 +244,67 @@ def test_the_reduced_case_is_the_same_failure_and_says_what_did_not_matter(proje
     assert session.answer is not None
     text = session.answer.data["text"]
     assert text.startswith("# Reduced from toy (sha256:")
-    assert "# environment variables: 1 of 3 kept (A); did not matter: B, C\n" in text
+    assert "# environment variables: 1 of 3 kept; did not matter: B, C\n" in text
+    assert "#   kept: A (without it the program fails otherwise)\n" in text
     small = load_text("small.yaml", text).case
     assert small.command == "python go.py --size 3"
     assert dict(small.env) == {"A": "{{ a }}"}
     assert small.expect.failure.message == "boom", "else it would slip to the other ValueError"
     assert small.resources.memory == "1g"
     said = project.output.getvalue()
-    assert "A: without it different-failure: exit status 1 with ValueError: slipped" in said
+    assert "  kept: A (without it the program fails otherwise: exit status 1 with ValueError: slipped" in said
     assert "EXPECTED" not in said
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
     assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "without A, B, C"]
     assert labels(cells)[2] == "without A, B, C"
+
+
+def test_what_matters_is_told_from_what_nobody_could_leave_out(project: Project) -> None:
+    """What cannot be built without a package says nothing about the failure."""
+    project.case.write_text(CASE.replace("apt: [bash, curl]", "apt: [cowsay, curl, git]"))
+    building = project.engine.build
+
+    def build(*given: Any) -> Any:
+        if "cowsay" not in given[0].dockerfile:
+            raise BuildFailed("the image could not be built", step="RUN pip install", tail=("error: no cowsay",))
+        return building(*given)
+
+    project.engine.build = build  # type: ignore[method-assign]
+    project.engine.behave = lambda trial, sink: (
+        behave(trial, sink) if "B" in trial.env else Ending(exit_code=0, seconds=1.0)
+    )
+    _, session = project.reduce(kinds=("env", "apt"))
+    assert session.answer is not None
+    said = project.output.getvalue()
+    assert (
+        "apt packages: 1 of 3 kept; did not matter: curl, git\n  kept: cowsay (without it the image cannot be " in said
+    )
+    assert "  matters: B (without it not-reproduced: the only trial ended well" in said
+    told = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
+    assert told == {"A": None, "B": True, "cowsay": None}
+    assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.data["text"]
+    assert "#   matters: B\n" in session.answer.data["text"]
+
+
+def test_names_that_cannot_stand_in_a_comment_are_told_all_the_same(project: Project) -> None:
+    command = 'command: "echo \\a\\u2028x; python go.py --size 3"\n'
+    project.case.write_text(CASE[: CASE.index("command:")] + command + CASE[CASE.index("resources:") :])
+    status, session = project.reduce()
+    assert status == 0
+    assert session.answer is not None
+    assert "# pieces of the command: did not matter: echo  ; x;" in session.answer.data["text"]
+
+
+def test_the_limit_holds_for_the_look_for_a_cell_that_reproduces(project: Project) -> None:
+    project.case.write_text(CASE.replace('a: ["1", "2"]', 'a: ["1", "2", "3", "4", "5"]').replace('[{a: "2"}]', "all"))
+    project.engine.behave = lambda trial, sink: Ending(exit_code=0)
+    status, session = project.reduce(max_cells=3)
+    assert status == 1
+    assert len(project.engine.trials) == 2
+    assert session.answer is not None
+    assert "2 of 5 cells were, then the limit was reached" in session.answer.words[0]
 
 
 def test_the_matrix_can_stay(project: Project) -> None:

@@ -74,5 +74,7 @@ def _bash_reads(text: str) -> bool:
 
 def header(lines: Sequence[str]) -> str:
     """Lines as a comment at the top of a case."""
-    wrapped = (part for line in lines for part in textwrap.wrap(line, 110, subsequent_indent="  "))
+    # What would end the comment, or cannot stand in YAML at all.
+    shown = ("".join(c if c.isprintable() else " " for c in line) for line in lines)
+    wrapped = (part for line in shown for part in textwrap.wrap(line, 110, subsequent_indent="    "))
     return "".join(f"# {line}\n" for line in wrapped)

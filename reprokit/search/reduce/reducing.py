@@ -23,6 +23,8 @@ from reprokit.store.records import CellRecord
 
 NOT_REPRODUCED = 1
 """Exit status where there is nothing to reduce, or the result does not hold."""
+SHOWN = 5
+"""Cells that are shown of more that do not reproduce."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,9 +103,9 @@ def _cells(session: SearchSession) -> list[Cell]:
 
 
 def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
-    found = yield from _verified(session, cells)
+    found = yield from _verified(session, spent, cells)
     if found is None:
-        return Answer(words=_nothing(session, spent), exit_status=NOT_REPRODUCED)
+        return Answer(words=_nothing(spent, cells), exit_status=NOT_REPRODUCED)
     record = session.record_of(found)
     assert record is not None
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
@@ -130,21 +132,28 @@ def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cell
     return (yield from _last_look(session, wish, spent, found, trying, result))
 
 
-def _verified(session: SearchSession, cells: list[Cell]) -> Generator[Ask, tuple[Reading, ...], Candidate | None]:
-    """The first cell that reproduces, cheapest first; None when none does."""
+def _verified(
+    session: SearchSession, spent: Spent, cells: list[Cell]
+) -> Generator[Ask, tuple[Reading, ...], Candidate | None]:
+    """The first cell that reproduces, cheapest first; None when none does, as far as the limits let it look."""
     waiting = [Candidate(cell=cell) for cell in cells]
     if len(waiting) > 1:
         waiting.sort(key=session.cost)
-    for candidate in waiting:
-        (reading,) = yield Ask(candidates=(candidate,))
+    for place, candidate in enumerate(waiting):
+        if spent.all():
+            return None
+        (reading,) = yield Ask(candidates=(candidate,), soon=tuple(waiting[place + 1 : place + 2]))
         if reading is Reading.BAD:
             return candidate
     return None
 
 
-def _nothing(session: SearchSession, spent: Spent) -> tuple[str, ...]:
-    told = [f"{label(record.cell)}: {record.verdict}: {record.reason}" for record in spent.records[:5]]
-    return ("nothing to reduce: no cell that was tried reproduces", *(f"  {line}" for line in told))
+def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
+    told = [f"{label(record.cell)}: {record.verdict}: {record.reason}" for record in spent.records]
+    told = told if len(told) <= SHOWN else [*told[:SHOWN], f"and {len(told) - SHOWN} more"]
+    tried = len(spent.asked)
+    some = "" if tried == len(cells) else f" ({tried} of {len(cells)} cells were, then the limit was reached)"
+    return (f"nothing to reduce: no cell that was tried reproduces{some}", *(f"  {line}" for line in told))
 
 
 def _seen(record: CellRecord, folder: Path) -> list[Seen]:

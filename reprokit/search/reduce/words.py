@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit import __version__
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.text import one_line
 from reprokit.matrix import label
 from reprokit.search.reduce.algorithm import Kept, Reduced
@@ -15,6 +16,8 @@ from reprokit.spelling import many
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
 """Kinds whose parts are things with a name, rather than pieces of a text."""
+
+_WITHOUT = {Verdict.BUILD_FAILED: "the image cannot be built", Verdict.DIFFERENT_FAILURE: "the program fails otherwise"}
 
 
 def signature(given: Mapping[str, Any], strict: Mapping[str, Any]) -> str:
@@ -70,19 +73,33 @@ class Told:
 
     def _kind(self, kind: str, *, reasons: bool) -> list[str]:
         gone = self.result.gone.get(kind, [])
-        kept = [part for part in self.result.kept if part.kind == kind] if kind in COUNTED else []
-        if kind in COUNTED and (gone or kept):
-            names = f" ({', '.join(part.name for part in kept)})" if kept and not reasons else ""
-            line = f"{KINDS[kind]}: {len(kept)} of {len(kept) + len(gone)} kept{names}"
-            line += f"; did not matter: {', '.join(gone)}" if gone else ""
-            told = [f"  {part.name}: {why}" for part in kept if reasons and (why := self._reason(part))]
-            return [line, *told] if told or gone or not reasons else []
-        return [f"{KINDS[kind]}: {'' if kind == 'contents' else 'did not matter: '}{'; '.join(gone)}"] if gone else []
+        if kind not in COUNTED:
+            words = "" if kind == "contents" else "did not matter: "
+            return [f"{KINDS[kind]}: {words}{'; '.join(gone)}"] if gone else []
+        kept = [part for part in self.result.kept if part.kind == kind]
+        line = f"{KINDS[kind]}: {len(kept)} of {len(kept) + len(gone)} kept"
+        line += f"; did not matter: {', '.join(gone)}" if gone else ""
+        told = [f"  {self._part(part, reasons=reasons)}" for part in kept if self._without(part)]
+        return [line, *told] if told or gone else []
 
-    def _reason(self, part: Kept) -> str:
+    def _part(self, part: Kept, *, reasons: bool) -> str:
+        """Whether a part matters, or why it is still there though nobody knows."""
+        if self.matters(part):
+            return f"matters: {part.name}" + (f" ({self._without(part)})" if reasons else "")
+        return f"kept: {part.name} ({self._without(part) if reasons else self._without(part).partition(': ')[0]})"
+
+    def matters(self, part: Kept) -> bool:
+        """Whether it was seen that the failure does not show, or not always, without the part.
+
+        What cannot be built or fails otherwise without it says nothing about the failure.
+        """
+        return self.why.get((part.kind, part.name), {}).get("verdict") in (Verdict.NOT_REPRODUCED, Verdict.FLAKY)
+
+    def _without(self, part: Kept) -> str:
         why = self.why.get((part.kind, part.name))
         if why:
-            return f"without it {why['verdict']}: {one_line(why['reason'], 120)}"
+            verdict = _WITHOUT.get(why["verdict"], why["verdict"])
+            return f"without it {verdict}: {one_line(why['reason'], 120)}"
         # Such as an axis that what is left names: there is no case without it.
         return "not tried any more" if self.stopped else ""
 
@@ -103,7 +120,12 @@ class Told:
         return {
             "cell": dict(self.cell),
             "kept": [
-                {"kind": part.kind, "name": part.name, "without": dict(self.why.get((part.kind, part.name), {}))}
+                {
+                    "kind": part.kind,
+                    "name": part.name,
+                    "matters": True if self.matters(part) else None,  # None: nobody knows
+                    "without": dict(self.why.get((part.kind, part.name), {})),
+                }
                 for part in self.result.kept
             ],
             "did_not_matter": self.result.gone,
