@@ -288,6 +288,20 @@ def test_what_matters_is_told_from_what_nobody_could_leave_out(project: Project)
     assert "#   matters: B\n" in session.answer.data["text"]
 
 
+def test_few_clean_trials_of_a_failure_that_does_not_always_show_prove_nothing(project: Project) -> None:
+    counted = iter(range(1000))
+
+    def sometimes(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        return behave(trial, sink) if "B" in trial.env and next(counted) % 2 else Ending(exit_code=0, seconds=1.0)
+
+    project.engine.behave = sometimes
+    for trials, matters in ((2, None), (8, True)):
+        project.case.write_text(CASE + f"trials: {trials}\n")
+        _, session = project.reduce(kinds=("env",))
+        assert session.answer is not None
+        assert {part["name"]: part["matters"] for part in session.answer.data["kept"]} == {"A": None, "B": matters}
+
+
 def test_names_that_cannot_stand_in_a_comment_are_told_all_the_same(project: Project) -> None:
     command = 'command: "echo \\a\\u2028x; python go.py --size 3"\n'
     project.case.write_text(CASE[: CASE.index("command:")] + command + CASE[CASE.index("resources:") :])

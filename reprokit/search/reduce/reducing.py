@@ -182,6 +182,7 @@ def _last_look(
         cell=found.cell,
         result=result,
         why={(kept.kind, kept.name): _why(session, trying.decider(kept.without)) for kept in result.kept},
+        rate=sum(trial.outcome is Outcome.REPRODUCED for trial in first.trials) / len(first.trials),
         fix_left_out="fix" in result.data and smaller.file.case.fix is None,
         stopped=trying.stopped,
         versions=words.versions(first.environment, _environment(session, trying.decider(result.data))),
@@ -210,4 +211,5 @@ def _why(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any]
     record = session.record_of(decider) if decider else None
     if record is None:
         return {}
-    return {"number": record.number, "verdict": str(record.verdict), "reason": record.reason}
+    verdict = str(record.verdict)
+    return {"number": record.number, "verdict": verdict, "reason": record.reason, "trials": len(record.trials)}

@@ -8,6 +8,7 @@ from typing import Any
 
 from reprokit import __version__
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.evidence.text import one_line
 from reprokit.matrix import label
 from reprokit.search.reduce.algorithm import Kept, Reduced
@@ -39,13 +40,17 @@ def versions(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) 
 
 @dataclass(kw_only=True)
 class Told:
-    """The result with what people want to know of it; ``why``: the record that decided, by kind and name of a part."""
+    """The result with what people want to know of it; ``why``: the record that decided, by kind and name of a part.
+
+    ``rate``: the share of the first cell's trials that showed the failure.
+    """
 
     case_id: str
     digest: str
     cell: Mapping[str, str]
     result: Reduced
     why: Mapping[tuple[str, str], Mapping[str, Any]]
+    rate: float = 1.0
     fix_left_out: bool = False
     stopped: bool = False
     cells: int = 0
@@ -91,9 +96,13 @@ class Told:
     def matters(self, part: Kept) -> bool:
         """Whether it was seen that the failure does not show, or not always, without the part.
 
-        What cannot be built or fails otherwise without it says nothing about the failure.
+        What cannot be built or fails otherwise without it says nothing about the failure; nor do so few clean trials
+        that a failure which did not always show may have been missed in them.
         """
-        return self.why.get((part.kind, part.name), {}).get("verdict") in (Verdict.NOT_REPRODUCED, Verdict.FLAKY)
+        why = self.why.get((part.kind, part.name))
+        if not why or why["verdict"] == Verdict.FLAKY:
+            return bool(why) and self.rate == 1
+        return why["verdict"] == Verdict.NOT_REPRODUCED and failure_rate_bound(why["trials"]) <= self.rate
 
     def _without(self, part: Kept) -> str:
         why = self.why.get((part.kind, part.name))
