@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +73,15 @@ def opening(line: Line) -> list[str]:
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
     texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {many(steps, 'run')}"]
+    return [*texts, *(f"left out: {values}: {why}" for values, why in _grouped(line.left_out)), *line.notes]
+
+
+def _grouped(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Names that have the same reason, and that."""
     grouped: dict[str, list[str]] = {}
-    for value, why in line.left_out.items():
+    for value, why in reasons.items():
         grouped.setdefault(why, []).append(value)
-    texts += [f"left out: {_some(values)}: {why}" for why, values in grouped.items()]
-    return [*texts, *line.notes]
+    yield from ((_some(values), why) for why, values in grouped.items())
 
 
 def _some(values: list[str]) -> str:
@@ -97,6 +101,7 @@ def answer(line: Line, found: Bisection, reasons: dict[int, str]) -> Answer:
         "of": line.of,
         "values": list(values),
         "left_out": dict(line.left_out),
+        "notes": list(line.notes),
         "readings": {values[place]: str(reading) for place, reading in sorted(found.readings.items())},
         "change": None,
         "last": values[found.last],
@@ -125,6 +130,9 @@ def _boundary(line: Line, found: Bisection, reasons: dict[int, str]) -> list[str
         words.append(f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}")
         if after in line.merges:
             words.append(f"  it is a merge: go on inside with --source {line.source}={after}^1..{after}^2")
+    words += (f"  left out between them: {some} ({why})" for some, why in _grouped(line.left_out_between(last, after)))
+    if not line.source:  # what could not be asked may know of more
+        words += (f"  {note}" for note in line.notes)
     return words
 
 
@@ -144,7 +152,5 @@ def _full(line: Line, value: str) -> str:
 
 
 def _unjudged(line: Line, places: tuple[int, ...], reasons: dict[int, str]) -> str:
-    grouped: dict[str, list[str]] = {}
-    for place in places:
-        grouped.setdefault(reasons.get(place, "unknown"), []).append(line.values[place])
-    return "; ".join(f"{_some(values)} ({why})" for why, values in grouped.items())
+    named = {line.values[place]: reasons.get(place, "unknown") for place in places}
+    return "; ".join(f"{some} ({why})" for some, why in _grouped(named))

@@ -25,8 +25,9 @@ class Line:
     """Cells that differ in ``axis`` alone: ``rest`` with each of ``values``, in order from one end to the other.
 
     ``of``: what the values are of, in words; ``things``: what they are ("releases"). ``details``: value -> its day, and
-    what else tells it from others. ``left_out``: value -> why. ``notes``: what the user has to know. ``source`` and
-    ``repository``: whose commits the values are, and where they lie; '' for an axis. ``merges``: which are merges.
+    what else tells it from others. ``left_out``: value -> why. ``every``: the values and those left out, in order.
+    ``notes``: what the user has to know. ``source`` and ``repository``: whose commits the values are, and where they
+    lie; '' for an axis. ``merges``: which are merges.
     """
 
     axis: str
@@ -36,6 +37,7 @@ class Line:
     values: tuple[str, ...]
     details: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    every: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     source: str = ""
     repository: str = ""
@@ -44,6 +46,13 @@ class Line:
     def cell(self, value: str) -> Cell:
         """The cell with that value."""
         return {**self.rest, self.axis: value}
+
+    def left_out_between(self, low: str, high: str) -> dict[str, str]:
+        """What was left out between two of its values."""
+        if not self.every:
+            return {}
+        inside = self.every[self.every.index(low) + 1 : self.every.index(high)]
+        return {value: self.left_out[value] for value in inside if value in self.left_out}
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads."""
@@ -79,6 +88,7 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
         values=tuple(value for value in found.values if value not in unserved),
         details={value: f"released {day}" for value, day in found.dates.items()},
         left_out={**found.left_out, **unserved},
+        every=found.every or found.values,
         notes=found.notes,
     )
 

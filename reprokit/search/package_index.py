@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -64,9 +65,10 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
             files += _read(kind, page, proxies, bundle)
             answers += 1
         except NoConnection as error:
-            notes.append(f"{blotted(place)} was not asked for {project}: {error}")
+            notes.append(f"{blotted(place)} says nothing of {project}: {error}")
     if not answers:
-        raise UsageError("; ".join(notes) or f"no package index is configured to ask for the releases of {project}")
+        what = "; ".join(notes) or f"there is no package index to ask for the releases of {project}"
+        raise UsageError(f"{what}; the indexes are those of the host's pip (pip config list) and of environment.pip")
     return Found(files=tuple(files), notes=tuple(notes))
 
 
@@ -97,11 +99,10 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
 def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iterator[DistributionFile]:
     local = local_path(page)
     if local is not None:
-        if kind == "index":
-            links = links_of(local / "index.html") if (local / "index.html").is_file() else []
-        else:
-            links = links_in(local)
-        return iter([_of_link(link) for link in links])
+        try:
+            return iter([_of_link(link) for link in _on_host(kind, local)])
+        except OSError as error:
+            raise NoConnection(f"it cannot be read: {error.strerror}") from None
     answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
     if answer.status_code == 404:  # this index does not have it
         return iter(())
@@ -109,20 +110,40 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
         raise NoConnection(f"it answers {answer.status_code}")
     try:
         if answer.headers.get("Content-Type", "").partition(";")[0].strip() == JSON:
-            return iter([_of_json(file) for file in answer.json()["files"]])
-        return iter([_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))])
+            files = [_of_json(file) for file in answer.json()["files"]]
+        else:
+            files = [_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise NoConnection("its answer is no listing of a project") from None
+        files = []
+    if not files:  # a page to log in looks like this, too
+        raise NoConnection("its answer lists no files")
+    return iter(files)
+
+
+def _on_host(kind: str, place: Path) -> list[Link]:
+    if not (place.parent if kind == "index" else place).exists():
+        raise NoConnection("it is not there")
+    if kind == "links":
+        return links_in(place)
+    page = place / "index.html"
+    return links_of(page) if page.is_file() else []
 
 
 def _of_json(file: Mapping[str, Any]) -> DistributionFile:
     yanked = file.get("yanked", False)
+    name = file["filename"]
+    if not isinstance(name, str):
+        raise TypeError("a name is a text")
     return DistributionFile(
-        name=file["filename"],
-        requires_python=file.get("requires-python") or "",
-        yanked=None if yanked is False else yanked if isinstance(yanked, str) else "",
-        uploaded=file.get("upload-time") or "",
+        name=name,
+        requires_python=_text(file.get("requires-python")),
+        yanked=None if yanked is False else _text(yanked),
+        uploaded=_text(file.get("upload-time")),
     )
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _of_link(link: Link) -> DistributionFile:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from packaging.requirements import InvalidRequirement, Requirement
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
-from packaging.version import InvalidVersion, Version
+from packaging.utils import parse_sdist_filename, parse_wheel_filename
+from packaging.version import Version
 
 from reprokit.case import CaseFile
 from reprokit.case.templates import RenderError, inspect, render_text
@@ -42,8 +42,8 @@ class Policy:
 class Releases:
     """The values between two ends, both included, in order. ``of``: what they are of, ``things``: what they are.
 
-    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``notes``: what
-    an index could not be asked.
+    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``every``: both
+    kinds of values, in order. ``notes``: what an index could not be asked, so that there may be more.
     """
 
     of: str
@@ -51,6 +51,7 @@ class Releases:
     things: str = "releases"
     dates: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    every: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -77,6 +78,7 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
             values=tuple(value for value in first.values if value in other.values),
             dates=first.dates,
             left_out={**first.left_out, **missing, **other.left_out},
+            every=first.every,
             notes=(*first.notes, *other.notes),
         )
     return first
@@ -180,11 +182,13 @@ def _of_project(
     options = [render_text(text, {**cell, axis: end}) for text in file.case.environment.pip_options for end in ends]
     found = files_of(name, tuple(dict.fromkeys(options)))
     grouped = _by_version(found.files, name)
+    unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)
     # Written as the user or the case writes it, where they do: 2.0 for what the index calls 2.0.0.
     spelt = {_version(at, value): value for value in (*_versions_of(own), *ends)}
     python = _python(cell)
     explicit = bool(file.case.environment.image)
-    values: list[Version] = []
+    values: list[str] = []
+    every: list[str] = []
     dates: dict[str, str] = {}
     left_out: dict[str, str] = {}
     for version in sorted({*grouped, *spelt}):
@@ -202,23 +206,25 @@ def _of_project(
                 raise UsageError(f"{at}: {name} {text} cannot be had: {what}{near(text, known, prefix='; ')}")
         else:
             why = why or (_unwanted(version, text, files, dates.get(text, ""), policy, spelt) if files else "")
+        every.append(text)
         if why:
             left_out[text] = why
         else:
-            values.append(version)
+            values.append(text)
     return Releases(
         of=name,
-        values=tuple(spelt.get(version, str(version)) for version in values),
+        values=tuple(values),
         dates=dates,
         left_out=left_out,
-        notes=found.notes,
+        every=tuple(every),
+        notes=(*found.notes, *unknown),
     )
 
 
 def _version(at: str, value: str) -> Version:
     try:
         return Version(value)
-    except InvalidVersion:
+    except ValueError:  # InvalidVersion, or numbers of thousands of digits
         raise UsageError(f"{at}: {value!r} is no version of a Python package") from None
 
 
@@ -226,7 +232,7 @@ def _versions_of(values: Iterable[str]) -> Iterator[str]:
     for value in values:
         try:
             Version(value)
-        except InvalidVersion:
+        except ValueError:
             continue
         yield value
 
@@ -237,8 +243,8 @@ def _by_version(files: Iterable[DistributionFile], project: str) -> dict[Version
         try:
             parse = parse_wheel_filename if file.name.endswith(".whl") else parse_sdist_filename
             found, version = parse(file.name)[:2]
-        except (InvalidWheelFilename, InvalidSdistFilename, InvalidVersion):
-            continue  # an egg, an installer of Windows
+        except ValueError:
+            continue  # an egg, an installer of Windows, numbers of thousands of digits
         if found == normalised(project):
             grouped.setdefault(version, []).append(file)
     return grouped
@@ -255,7 +261,7 @@ def _unwanted(
     """Why a release between the ends does not count; '' when it does."""
     if all(file.yanked is not None for file in files):
         why = next((file.yanked for file in files if file.yanked), "")
-        return "yanked" + (f": {' '.join(why.split())}" if why else "")
+        return "yanked" + (f": {''.join(filter(str.isprintable, ' '.join(why.split())))}" if why else "")
     if version.local and version not in spelt:
         return "a build of its own (a local version), which nothing asks for"
     if version.is_prerelease and not policy.pre and version not in spelt:
@@ -288,7 +294,7 @@ def _not_installable(files: Sequence[DistributionFile], python: str, glibc: str)
 def _takes(requires: str, python: str) -> bool:
     try:
         return SpecifierSet(requires).contains(python, prereleases=True)
-    except InvalidSpecifier:  # pip passes over what it cannot read, too
+    except ValueError:  # pip passes over what it cannot read, too
         return True
 
 

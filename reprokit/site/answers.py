@@ -34,12 +34,15 @@ def get(
         key.removesuffix("_proxy").lower(): value for key, value in proxies.items() if key.islower()
     }
     chosen.update({key: value for key, value in proxies.items() if key in ("http", "https")})
-    if should_bypass_proxies(url, proxies.get("no_proxy")):
-        chosen = {}
+    try:
+        if should_bypass_proxies(url, proxies.get("no_proxy")):
+            chosen = {}
+        # pip sends the logins of a netrc as well.
+        login = None if urlsplit(url).username else requests.utils.get_netrc_auth(url)
+    except ValueError as error:
+        raise NoConnection(f"it is no address ({error})") from None
     session = requests.Session()
     session.trust_env = False
-    # pip sends the logins of a netrc as well.
-    login = None if urlsplit(url).username else requests.utils.get_netrc_auth(url)
     try:
         return session.get(
             url,

@@ -117,6 +117,21 @@ def test_the_release_since_which_it_is_broken(tmp_path: Path, wheels: Path) -> N
     assert len(project.ran) == len(set(project.ran)) == 5
 
 
+def test_what_may_lie_at_the_boundary_unseen_is_said_with_it(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wheels / "demo-1.5rc1-py3-none-any.whl").touch()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
+    first, *more = project.answer["words"][:-1]
+    assert first == "broken since demo 1.5; last good 1.4"
+    assert more[0] == "  left out between them: 1.5rc1 (a pre-release)"
+    assert more[1:] == [f"  {note}" for note in project.answer["notes"]]
+    assert "says nothing of demo: no connection" in more[1]
+
+
 def test_the_release_since_which_it_is_fixed_and_what_cannot_be_judged(tmp_path: Path, wheels: Path) -> None:
     project = Project(tmp_path, lambda at: at < "1.5")
     broken = {"1.4", "1.5"}

@@ -154,11 +154,50 @@ def test_an_index_that_does_not_answer_is_said(tmp_path: Path, wheels: Path, mon
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.1", "1.2")
-    assert "was not asked for demo-lib: no connection" in found.notes[0]
+    assert "says nothing of demo-lib: no connection" in found.notes[0]
     assert "secret" not in found.notes[0]
     monkeypatch.delenv("PIP_FIND_LINKS")
-    with pytest.raises(UsageError, match="was not asked for demo-lib"):
+    with pytest.raises(UsageError, match=r"says nothing of demo-lib.*\(pip config list\)"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://[odd/simple")
+    with pytest.raises(UsageError, match="is no address"):
+        between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere/simple")
+    with pytest.raises(UsageError, match="it is not there"):
+        between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+
+
+def test_a_project_that_no_index_has_is_said(tmp_path: Path, index: type[Index]) -> None:
+    text = CASE.replace("demo-lib", "other-lib")
+    found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
+    assert found.values == ("1.0", "1.2")
+    assert found.notes == ("no index that was asked has other-lib: only the values of the matrix are known",)
+
+
+ENDS = ({"filename": "demo_lib-1.0-py3-none-any.whl"}, {"filename": "demo_lib-1.2-py3-none-any.whl"})
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"filename": "demo_lib-1.1-py3-none-any.whl", "upload-time": 5, "requires-python": 5, "yanked": 1},
+        {"filename": f"demo_lib-1.{'9' * 5000}-py3-none-any.whl"},
+        {"filename": "demo_lib-1.1-py3-none-any.whl", "requires-python": ">=banana", "yanked": "\x1b[2Jno"},
+        {"filename": "other-1.1-py3-none-any.whl"},
+        {"filename": "../../demo-lib-1.1.exe"},
+    ],
+)
+def test_odd_entries_of_an_index_do_no_harm(odd: dict[str, object], tmp_path: Path, index: type[Index]) -> None:
+    index.files = (*ENDS, odd)
+    found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
+    assert found.values == ("1.0", "1.2")
+    assert "\x1b" not in "".join(found.left_out.values())
+
+
+def test_an_answer_that_is_no_listing_is_said(tmp_path: Path, index: type[Index]) -> None:
+    index.files = ({"filename": 3},)
+    (tmp_path / "wheels" / "demo_lib-1.1-py3-none-any.whl").touch()
+    assert "its answer lists no files" in between(case(tmp_path), CELL, "demo", "1.0", "1.2").notes[0]
 
 
 def test_the_package_of_an_axis_is_the_one_that_it_pins(tmp_path: Path) -> None:
