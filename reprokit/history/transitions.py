@@ -4,9 +4,10 @@ One result that differs may be chance, or one bad night. A change counts once th
 airspeed velocity's steps, or once a sequential test decided it by itself. Results that are inconclusive say nothing
 about the bug: they are stepped over, and neither make nor break a pair.
 
-Two are not enough where the failure did not always show: three trials a night of a failure that shows in 30 % of them
-are all clean in every third night. There "gone" counts once the clean trials since would be rare if nothing had
-changed: a sequential test too, over the nights. ``python -m tests.bench transitions`` prints what either rule tells of
+Neither is enough where the failure did not always show: three trials a night of a failure that shows in 30 % of them
+are all clean in every third night, and a test of a higher rate than the failure ever had excludes that rate, and not
+the failure. There "gone" counts once the clean trials since would be rare if nothing had changed: a sequential test
+too, over the nights. ``python -m tests.bench transitions`` prints what either rule tells of
 cells in which nothing changed, and how soon they tell what did.
 """
 
@@ -69,7 +70,7 @@ class Transition:
 
     @property
     def confirmed(self) -> bool:
-        """Whether it counts: enough consecutive results, or one of a sequential test that decided."""
+        """Whether it counts: enough consecutive results, or one that a sequential test decided."""
         return self.settled is not None
 
     @property
@@ -152,7 +153,7 @@ def transitions(
                 rate=rate,
                 clean=sums.between(last + 1, here)[1] if rate else 0,
             )
-            if decided(at) or (first < here and (one.chance is None or one.chance < RARE)):
+            if (decided(at) or first < here) and (one.chance is None or one.chance < RARE):
                 found.append(replace(one, settled=at))
                 start, last = first, here
             elif here == len(seen) - 1:
