@@ -167,11 +167,13 @@ def figures(outcomes: Sequence[Outcome], trials: Trials) -> dict[str, Any]:
     """What a record says of a cell's trials, at least one, as JSON.
 
     ``reproduced`` of ``of`` trials matched: the ``rate``, with its ``interval`` at ``confidence``; ``decided`` is
-    ``at-least`` or ``below`` the policy's rate, null where that is open or not asked. Where none matched, ``possible``
-    is the rate that is still possible, one-sided.
+    ``at-least`` or ``below`` the policy's rate, null where that is open or not asked. Where all ended well,
+    ``possible`` is the rate that is still possible, one-sided. Where none matched, and some ended otherwise than well,
+    neither is said: what stopped those may have hidden the failure.
     """
     count, matched = len(outcomes), outcomes.count(Outcome.REPRODUCED)
-    possible = {} if matched else {"possible": round(failure_rate_bound(count, trials.confidence), 6)}
+    clean = outcomes.count(Outcome.PASSED) == count
+    possible = {"possible": round(failure_rate_bound(count, trials.confidence), 6)} if clean else {}
     return {
         "policy": {"max": trials.max, "confidence": trials.confidence, "rate": trials.rate},
         "reproduced": matched,
@@ -179,6 +181,6 @@ def figures(outcomes: Sequence[Outcome], trials: Trials) -> dict[str, Any]:
         "rate": round(matched / count, 6),
         "interval": [round(end, 6) for end in interval(matched, count, trials.confidence)],
         "confidence": trials.confidence,
-        "decided": trials.decided(count, matched),
+        "decided": trials.decided(count, matched) if matched or clean else None,
         **possible,
     }

@@ -91,8 +91,8 @@ def expected(reproduces: str | Sequence[Mapping[str, str]], cell: Mapping[str, s
 def fits(verdict: Verdict, promised: Verdict, figures: Mapping[str, Any] | None) -> bool:
     """Whether a conclusive verdict is what the case expects; ``figures``: those of the cell's trials, as recorded.
 
-    A flaky cell is not what ``reproduced`` promises, unless the case asks for trials with a ``rate``: then it expects
-    failures that do not always show, and only a cell whose rate is decided to be lower departs.
+    A flaky cell is not what ``reproduced`` promises, unless a ``rate`` was asked for, by the case or for the run: then
+    failures that do not always show are what is looked for, and only a cell whose rate is decided to be lower departs.
     """
     if verdict is Verdict.FLAKY and promised is Verdict.REPRODUCED and figures is not None:
         return figures["policy"]["rate"] is not None and figures["decided"] != BELOW

@@ -170,6 +170,13 @@ def test_the_figures_of_a_record() -> None:
     assert (clean["possible"], clean["decided"], clean["policy"]["rate"]) == (0.631597, None, None)
 
 
+@pytest.mark.parametrize("outcomes", [[P, T], [P, Outcome.OUT_OF_MEMORY], [D] * 4, [P] * 30 + [D]])
+def test_what_did_not_end_well_excludes_no_rate(outcomes: list[Outcome]) -> None:
+    shown = figures(outcomes, Trials(rate=0.9))
+    assert shown["decided"] is None
+    assert "possible" not in shown
+
+
 @pytest.mark.parametrize(
     ("outcomes", "trials", "words"),
     [
