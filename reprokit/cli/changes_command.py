@@ -38,7 +38,7 @@ Exit status: 0, or with --exit-code 1 when a transition counts; new cells, and w
     default="7d",
     show_default=True,
     metavar="7d|DATE|RUN",
-    help="Look at the last hours (12h), days or weeks (2w), from a date on (UTC), or after a run.",
+    help="Look at runs that ended in the last hours (12h), days or weeks (2w), from a date on (UTC), or after a run.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Every cell and everything that changed, not the first few.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something changed, for CI.")
@@ -59,10 +59,19 @@ def command(
     history = gather(store, options.known_cases(store, cases))
     at, first = _since(store, since)
     seen = {result.run_id for one in history.series for result in one.results}
-    runs = [run.id for run in history.runs.values() if run.id in seen and run.started_at >= at and run.id != first]
+    runs = [
+        run.id
+        for run in history.runs.values()
+        # By its end: a run that was interrupted and resumed, or took the whole night, has decided cells since.
+        if run.id in seen and (run.finished_at or run.started_at) >= at and run.id != first
+    ]
     recent = set(runs)
     chosen = [
-        (one, each) for one in history.series for each in one.transitions if one.results[each.latest].run_id in recent
+        (one, each)
+        for one in history.series
+        for each in one.transitions
+        # A cell is new once, even if its second result is what made the first count.
+        if one.results[each.latest if each.old else each.after].run_id in recent
     ]
     changes = describe(store, history, chosen)
     blind = [one for one in history.series if one.blind is not None and one.results[-1].run_id in recent]

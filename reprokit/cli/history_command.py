@@ -53,7 +53,9 @@ def command(
         _runs(store, limit)
         return 0
     groups = [parse_group(text) for text in only]
-    [known] = options.known_cases(store, [case_id])
+    known, *others = options.known_cases(store, [case_id])
+    if others:
+        raise UsageError(f"{case_id} holds several cases that were run: name one of {', '.join([known, *others])}")
     history = gather(store, [known], lambda cell: not groups or any(in_group(cell, group) for group in groups))
     if not history.series:
         raise UsageError(f"--only: no cell of {known} that was run matches")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from reprokit.history.rejudging import judged_by
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side
 from reprokit.store.records import CellRecord, RunRecord
@@ -54,6 +55,8 @@ def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
     facts = {concern: dict(values) for concern, values in found.facts.items()}
     facts["operating system"]["base image"] = str(base.get("digest") or base.get("id") or "")[:SHORT]
     facts["case"] = {"text": cell.case_digest[:SHORT], "trials": str(len(cell.trials))}
+    if (signature := judged_by(cell)) != cell.case_digest:
+        facts["case"]["judged again by the signature of"] = signature[:SHORT]
     facts["reprokit"] = {"version": run.version, "rules": cell.rules}
     known = {concern: {name: value for name, value in values.items() if value} for concern, values in facts.items()}
     return dataclasses.replace(found, facts=known)

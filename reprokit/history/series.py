@@ -86,7 +86,8 @@ def gather(
     for one in store.results(cases):
         if one.cell_key not in kept:
             kept[one.cell_key] = keep(json.loads(one.cell_key))
-        if kept[one.cell_key] and one.row not in rewritten:
+        # A run may have begun since the runs were read.
+        if kept[one.cell_key] and one.row not in rewritten and one.run_id in runs:
             key = one.case_id, one.cell_key, one.variant, engines[one.run_id]
             grouped.setdefault(key, []).append(one)
     for results in grouped.values():

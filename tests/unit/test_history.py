@@ -74,6 +74,25 @@ def test_only_and_limit_choose_cells_and_runs(nights: Nights, said: Said) -> Non
     assert "did you mean 'nightly'" in said("history", "nightl", status=2)
 
 
+def test_the_history_is_of_one_case(nights: Nights, said: Said, tmp_path: Path) -> None:
+    other = CASE.replace("id: nightly", "id: other")
+    nights.run({"2": "R"})
+    nights.run({"2": "R"}, case=other, case_id="other")
+    for name, case in (("nightly", CASE), ("other", other)):
+        (tmp_path / f"{name}.yaml").write_text(case)
+    assert "name one of nightly, other" in said("history", str(tmp_path), status=2)
+    assert said("history", str(tmp_path / "other.yaml")).startswith("other: 1 cell")
+
+
+def test_a_run_that_began_while_the_store_is_read_is_left_out(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.run({"2": "R"})
+    before = nights.store.runs(None)
+    nights.run({"2": "R"})
+    monkeypatch.setattr(nights.store, "runs", lambda limit: before)
+    [one] = gather(nights.store).series
+    assert len(one.results) == 1
+
+
 def test_json_has_every_result_and_what_changed(nights: Nights, said: Said) -> None:
     for state in "RRN":
         nights.run({"2": state}, kernel="6.1" if state == "R" else "6.2")

@@ -78,6 +78,16 @@ def test_new_cells_are_no_change(nights: Nights, said: Said) -> None:
     nights.run({"1": "N", "2": "R"})
     assert "1 run: nothing has changed, 2 new cells" in said(*ALL, "--exit-code")
     assert "new: 2 cells, 1 not reproducing, 1 reproducing" in said(*ALL)
+    nights.run({"1": "N", "2": "R"})
+    assert "1 run: nothing has changed\n" in said("--since", "2026-01-02")
+    assert "2 runs: nothing has changed, 2 new cells" in said(*ALL)
+
+
+def test_a_run_that_was_resumed_later_counts_from_its_end(nights: Nights, said: Said) -> None:
+    runs = [nights.run({"2": state}) for state in "RRNN"]
+    nights.store.finish(runs[3].id, finished_at="2026-01-09T02:00:00.000Z", exit_status=0, host=runs[3].host)
+    assert "1 run: 1 change" in said("--since", "2026-01-08")
+    assert "0 runs: nothing has changed" in said("--since", "2026-01-10")
 
 
 def test_json_is_enough_to_open_an_issue_from(nights: Nights, said: Said) -> None:

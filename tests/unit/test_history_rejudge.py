@@ -137,6 +137,18 @@ def test_a_recorded_edit_stays_what_a_cell_is_judged_by(folder: Path, said: Said
     assert [one["before"]["verdict"] for one in earlier] == ["reproduced", "different-failure"]
 
 
+def test_a_change_that_another_signature_made_is_told_as_that(
+    folder: Path, said: Said, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said("--case", edited(folder, "exception: ValueError", "exception: KeyError"), "--write")
+    run(folder)
+    assert invoke(["history", "judged", "--only", "how=key"]) == 0
+    shown = capsys.readouterr().out
+    assert "reproducing -> other failure: os=debian-12 how=key" in shown
+    assert "judged again by the signature of" in shown
+    assert "nothing that is recorded changed" not in shown
+
+
 def test_what_has_no_log_any_more_is_said_and_left_alone(folder: Path, said: Said) -> None:
     first, second, third = Store(folder / "store").run("last").cells
     (folder / "store" / first.trials[1].log).unlink()
