@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,18 +36,14 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
     said, with the cells that would tell them apart.
     """
     from reprokit.report import explanation
-    from reprokit.report.result import write
 
+    options.check_writable("--json", json_file)
     cases = _explained(options.store_of(store_folder), what)
     report = {"format": FORMAT, "cases": [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]}
-    text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
-    if json_file == Path("-"):
-        click.echo(text, nl=False)
-        return 0
-    for number, one in enumerate(cases):
-        click.echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
-    if json_file:
-        write(json_file, text)
+    if json_file != Path("-"):
+        for number, one in enumerate(cases):
+            click.echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
+    options.write_json(json_file, report)
     return 0
 
 

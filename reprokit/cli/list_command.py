@@ -45,6 +45,7 @@ def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path |
     from reprokit.runner.plan import load_all
     from reprokit.store.database import Store
 
+    options.check_writable("--json", json_file)
     if not cases:
         if not Path("cases").is_dir():
             raise UsageError("there is no folder cases/ here: name the cases to list")
@@ -55,8 +56,7 @@ def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path |
     rows = [
         _Row(file=file, facts=facts(file.case), seen=store.last_seen(file.case.id) if store else None) for file in files
     ]
-    if json_file is not None:
-        _write(json_file, rows)
+    options.write_json(json_file, [row.json() for row in rows])
     if json_file != Path("-"):
         _print(rows)
     return 0
@@ -107,22 +107,6 @@ class _Row:
             "needs": list(self.facts.needs),
             "last_run": seen,
         }
-
-
-def _write(path: Path, rows: list[_Row]) -> None:
-    import json
-
-    from reprokit.errors import UsageError
-    from reprokit.report import result
-
-    text = json.dumps([row.json() for row in rows], indent=2, ensure_ascii=False) + "\n"
-    if path == Path("-"):
-        click.echo(text, nl=False)
-        return
-    try:
-        result.write(path, text)
-    except OSError as error:
-        raise UsageError(f"--json {path}: cannot be written: {error.strerror}; name another file") from None
 
 
 def _print(rows: list[_Row]) -> None:

@@ -313,8 +313,8 @@ def check_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
 
 
-def write_json(path: Path | None, data: Mapping[str, Any]) -> None:
-    """Write a JSON object to the file that --json names, whole or not at all; ``-`` is standard output.
+def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
+    """Write JSON to the file that --json names, whole or not at all; ``-`` is standard output.
 
     Raises RecordError when it cannot be written.
     """

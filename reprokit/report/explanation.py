@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.evidence.model import Verdict
 from reprokit.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
 from reprokit.search.asking import Reading, reading
-from reprokit.search.conditions import words
+from reprokit.search.conditions import gap, words
 from reprokit.search.explaining import Claim, Explanation, Telling, explain
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord, RunRecord, cell_key
@@ -29,6 +29,8 @@ MOST_CELLS = 10_000
 """Cells of a matrix, those that were not run included, that are looked at."""
 FEW_CASES = 3
 """As many cases are explained at the end of a run, whether or not they are as expected."""
+MOST_LISTED = 100
+"""Cells of a matrix that were not run that the result file lists."""
 SHOWN = 4
 """Cells, rivals and facts that are shown of more."""
 FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
@@ -144,12 +146,13 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
 def short(explained: Explained) -> Iterator[str]:
     """One to three lines for the end of a run."""
     found = explained.explanation
-    others = f"; {len(found.undecided)} {'is' if len(found.undecided) == 1 else 'are'} not" if found.undecided else ""
-    decided = f"of the {found.decided} cells decided{others}"
     if found.claim is Claim.NONE:
         yield f"no claim: {found.why}"
         return
-    claim = f"{words(found.found)} ({decided}{'' if found.minimal else '; it may be said shorter'})"
+    notes = [f"in the {found.decided} cells decided", *_open(explained)]
+    if not found.minimal:
+        notes.append("it may be said shorter")
+    claim = f"{words(found.found)} ({'; '.join(notes)})"
     if found.claim is Claim.EXACT:
         yield f"reproduces exactly when {claim}"
         return
@@ -161,7 +164,8 @@ def short(explained: Explained) -> Iterator[str]:
 def full(explained: Explained) -> Iterator[str]:
     """Everything, with the cells behind it."""
     found = explained.explanation
-    some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}"
+    flaky = sum(explained.records[at].verdict is Verdict.FLAKY for at in found.bad)
+    some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}{f', {flaky} of them not always' * bool(flaky)}"
     yield f"{explained.id}: {many(found.decided, 'cell')} decided, {some}"
     if found.claim is Claim.NONE:
         yield f"no claim: {found.why}"
@@ -173,6 +177,8 @@ def full(explained: Explained) -> Iterator[str]:
         yield f"      reproduces in: {_cells(explained, condition.reproducing, telling)}"
         near = _cells(explained, condition.near, telling) or "none was decided"
         yield f"      not, one axis away: {near}"
+        for axis, last, after in filter(None, map(gap, condition.conjunction)):
+            yield f"      it changes between {axis} {last} and {after}: nothing between them is decided"
     if not found.minimal and found.conditions:
         yield "the search for shorter conditions was given up: there may be some"
     if found.rivals:
@@ -254,23 +260,29 @@ def run_line(explained: Explained, telling: Telling) -> list[str]:
     return ["run", explained.path, *(word for option in options for word in option)]
 
 
+def _open(explained: Explained) -> Iterator[str]:
+    """What nothing was decided about: ``2 build-failed``, then what is in the matrix and was not asked for."""
+    open_ones = explained.explanation.undecided
+    verdicts = Counter(str(explained.records[at].verdict or "undecided") for at in open_ones if _ran(explained, at))
+    if verdicts:
+        yield ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
+    if not_run := len(open_ones) - sum(verdicts.values()):
+        yield f"{not_run} more in the matrix"
+
+
 def _undecided(explained: Explained) -> Iterator[str]:
     found = explained.explanation
-    verdicts = Counter(
-        str(explained.records[at].verdict or "undecided") for at in found.undecided if _ran(explained, at)
-    )
-    if not_run := len(found.undecided) - sum(verdicts.values()):
-        verdicts["not run"] = not_run
-    if not verdicts:
+    if not found.undecided:
         return
-    kinds = ", ".join(f"{number} {verdict}" for verdict, number in verdicts.items())
-    yield f"not decided: {many(len(found.undecided), 'cell')} ({kinds})"
-    if found.claim is not Claim.NONE:
-        said = found.predicted or {}
-        bad = [at for at, each in said.items() if each]
-        expected = _cells(explained, bad, _telling_axes(explained)) or "none of them"
-        open_ones = len(found.undecided) - len(said)
-        yield f"  would reproduce: {expected}" + (f"; of {open_ones} it cannot be said" if open_ones else "")
+    yield f"not decided: {'; '.join(_open(explained))}"
+    if found.claim is Claim.NONE:
+        return
+    said = found.predicted or {}
+    bad = [at for at, each in said.items() if each]
+    if said:
+        yield f"  if this holds, would reproduce: {_cells(explained, bad, _telling_axes(explained)) or 'none of them'}"
+    if unforeseen := len(found.undecided) - len(said):
+        yield f"  not foreseeable: {unforeseen}, with values that no decided cell has"
 
 
 def _ran(explained: Explained, at: int) -> bool:
@@ -335,8 +347,16 @@ def to_json(explained: Explained) -> dict[str, Any]:
             }
             for each in found.tell_apart
         ],
-        "undecided": [_undecided_json(explained, at) for at in found.undecided],
+        "undecided": [_undecided_json(explained, at) for at in _listed(explained)],
+        "undecided_more": len(found.undecided) - len(_listed(explained)),
     }
+
+
+def _listed(explained: Explained) -> list[int]:
+    """The undecided cells that the result file lists: of those that were not run only some."""
+    open_ones = explained.explanation.undecided
+    ran = [at for at in open_ones if _ran(explained, at)]
+    return [*ran, *open_ones[len(ran) : len(ran) + MOST_LISTED]]
 
 
 def _undecided_json(explained: Explained, at: int) -> Mapping[str, Any]:

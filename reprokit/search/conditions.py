@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -73,8 +75,23 @@ Conditions = tuple[Conjunction, ...]
 
 
 def text(value: Value) -> str:
-    """A value in words."""
-    return "absent" if value is None else value or '""'
+    """A value in words, in quotes where it could be read as more than one word."""
+    if value is None:
+        return "absent"
+    return (
+        value
+        if value.isprintable() and not re.search(r"^$|[\s,{}\"]", value)
+        else json.dumps(value, ensure_ascii=False)
+    )
+
+
+def gap(condition: AxisCondition) -> tuple[str, str, str] | None:
+    """Axis and two neighbours of those seen, the last value before a threshold and the first after it."""
+    if condition.op not in (">=", "<"):
+        return None
+    ordered = in_order(condition.axis, condition.seen)
+    at = ordered.index(str(condition.named[0]))
+    return condition.axis, ordered[at - 1], ordered[at]
 
 
 def words(conditions: Conditions) -> str:

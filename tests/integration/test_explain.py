@@ -40,7 +40,7 @@ def test_the_first_case_is_explained_by_two_conjunctions_and_rivals_are_told_apa
     assert (told["claim"], rounds < 4) == ("exact", True)
 
     words = "cuda = 11.7 and arch = sm_90, or cuda = 12.0 and arch = sm_35"
-    assert f"reproduces exactly when {words} (of the 6 cells decided)" in user.types("run", PTXAS)
+    assert f"reproduces exactly when {words} (in the 6 cells decided)" in user.types("run", PTXAS)
     assert user.result()["cases"][0]["explanation"]["words"] == words
     assert "or cuda = 12.0 and arch = sm_35" in user.types("explain")
     user.types("run", PTXAS, "--only", "cuda=11.8")

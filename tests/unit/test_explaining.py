@@ -105,6 +105,13 @@ def test_values_have_an_order_where_it_is_certain(values: tuple[str | None, ...]
     assert in_order("os", values) == []
 
 
+def test_values_that_would_be_read_as_several_words_are_in_quotes() -> None:
+    said = explained([{"a": "x, or b = 3"}, {"a": ""}, {"a": "y\x1b[2J\nz"}], lambda cell: "\n" not in cell["a"])
+    assert words(said.found) == r'a != "y\u001b[2J\nz"'
+    said = explained([{"a": "x, or b = 3"}, {"a": "ü"}, {"a": ""}, {"a": "d"}], lambda cell: len(cell["a"]) > 1)
+    assert words(said.found) == 'a = "x, or b = 3"'
+
+
 def test_versions_of_known_axes_are_in_the_order_of_versions() -> None:
     assert in_order("python", ("3.10", "3.9", "none")) == ["3.9", "3.10"]
 

@@ -65,10 +65,38 @@ def test_conditions_come_with_the_cells_behind_them() -> None:
         "  cuda = 11.8 and gcc = 12",
         "      reproduces in: cuda=11.8 gcc=12",
         "      not, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
-        "not decided: 1 cell (1 build-failed)",
-        "  would reproduce: none of them",
+        "not decided: 1 build-failed",
+        "  if this holds, would reproduce: none of them",
         "with the fix: gone in the one cell decided",
     ]
+
+
+def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
+    records = [cell(at, BAD if at > 2 else GOOD, numpy=f"1.{at * 8}.0") for at in range(5)]
+    records.append(cell(6, Verdict.FLAKY, numpy="2.0.0"))
+    assert full(records) == [
+        "x: 6 cells decided, 3 reproduce, 1 of them not always",
+        "it reproduces exactly when",
+        "  numpy >= 1.24.0",
+        "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
+        "      not, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
+        "      it changes between numpy 1.16.0 and 1.24.0: nothing between them is decided",
+    ]
+
+
+def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> None:
+    values = ", ".join(f'"{value}"' for value in range(1000))
+    text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {{a: [{values}]}}\ncommand: x\n"
+    [file] = load("-", stdin=io.StringIO(text))
+    records = [cell(1, BAD, a="0"), cell(2, GOOD, a="1"), cell(3, Verdict.UNSUPPORTED, a="500")]
+    explained = explanation.of_records(records, {"x": file}.get)
+    assert list(explanation.short(explained)) == [
+        "reproduces exactly when a = 0 (in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
+    ]
+    data = explanation.to_json(explained)
+    assert data["undecided"][0] == {"cell": {"a": "500"}, "verdict": "unsupported", "predicted": None}
+    assert (len(data["undecided"]), data["undecided_more"]) == (101, 897)
+    assert full(records, text)[-1] == "  not foreseeable: 998, with values that no decided cell has"
 
 
 def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart() -> None:
@@ -90,7 +118,7 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
         telling["cell"]
     ]
     assert list(explanation.short(explained)) == [
-        "reproduces when cuda = 12.0 (of the 2 cells decided; 1 is not); as well fits: cudnn = 8.9",
+        "reproduces when cuda = 12.0 (in the 2 cells decided; 1 more in the matrix); as well fits: cudnn = 8.9",
         f"what would tell them apart: {telling['command']}",
     ]
 
@@ -143,7 +171,7 @@ def test_a_run_over_many_cases_explains_those_that_depart_and_no_others() -> Non
     assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == []
     lines = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:16], *cells[16:])), "r"))
     assert lines == [
-        "case8: reproduces exactly when a = reproduced (of the 2 cells decided)",
+        "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",
         "8 more cases: reprokit explain r",
     ]
     few = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:4])), "r"))
@@ -201,7 +229,7 @@ def ran(store: Path, *only: str) -> tuple[Session, list[str]]:
 
 def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, said = ran(store)
-    line = "reproduces exactly when a = 6 (of the 4 cells decided; 2 are not)"
+    line = "reproduces exactly when a = 6 (in the 4 cells decided; 2 different-failure)"
     assert said[-2] == line
     assert invoke(["show"]) == 0
     assert line in capsys.readouterr().out
@@ -232,3 +260,5 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     assert "no run of the case 'toy' as it is now is recorded; run it first" in capsys.readouterr().err
     assert invoke(["explain", "nothing"]) == 2
     assert "holds no run 'nothing'" in capsys.readouterr().err
+    assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2
+    assert "toy.yaml cannot be written" in capsys.readouterr().err
