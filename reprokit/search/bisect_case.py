@@ -10,12 +10,13 @@ from typing import Any
 
 from reprokit.report.words import first_line
 from reprokit.search import commits
-from reprokit.search.asking import Ask, Candidate, Reading
+from reprokit.search.asking import Ask, Candidate, Reading, reading
 from reprokit.search.bisecting import Bisection, bisect
 from reprokit.search.line import Line, along_axis, along_source
 from reprokit.search.releases import Policy
 from reprokit.search.session import Answer, SearchSession
 from reprokit.spelling import many
+from reprokit.store.records import cell_key
 
 FEW = 5
 """How many names a line lists."""
@@ -31,10 +32,17 @@ def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
         places = {**session.request.sources, line.source: Path(line.repository)}
         session.request = dataclasses.replace(session.request, sources=places)
     session.telling = (line.axis,)
+    before = session.recall("before", lambda: _before(session, line))
     # A case that is not rewritten keeps what it expects of its own cells.
     other = None if file is session.file else file
     cells = [Candidate(cell=line.cell(value), file=other, name=f"{line.of} {value}") for value in line.values]
-    return _search(session, line, cells)
+    return _search(session, line, cells, before)
+
+
+def _before(session: SearchSession, line: Line) -> dict[str, str]:
+    """How values of the line read by the last run of the case."""
+    known = {cell_key(cell.cell): str(reading(cell.verdict)) for cell in session.decided_before()}
+    return {value: known[key] for value in line.values if (key := cell_key(line.cell(value))) in known}
 
 
 def _line(session: SearchSession) -> Line:
@@ -46,7 +54,7 @@ def _line(session: SearchSession) -> Line:
 
 
 def _search(
-    session: SearchSession, line: Line, candidates: list[Candidate]
+    session: SearchSession, line: Line, candidates: list[Candidate], before: Mapping[str, str]
 ) -> Generator[Ask, tuple[Reading, ...], Answer]:
     for note in opening(line):
         session.note(note)
@@ -65,7 +73,20 @@ def _search(
         reasons[place] = (
             f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
         )
-    return answer(line, found, reasons)
+    return answer(line, found, reasons, before)
+
+
+def against(line: Line, found: Bisection, before: Mapping[str, str]) -> list[str]:
+    """Values that read otherwise before than a line with this one change, or with none, has them."""
+    first, last = (found.readings[place] for place in (found.last, found.next))
+    if Reading.UNKNOWN in (first, last):
+        return []
+    expected = {
+        value: str(first if place <= found.last else last)
+        for place, value in enumerate(line.values)
+        if not found.last < place < found.next or first is last
+    }
+    return [value for value, was in before.items() if was != Reading.UNKNOWN and was != expected.get(value, was)]
 
 
 def opening(line: Line) -> list[str]:
@@ -89,8 +110,10 @@ def _some(values: list[str]) -> str:
     return ", ".join(values[:FEW]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def answer(line: Line, found: Bisection, reasons: dict[int, str]) -> Answer:
-    """What was found, in words and as JSON; ``reasons``: why places could not be judged.
+def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> Answer:
+    """What was found, in words and as JSON; ``reasons``: why places could not be judged. ``before``: how values read
+
+    by the last run of the case.
 
     Exit status 0: a boundary between two neighbours. 1: the ends read alike, so that there is none to be found. 3: an
     end, or what lies at the boundary, cannot be judged.
@@ -114,6 +137,10 @@ def answer(line: Line, found: Bisection, reasons: dict[int, str]) -> Answer:
         data["change"] = "broken" if found.broken_since else "fixed"
         data["next" if found.unclear else "since"] = values[found.next]
         words, status = _boundary(line, found, reasons), 3 if found.unclear else 0
+    if odd := against(line, found, before):
+        data["against"] = odd
+        was = "; ".join(f"{some} {reading}" for some, reading in _grouped({value: before[value] for value in odd}))
+        words.append(f"  but by the last run of the case: {was}; so there are more changes, or verdicts vary by chance")
     skipped = f", {len(found.skipped)} skipped" if found.skipped else ""
     words.append(f"{len(found.readings)} of {len(values)} {line.things} run{skipped}")
     return Answer(words=tuple(words), data=data, exit_status=status)

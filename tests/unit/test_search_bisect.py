@@ -19,6 +19,7 @@ from reprokit.errors import BuildFailed, Cancelled, UsageError
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.matrix import Selection
 from reprokit.runner.request import Request
+from reprokit.runner.session import Session
 from reprokit.search.bisect_case import make
 from reprokit.search.line import along_axis
 from reprokit.search.releases import Policy
@@ -158,6 +159,18 @@ def test_ends_that_read_alike_are_told(tmp_path: Path, wheels: Path) -> None:
         in project.output.getvalue()
     )
     assert sorted(project.ran) == ["1.0", "1.8"]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_the_last_run_has_otherwise_is_said(status: int, tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at == "1.4")
+    run = Session(project.store, stream=io.StringIO(), engine=lambda: project.engine)
+    only = ({name: (value,) for name, value in QUICK.items()},)
+    run.start(Request(cases=(str(project.case),), selection=Selection(only=only), base_images="registry"))
+    project.bad = lambda at: at == "1.8" and status == 0
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == status
+    assert project.answer["against"] == ["1.4"]
+    assert "  but by the last run of the case: 1.4 bad; so there are more changes, or" in project.output.getvalue()
 
 
 def test_a_bisection_that_was_stopped_goes_on_and_repeats_nothing(tmp_path: Path, wheels: Path) -> None:
