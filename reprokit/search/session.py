@@ -277,7 +277,8 @@ class SearchSession(Invocation):
         That is the verdict then, if there is a ``runner`` to be told.
         """
         file = candidate.file or self.file
-        self._know(file)
+        if runner is not None:
+            self._know(file)
         number = self._numbers.get(self._key(candidate), 0)
         try:
             task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)

@@ -8,6 +8,7 @@ import signal
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -121,13 +122,17 @@ def needs(case: Any) -> str:
     return "boom" if "A" in case.env and "--size 3" in command and "numpy<2" in case.environment.pip else "other"
 
 
-def reduce_toy(kinds: tuple[str, ...] = tuple(KINDS), text: str = CASE) -> tuple[Reduced, list[Candidate]]:
+def reduce_toy(
+    kinds: tuple[str, ...] = tuple(KINDS), text: str = CASE, asks: list[Ask] | None = None
+) -> tuple[Reduced, list[Candidate]]:
     file = load_text("toy.yaml", text)
     cell = {"os": "debian-12", "a": "2", "b": "x"}
     asked: list[Candidate] = []
 
     def tell(ask: Ask) -> tuple[Reading, ...]:
         asked.extend(ask.candidates)
+        if asks is not None:
+            asks.append(ask)
         assert all(one.file is not None for one in ask.candidates)
         return tuple(Reading.BAD if needs(one.file.case) == "boom" else Reading.GOOD for one in ask.candidates)  # type: ignore[union-attr]
 
@@ -159,7 +164,19 @@ def test_a_case_is_reduced_to_what_it_needs() -> None:
     assert result.gone["axes"] == ["b"]
     digests = [one.file.digest for one in asked if one.file]
     assert len(set(digests)) == len(digests), "nothing is asked for twice"
-    assert "without b" not in {one.name for one in asked}, "an axis that nothing names need not be run without"
+    assert "axes: without b" not in {one.name for one in asked}, "an axis that nothing names need not be run without"
+
+
+def test_what_comes_next_is_built_meanwhile_whatever_is_decided() -> None:
+    text = CASE.replace("[numpy<2, ", "[one, two, three, four, numpy<2, ")
+    asks: list[Ask] = []
+    reduce_toy(("env", "pip"), text, asks)
+    assert not any(ask.soon for ask in asks if "env:" in ask.candidates[0].name)
+    pip = [ask for ask in asks if "pip:" in ask.candidates[0].name]
+    digests = [[one.file.digest for one in (*ask.candidates, *ask.soon) if one.file] for ask in pip]
+    announced = [later[0] in earlier[1:] for earlier, later in pairwise(digests)]
+    assert all(len(set(some)) == len(some) for some in digests)
+    assert sum(announced) >= len(announced) - 1
 
 
 def test_only_the_kinds_that_are_asked_for_go() -> None:
@@ -257,8 +274,8 @@ def test_the_reduced_case_is_the_same_failure_and_says_what_did_not_matter(proje
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
-    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "without A, B, C"]
-    assert labels(cells)[2] == "without A, B, C"
+    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "env: without A, B, C"]
+    assert labels(cells)[2] == "env: without A, B, C"
 
 
 def test_what_matters_is_told_from_what_nobody_could_leave_out(project: Project) -> None:

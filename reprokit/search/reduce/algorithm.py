@@ -6,8 +6,9 @@ single ones until none can go any more: what is left is 1-minimal. Then the cont
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TypeVar
 
 from reprokit.search.asking import Ask, Candidate, Reading
@@ -38,8 +39,11 @@ class Trying:
         """Take down what a candidate showed."""
         self.known[self.same(candidate)] = (fails, candidate)
 
-    def fails(self, data: Data, name: str) -> Asking[bool]:
-        """Whether ``data`` still fails; what is no valid case, or comes after the budget is spent, does not."""
+    def fails(self, data: Data, name: str, soon: Iterable[Data] = ()) -> Asking[bool]:
+        """Whether ``data`` still fails; what is no valid case, or comes after the budget is spent, does not.
+
+        ``soon``: what may be asked for next, the likeliest first.
+        """
         candidate = self.write(data, name)
         if candidate is None:
             return False
@@ -48,7 +52,8 @@ class Trying:
             if self.spent():
                 self.stopped = True
                 return False
-            (reading,) = yield Ask(candidates=(candidate,))
+            following = (one for each in soon if (one := self.write(each, "")) and self.same(one) not in self.known)
+            (reading,) = yield Ask(candidates=(candidate,), soon=tuple(following))
             self.known[key] = (self.holds(candidate, reading), candidate)
         return self.known[key][0]
 
@@ -121,20 +126,30 @@ def _parts(
 def smallest(group: Group, trying: Trying, *, coarse: bool = True) -> Asking[frozenset[int]]:
     """The indices of parts that can go together, so that no other can go alone. Later ones are tried first."""
     gone: frozenset[int] = frozenset()
-    for size in _sizes(len(group.names), pairs=group.pairs) if coarse else [1]:
+    count = len(group.names)
+    for size, smaller in pairwise([*(_sizes(count, pairs=group.pairs) if coarse else [1]), 1]):
         while True:
-            before = gone
-            end = len(group.names)
-            while chunk := [index for index in range(end) if index not in gone][-size:]:
-                name = f"without {_words([group.names[index] for index in chunk])}"
-                if (yield from trying.fails(group.without(gone | set(chunk)), name)):
-                    gone |= set(chunk)
-                    end = chunk[0]
-                else:
-                    end = chunk[-1] if group.pairs and size == 2 else chunk[0]
+            before, end = gone, count
+            while chunk := _chunk(end, gone, size):
+                on = chunk[-1] if group.pairs and size == 2 else chunk[0]  # where it goes on if these stay
+                ways = ((gone | set(chunk), chunk[0]), (gone, on))
+                soon = [
+                    group.without(after | set(following))
+                    # Most single parts can go, but few halves.
+                    for after, at in (ways if size == 1 else ways[::-1])
+                    if group.builds and (following := _chunk(at, after, size) or _chunk(count, after, smaller))
+                ]
+                name = f"{group.kind}: without {_words([group.names[index] for index in chunk])}"
+                fails = yield from trying.fails(group.without(gone | set(chunk)), name, soon)
+                gone, end = ways[0] if fails else ways[1]
             if size > 1 or gone == before:
                 break
     return gone
+
+
+def _chunk(end: int, gone: frozenset[int], size: int) -> list[int]:
+    """The last ``size`` parts before ``end`` that are still there."""
+    return [index for index in range(end) if index not in gone][-size:]
 
 
 def _sizes(count: int, *, pairs: bool) -> list[int]:

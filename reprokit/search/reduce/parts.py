@@ -35,6 +35,7 @@ KINDS = {
 }
 """Kinds of parts in the order in which they are tried, with their names for people."""
 
+_BUILT = ("setup", "sources", "pip", "apt", "image", "axes")
 PROTECTING = ("memory", "pids", "timeout")
 ALWAYS = ("os", "python")
 
@@ -50,6 +51,11 @@ class Group:
     names: tuple[str, ...]
     without: Without
     pairs: bool = False
+
+    @property
+    def builds(self) -> bool:
+        """Whether a case without some of them has another image."""
+        return self.kind in _BUILT
 
 
 def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], Group]]:

@@ -139,10 +139,10 @@ def _verified(
     waiting = [Candidate(cell=cell) for cell in cells]
     if len(waiting) > 1:
         waiting.sort(key=session.cost)
-    for place, candidate in enumerate(waiting):
+    for candidate in waiting:
         if spent.all():
             return None
-        (reading,) = yield Ask(candidates=(candidate,), soon=tuple(waiting[place + 1 : place + 2]))
+        (reading,) = yield Ask(candidates=(candidate,))
         if reading is Reading.BAD:
             return candidate
     return None
