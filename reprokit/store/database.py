@@ -36,7 +36,8 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.matrix import Cell
 from reprokit.store import tables
 from reprokit.store.folder import make_folder
-from reprokit.store.records import CellRecord, Result, RunRecord, TrialRecord, cell_key
+from reprokit.store.records import CellRecord, Result, RunRecord, TrialRecord
+from reprokit.store.rows import bare_run, cell_of, cell_row, trial_of, trial_row
 
 
 class Store:
@@ -85,7 +86,7 @@ class Store:
                 )
             )
             if run.cells:
-                connection.execute(insert(tables.cells), [_cell_row(run.id, cell) for cell in run.cells])
+                connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
         """Keep the text of a case."""
@@ -106,12 +107,12 @@ class Store:
         """Write a decided cell with its trials, at once and whole. A search's cells come into being by this."""
         where = (tables.cells.c.run_id == run_id) & (tables.cells.c.number == cell.number)
         with self._lock, self._engine.begin() as connection:
-            if not connection.execute(update(tables.cells).where(where).values(**_cell_row(run_id, cell))).rowcount:
-                connection.execute(insert(tables.cells).values(**_cell_row(run_id, cell)))
+            if not connection.execute(update(tables.cells).where(where).values(**cell_row(run_id, cell))).rowcount:
+                connection.execute(insert(tables.cells).values(**cell_row(run_id, cell)))
             row_id = connection.scalar(select(tables.cells.c.id).where(where))
             connection.execute(delete(tables.trials).where(tables.trials.c.cell_id == row_id))
             if cell.trials:
-                connection.execute(insert(tables.trials), [_trial_row(row_id, trial) for trial in cell.trials])
+                connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
 
     def finish(self, run_id: str, *, finished_at: str, exit_status: int, host: Mapping[str, Any]) -> None:
         """Close a run."""
@@ -156,7 +157,7 @@ class Store:
         """The newest runs first, without their cells. ``limit`` None: all of them."""
         with self._engine.connect() as connection:
             query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
-            return [_bare_run(row) for row in connection.execute(query)]
+            return [bare_run(row) for row in connection.execute(query)]
 
     def results(self, cases: Collection[str] = ()) -> list[Result]:
         """Every recorded cell, of all cases or of these, by case, cell and variant; in no order of time."""
@@ -194,7 +195,7 @@ class Store:
             for some in _chunks(rows):
                 cells = connection.execute(select(tables.cells).where(tables.cells.c.id.in_(some))).all()
                 by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(some))
-                found |= {cell.id: _cell(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells}
+                found |= {cell.id: cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells}
         return found
 
     def tallies(self, rows: Collection[int]) -> dict[int, tuple[int, int]]:
@@ -225,8 +226,8 @@ class Store:
         with self._engine.connect() as connection:
             rows = connection.execute(query.order_by(*order)).all()
             wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
-            runs = {row.id: _bare_run(row) for row in connection.execute(wanted)}
-            return [(runs[row.run_id], _cell(row, ())) for row in rows]
+            runs = {row.id: bare_run(row) for row in connection.execute(wanted)}
+            return [(runs[row.run_id], cell_of(row, ())) for row in rows]
 
     def last_seen(self, case_id: str) -> tuple[RunRecord, list[CellRecord]] | None:
         """The newest run of a case with the case's cells in it, without trials; None when it was never run.
@@ -243,7 +244,7 @@ class Store:
                 return None
             cells = select(tables.cells).where(tables.cells.c.run_id == run.id, tables.cells.c.case_id == case_id)
             rows = connection.execute(cells.order_by(tables.cells.c.number))
-            return _bare_run(run), [_cell(row, ()) for row in rows]
+            return bare_run(run), [cell_of(row, ()) for row in rows]
 
     def case_ids(self) -> list[str]:
         """The ids of all cases that were ever run here."""
@@ -296,108 +297,17 @@ def _tune_sqlite(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA foreign_keys=ON")
 
 
-def _cell_row(run_id: str, cell: CellRecord) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "number": cell.number,
-        "case_id": cell.case_id,
-        "case_path": cell.case_path,
-        "case_digest": cell.case_digest,
-        "cell": dict(cell.cell),
-        "cell_key": cell_key(cell.cell),
-        "variant": cell.variant,
-        "verdict": cell.verdict and cell.verdict.value,
-        "expected": cell.expected and cell.expected.value,
-        "as_expected": cell.as_expected,
-        "reason": cell.reason,
-        "rules": cell.rules,
-        "seconds": cell.seconds,
-        "image": cell.image and dict(cell.image),
-        "environment": cell.environment and dict(cell.environment),
-        "dockerfile": cell.dockerfile,
-        "repeat": cell.repeat,
-        "details": dict(cell.details),
-    }
-
-
-def _trial_row(cell_id: int | None, trial: TrialRecord) -> dict[str, Any]:
-    return {
-        "cell_id": cell_id,
-        "number": trial.number,
-        "outcome": trial.outcome.value,
-        "exit_code": trial.exit_code,
-        "seconds": trial.seconds,
-        "oom": trial.oom,
-        "timed_out": trial.timed_out,
-        "exception": trial.exception and dict(trial.exception),
-        "reason": trial.reason,
-        "lines": list(trial.lines),
-        "log": trial.log,
-    }
-
-
 def _run(connection: Connection, row: Row[Any]) -> RunRecord:
     cells = connection.execute(
         select(tables.cells).where(tables.cells.c.run_id == row.id).order_by(tables.cells.c.number)
     ).all()
     of_run = select(tables.cells.c.id).where(tables.cells.c.run_id == row.id)
     by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(of_run))
-    return _bare_run(row, tuple(_cell(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells))
+    return bare_run(row, tuple(cell_of(cell, tuple(by_cell.get(cell.id, ()))) for cell in cells))
 
 
 def _trials_by_cell(connection: Connection, where: ColumnElement[bool]) -> dict[int, list[TrialRecord]]:
     by_cell: dict[int, list[TrialRecord]] = {}
     for trial in connection.execute(select(tables.trials).where(where).order_by(tables.trials.c.number)):
-        by_cell.setdefault(trial.cell_id, []).append(_trial(trial))
+        by_cell.setdefault(trial.cell_id, []).append(trial_of(trial))
     return by_cell
-
-
-def _bare_run(row: Row[Any], cells: tuple[CellRecord, ...] = ()) -> RunRecord:
-    return RunRecord(
-        id=row.id,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        exit_status=row.exit_status,
-        version=row.version,
-        request=row.request,
-        host=row.host,
-        owner=row.owner,
-        cells=cells,
-    )
-
-
-def _cell(row: Row[Any], trials: tuple[TrialRecord, ...]) -> CellRecord:
-    return CellRecord(
-        number=row.number,
-        case_id=row.case_id,
-        case_path=row.case_path,
-        case_digest=row.case_digest,
-        cell=row.cell,
-        variant=row.variant,
-        verdict=Verdict(row.verdict) if row.verdict else None,
-        expected=Verdict(row.expected) if row.expected else None,
-        reason=row.reason,
-        rules=row.rules,
-        seconds=row.seconds,
-        image=row.image,
-        environment=row.environment,
-        dockerfile=row.dockerfile,
-        repeat=row.repeat,
-        details=row.details or {},
-        trials=trials,
-    )
-
-
-def _trial(row: Row[Any]) -> TrialRecord:
-    return TrialRecord(
-        number=row.number,
-        outcome=Outcome(row.outcome),
-        exit_code=row.exit_code,
-        seconds=row.seconds,
-        oom=row.oom,
-        timed_out=row.timed_out,
-        reason=row.reason,
-        log=row.log,
-        exception=row.exception,
-        lines=tuple(row.lines),
-    )

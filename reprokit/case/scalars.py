@@ -1,0 +1,217 @@
+"""The scalars of the case format as types: texts that are checked, and the few that are parsed.
+
+Each carries the JSON Schema that editors see, which allows what YAML would make of an unquoted scalar.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from reprokit.case import units
+from reprokit.case.templates import is_template
+from reprokit.spelling import near
+
+_LOOSE = ["string", "number", "boolean"]
+
+
+def expected(what: str, hint: str = "") -> PydanticCustomError:
+    """The error for a value that is not what the key takes; ``what`` completes "expected ..."."""
+    return PydanticCustomError("expected", "{expected}", {"expected": what, "hint": hint})
+
+
+def _checked(parse: Callable[[str], object], *, templated: bool) -> AfterValidator:
+    """Text that ``parse`` must accept, unless it is a template, whose text is only known per cell."""
+
+    def check(text: str) -> str:
+        if not (templated and is_template(text)):
+            try:
+                parse(text)
+            except ValueError as error:
+                raise expected(str(error)) from None
+        return text
+
+    return AfterValidator(check)
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return units.count(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise expected(str(error)) from None
+
+
+def _number(parse: Callable[[str], float]) -> BeforeValidator:
+    """The number that ``parse`` makes of a text."""
+
+    def check(value: object) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            return parse(value if isinstance(value, str) else "")
+        except ValueError as error:
+            raise expected(str(error)) from None
+
+    return BeforeValidator(check)
+
+
+def _exit_code(value: object) -> object:
+    if value is None or value == "nonzero":
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        code = value
+    elif isinstance(value, str) and value.isascii() and value.isdigit():
+        code = int(value)
+    else:
+        hint = near(value, ("nonzero",)) if isinstance(value, str) else ""
+        raise expected("an exit code from 0 to 255, or nonzero", hint or "write one number, or nonzero")
+    if not 0 <= code <= 255:
+        raise expected("an exit code from 0 to 255, or nonzero")
+    return code
+
+
+def _truth(value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "yes": True, "false": False, "no": False}
+    if isinstance(value, str) and value.lower() in words:
+        return words[value.lower()]
+    raise expected("true or false", near(value, words) if isinstance(value, str) else "")
+
+
+def _reproduces(value: object) -> object:
+    if isinstance(value, (list, tuple)) or value in ("all", "none", "unknown"):
+        return value
+    hint = near(value, ("all", "none", "unknown")) if isinstance(value, str) else 'such as [{cuda: "12.0"}]'
+    raise expected("all, none, unknown or a list of partial cells", hint)
+
+
+def _shape(value: object) -> str:
+    return "list" if isinstance(value, (list, tuple)) else "text" if isinstance(value, str) else "other"
+
+
+def _loose(pattern: str = "", **more: Any) -> WithJsonSchema:
+    """Editors and validators that let YAML guess see ``3.10`` as a number: the schema allows it."""
+    return WithJsonSchema({"type": _LOOSE} | ({"pattern": pattern} if pattern else {}) | more)
+
+
+_OR_TEMPLATE = r"|.*\{[{%].*"
+
+Scalar = Annotated[str, _loose()]
+"""Text as written."""
+EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
+Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
+Natural = Annotated[
+    Whole, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1})
+]
+Rate = Annotated[
+    float,
+    _number(units.rate),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+]
+Confidence = Annotated[
+    float,
+    _number(units.confidence),
+    WithJsonSchema({"type": ["number", "string"], "minimum": 0.5, "exclusiveMaximum": 1}),
+]
+Truth = Annotated[
+    bool,
+    BeforeValidator(_truth),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": ["true", "false", "yes", "no"]}]}),
+]
+Size = Annotated[
+    str,
+    _checked(units.size, templated=True),
+    WithJsonSchema(
+        {
+            "type": ["string", "number"],
+            "pattern": r"^([0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?" + _OR_TEMPLATE + ")$",
+        }
+    ),
+]
+Memory = Annotated[Size, _checked(units.memory, templated=True)]
+Duration = Annotated[
+    str,
+    _checked(units.duration, templated=True),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^([0-9][0-9.dhmins]*" + _OR_TEMPLATE + ")$"}),
+]
+Count = Annotated[
+    str,
+    _checked(units.count, templated=True),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 0}),
+]
+Positive = Annotated[
+    str,
+    _checked(units.positive, templated=True),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 1}),
+]
+Cores = Annotated[
+    str,
+    _checked(units.cores, templated=True),
+    WithJsonSchema(
+        {"type": ["number", "string"], "pattern": r"^([0-9.]+" + _OR_TEMPLATE + ")$", "exclusiveMinimum": 0}
+    ),
+]
+Network = Annotated[
+    str,
+    _checked(units.network, templated=True),
+    WithJsonSchema({"anyOf": [{"enum": ["none", "bridge"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+]
+Conflicts = Annotated[
+    str,
+    _checked(units.conflicts, templated=True),
+    WithJsonSchema({"anyOf": [{"enum": ["refuse", "allow"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+]
+User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
+GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
+GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
+Patch = Annotated[str, _checked(units.unified_diff, templated=True)]
+Below = Annotated[str, _checked(units.below_workdir, templated=True), _loose()]
+FileName = Annotated[str, _checked(units.below_workdir, templated=False)]
+Absolute = Annotated[str, _checked(units.absolute, templated=False)]
+Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
+Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
+Pattern = Annotated[str, _checked(units.pattern, templated=False), _loose()]
+FrameText = Annotated[
+    str, _checked(units.frame, templated=False), WithJsonSchema({"type": "string", "pattern": "^[^\\s:]+:[^\\s:]+$"})
+]
+SignalName = Annotated[
+    str, _checked(units.signal_name, templated=False), WithJsonSchema({"type": "string", "pattern": "^SIG[A-Z0-9]+$"})
+]
+ExceptionType = Annotated[str, _checked(units.exception_type, templated=False)]
+EnvName = Annotated[str, _checked(units.env_name, templated=False)]
+ExitCode = Annotated[
+    int | Literal["nonzero"] | None,
+    BeforeValidator(_exit_code),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "integer", "minimum": 0, "maximum": 255},
+                {"const": "nonzero"},
+                {"type": "string", "pattern": "^[0-9]+$"},
+            ]
+        }
+    ),
+]
+Partial = dict[str, Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]]
+Reproduces = Annotated[
+    Annotated[Literal["all", "none", "unknown"], Tag("text")] | Annotated[tuple[Partial, ...], Tag("list")],
+    Discriminator(_shape),
+    BeforeValidator(_reproduces),
+]
+Title = Annotated[str, _checked(units.not_blank, templated=False), _loose()]
+Command = Annotated[
+    Annotated[str, _checked(units.not_blank, templated=False), Tag("text")]
+    | Annotated[tuple[Scalar, ...], Field(min_length=1), Tag("list")],
+    Discriminator(
+        _shape,
+        custom_error_type="expected",
+        custom_error_message="{expected}",
+        custom_error_context={"expected": "shell text or a list of arguments", "hint": ""},
+    ),
+]
