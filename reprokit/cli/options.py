@@ -285,7 +285,7 @@ def known_cases(store: Store, given: Sequence[str]) -> list[str]:
 
     known, found = store.case_ids(), []
     for text in given:
-        files = case.load(text) if Path(text).exists() else ()
+        files = case.load(text) if text not in known and Path(text).exists() else ()
         ids = [file.case.id for file in files] or [text]
         unknown = [each for each in ids if each not in known]
         if len(unknown) == len(ids):

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 USUAL = "docker"
-"""The engine of a run that did not get as far as asking one: its cells are inconclusive, and say nothing of any."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +79,7 @@ def gather(
     runs = {run.id: run for run in reversed(store.runs(limit=None))}
     rewritten = store.rewritten({run.id: run.request["search"]["digest"] for run in runs.values() if run.searches})
     rank = {run_id: at for at, run_id in enumerate(runs)}
-    engines = {run_id: run.engine or USUAL for run_id, run in runs.items()}
+    engines = _engines(runs)
     kept: dict[str, bool] = {}
     grouped: dict[tuple[str, str, str, str], list[Result]] = {}
     for one in store.results(cases):
@@ -102,6 +101,19 @@ def gather(
     # As whole runs number them: what was selected from the matrix has other numbers.
     series.sort(key=lambda one: (one.case_id, one.engine != USUAL, one.engine, max(r.number for r in one.results)))
     return History(runs=runs, series=tuple(series))
+
+
+def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
+    """What served each run. One that did not get as far as asking an engine is taken for one of the engine before it.
+
+    Its cells are inconclusive, and say nothing of any; a virtual environment is never what just happens to serve.
+    """
+    engines, usual = {}, USUAL
+    for run_id, run in runs.items():
+        engines[run_id] = run.engine or usual
+        if run.engine and run.engine != "venv":
+            usual = run.engine
+    return engines
 
 
 def _differing(results: Sequence[Result]) -> list[int]:

@@ -74,13 +74,18 @@ def test_only_and_limit_choose_cells_and_runs(nights: Nights, said: Said) -> Non
     assert "did you mean 'nightly'" in said("history", "nightl", status=2)
 
 
-def test_the_history_is_of_one_case(nights: Nights, said: Said, tmp_path: Path) -> None:
+def test_the_history_is_of_one_case(
+    nights: Nights, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other = CASE.replace("id: nightly", "id: other")
     nights.run({"2": "R"})
     nights.run({"2": "R"}, case=other, case_id="other")
     for name, case in (("nightly", CASE), ("other", other)):
         (tmp_path / f"{name}.yaml").write_text(case)
     assert "name one of nightly, other" in said("history", str(tmp_path), status=2)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nightly").mkdir()
+    assert said("history", "nightly").startswith("nightly: 1 cell")
     assert said("history", str(tmp_path / "other.yaml")).startswith("other: 1 cell")
 
 
@@ -156,6 +161,14 @@ def test_engines_are_kept_apart_and_a_run_without_any_is_the_usual_ones(nights: 
     )
     assert (venv.engine, len(venv.results)) == ("venv", 2)
     assert [len(one.transitions) for one in (docker, venv)] == [1, 1]
+
+
+def test_a_run_without_any_engine_is_of_the_one_before_it(nights: Nights) -> None:
+    for engine, state in (("podman 4.3", "R"), ("", "?"), ("venv", "N"), ("", "?")):
+        nights.run({"2": state}, engine=engine)
+    podman, venv = gather(nights.store).series
+    assert (podman.engine, len(podman.results)) == ("podman", 3)
+    assert (venv.engine, len(venv.results)) == ("venv", 1)
 
 
 def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> None:
