@@ -152,11 +152,10 @@ def short(explained: Explained) -> Iterator[str]:
     notes = [f"in the {found.decided} cells decided", *_open(explained)]
     if not found.minimal:
         notes.append("it may be said shorter")
-    claim = f"{words(found.found)} ({'; '.join(notes)})"
     if found.claim is Claim.EXACT:
-        yield f"reproduces exactly when {claim}"
+        yield f"reproduces exactly when {words(found.found)} ({'; '.join(notes)})"
         return
-    yield f"reproduces when {claim}; as well fits: {_rivals(found)}"
+    yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
     for telling in found.tell_apart[:1]:
         yield f"what would tell them apart: {_how(explained, telling)}"
 
@@ -170,7 +169,7 @@ def full(explained: Explained) -> Iterator[str]:
     if found.claim is Claim.NONE:
         yield f"no claim: {found.why}"
     else:
-        yield "it reproduces exactly when" if found.claim is Claim.EXACT else "it reproduces when"
+        yield "it reproduces exactly when" if found.claim is Claim.EXACT else "several conditions fit, such as"
     telling = _telling_axes(explained)
     for number, condition in enumerate(found.conditions):
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
@@ -182,7 +181,7 @@ def full(explained: Explained) -> Iterator[str]:
     if not found.minimal and found.conditions:
         yield "the search for shorter conditions was given up: there may be some"
     if found.rivals:
-        yield "as well fits what is decided:"
+        yield "just as well fits:"
         yield from (f"  {words(rival)}" for rival in found.rivals[:SHOWN])
         more = len(found.rivals) - SHOWN + found.more_rivals
         if more > 0:

@@ -58,7 +58,7 @@ class AxisCondition:
         if self.op == "between":
             return f"{text(self.named[0])} <= {self.axis} <= {text(self.named[1])}"
         if self.named == (None,):
-            return f"no {self.axis}" if self.op == "=" else f"any {self.axis}"
+            return f"{self.axis} {'absent' if self.op == '=' else 'present'}"
         named = ", ".join(map(text, self.named))
         return f"{self.axis} {self.op} {{{named}}}" if "in" in self.op else f"{self.axis} {self.op} {named}"
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from packaging.version import Version
 
 from reprokit.environment import versions as numbers
 
@@ -18,10 +21,18 @@ def inside(values: Iterable[str], first: str, last: str, *, versions: bool) -> l
     some = [value for value in dict.fromkeys(values) if _head(value) == head and value not in (first, last)]
     if _head(last) != head or not numbers.order(first) or not numbers.order(last):
         return []
-    key = numbers.order if versions or not all(map(_is_number, (first, last, *some))) else _number
+    key = _key((first, last, *some), versions)
     low, high = sorted((key(first), key(last)))
     found = sorted((value for value in some if low < key(value) < high), key=key)
     return found if key(first) == low else found[::-1]
+
+
+def _key(values: Iterable[str], versions: bool) -> Callable[[str], Any]:
+    values = list(values)
+    if not versions and all(map(_is_number, values)):
+        return float
+    # 2.0.0rc1 comes before 2.0.0, which its numbers alone do not say.
+    return Version if all(map(_is_version, values)) else numbers.order
 
 
 def _head(value: str) -> str:
@@ -29,8 +40,12 @@ def _head(value: str) -> str:
     return found[0] if found else ""
 
 
-def _number(value: str) -> tuple[float, ...]:
-    return (float(value),)
+def _is_version(value: str) -> bool:
+    try:
+        Version(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_number(value: str) -> bool:

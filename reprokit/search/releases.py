@@ -64,7 +64,7 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
     own = of_matrix(file, axis)
     if axis in KNOWN_AXES:
         return _known(axis, cell, low, high, own)
-    projects = distributions(file, cell, axis, low)
+    projects = distributions(file, cell, axis, low) or distributions(file, cell, axis, high)  # one may be no version
     if not projects:
         return _as_written(axis, low, high, own)
     found = [_of_project(name, file, cell, axis, (low, high), policy, own) for name in projects]

@@ -69,7 +69,8 @@ VERSIONS = grid(cuda="none 11.8 12.0", gcc="9 10 11 12", python="3.9 3.10 3.11")
             "load in {strict, update}",
         ),
         ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2"}], lambda c: "b" in c, "b = x"),
-        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2", "b": "y"}], lambda c: "b" not in c, "no b"),
+        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2", "b": "y"}], lambda c: "b" not in c, "b absent"),
+        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2", "b": "y"}], lambda c: "b" in c, "b present"),
         (
             [{"cuda": "11.8", "gcc": "11"}, {"cuda": "11.8", "gcc": "12"}, {"cuda": "12.0", "gcc": "12"}],
             lambda c: c == {"cuda": "11.8", "gcc": "12"},

@@ -118,7 +118,7 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
         telling["cell"]
     ]
     assert list(explanation.short(explained)) == [
-        "reproduces when cuda = 12.0 (in the 2 cells decided; 1 more in the matrix); as well fits: cudnn = 8.9",
+        "several conditions fit (in the 2 cells decided; 1 more in the matrix): cuda = 12.0; cudnn = 8.9",
         f"what would tell them apart: {telling['command']}",
     ]
 

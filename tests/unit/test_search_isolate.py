@@ -216,6 +216,7 @@ def test_grids_with_planted_causes_are_isolated_and_none_is_told_wrong() -> None
 @pytest.mark.parametrize(
     ("values", "first", "last", "versions", "found"),
     [
+        (["2.0.0rc1", "2.0.0.post1", "2.1"], "1.26.4", "2.0.0", True, ["2.0.0rc1"]),
         (["3.9", "3.10", "3.11", "3.12"], "3.9", "3.12", True, ["3.10", "3.11"]),
         (["3.9", "3.10", "3.11", "3.12"], "3.12", "3.9", True, ["3.11", "3.10"]),
         (["0.5", "0.25", "1e38"], "0.1", "1.0", False, ["0.25", "0.5"]),

@@ -167,6 +167,12 @@ def test_an_index_that_does_not_answer_is_said(tmp_path: Path, wheels: Path, mon
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
 
 
+def test_an_end_that_is_no_version_is_said(tmp_path: Path, wheels: Path) -> None:
+    for ends in (("odd", "1.2"), ("1.0", "odd"), ("1.0", "1." + "9" * 5000)):
+        with pytest.raises(UsageError, match="is no version of a Python package"):
+            between(case(tmp_path), CELL, "demo", *ends)
+
+
 def test_a_project_that_no_index_has_is_said(tmp_path: Path, index: type[Index]) -> None:
     text = CASE.replace("demo-lib", "other-lib")
     found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
