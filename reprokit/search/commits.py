@@ -65,10 +65,11 @@ def between(
     note = ""
     if base != first:
         note = f"{low} is not part of {high}: {base[:SHORT]}, from which both come, stands between them"
-    log = ["log", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%cs', '%D', '%s'))}"]
+    # Subjects may hold whatever some take for the end of a line.
+    log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%cs', '%D', '%s'))}"]
     log += ["--decorate=full", "--decorate-refs=refs/tags/*"]
     parts = [["-1", commit] for commit in dict.fromkeys((first, base))] + [["--first-parent", f"{base}..{last}"]]
-    lines = [line for part in parts for line in (git_says(repository, *log, *part) or "").splitlines()]
+    lines = [line for part in parts for line in (git_says(repository, *log, *part) or "").split("\0") if line]
     own = {ref for ref in (low, high, *spelt) if not re.fullmatch(r"[0-9a-f]{4,40}", ref)}
     commits = tuple(_parsed(line, own) for line in lines)
     if note:
@@ -126,12 +127,13 @@ def _commit(at: str, repository: Path, ref: str) -> str:
 
 def _parsed(line: str, own: set[str]) -> Commit:
     sha, parents, date, decoration, subject = line.split(_SEPARATOR, 4)
-    tags = tuple(sorted(re.findall(r"tag: refs/tags/([^,\s)]+)", decoration)))
+    mark = "tag: refs/tags/"
+    tags = tuple(sorted(one[len(mark) :] for one in decoration.split(", ") if one.startswith(mark)))
     return Commit(
         value=next((tag for tag in tags if tag in own), sha[:SHORT]),
         sha=sha,
         date=date,
-        subject=subject,
+        subject="".join(each if each.isprintable() else "\ufffd" for each in subject),
         tags=tags,
         merge=" " in parents,
     )

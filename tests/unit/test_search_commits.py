@@ -73,6 +73,14 @@ def test_commits_come_as_the_branch_saw_them(checkout: Path) -> None:
     assert subjects(checkout, "main~4", "main", tags_only=True) == ["a", "c", "d"]
 
 
+def test_odd_subjects_and_tags_do_no_harm(checkout: Path) -> None:
+    commit(checkout, "clear \x1b[2J screen \u2028 and \x0c page \x1f field")
+    git(checkout, "tag", "a),b")
+    last = between("demo", checkout, "v2", "main").commits[-1]
+    assert last.subject == "clear \ufffd[2J screen \ufffd and \ufffd page \ufffd field"
+    assert last.tags == ("a),b",)
+
+
 def test_a_ref_of_another_branch_is_followed_by_where_both_come_from(checkout: Path) -> None:
     found = between("demo", checkout, "v1", "main")
     assert [one.subject[0] for one in found.commits] == ["r", "b", "c", "M", "d"]
