@@ -50,7 +50,7 @@ def command(
     """Show which cells have changed, with what changed in their environments, over all cases or these (ids or files).
 
     A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
-    always show is gone when so many clean trials would be rare by chance. Inconclusive results are stepped over.
+    always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over.
     """
     from reprokit.history.changes import describe
     from reprokit.history.series import gather
@@ -138,7 +138,7 @@ def _print(
     parts += [f"{tentative} not counted yet"] if tentative else []
     parts += [many(new, "new cell")] if new else []
     parts += [f"{len(blind)} without a verdict now"] if blind else []
-    click.echo(f"since {at[:16].replace('T', ' ')}, {many(len(runs), 'run')}: {', '.join(parts)}")
+    click.echo(f"since {at[:16].replace('T', ' ')} UTC, {many(len(runs), 'run')}: {', '.join(parts)}")
     stamp = timeline.stamps(history.runs.values())
     unjudged = {id(one) for one in blind}
     for case_id, group in groupby(history.series, lambda one: one.case_id):

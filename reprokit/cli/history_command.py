@@ -39,7 +39,7 @@ def command(
     """List the recorded runs, or every cell of one case (its id, or its file) over time.
 
     A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
-    always show is gone when so many clean trials would be rare by chance. Inconclusive results are stepped over;
+    always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over;
     engines are kept apart.
     """
     from reprokit.errors import UsageError

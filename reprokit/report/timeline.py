@@ -106,7 +106,8 @@ def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
 
     standing = one.standing
     if standing is None:
-        return f"inconclusive: {one.results[-1].verdict or 'undecided'}"
+        verdict = one.results[-1].verdict
+        return f"inconclusive: {verdict}" if verdict else "not decided yet"
     never = standing.new is State.NOT_REPRODUCING and not one.shown()
     words = "never reproduced" if never else f"{standing.now} since {at(standing.after)}"
     if one.rate is not None:

@@ -122,6 +122,7 @@ def test_the_errors_are_those_that_the_confidence_allows() -> None:
         at_rate, at_doubt = (simulated(trials, p, rounds=0) for p in (rate, doubt(rate)))
         assert at_rate.clean <= 1 - confidence
         assert at_rate.below - at_rate.clean <= 1 - confidence
+        assert at_rate.below <= 1.5 * (1 - confidence)
         assert at_doubt.at_least <= 1 - confidence
         assert simulated(trials, 0.0, rounds=0).below == pytest.approx(1)
     assert simulated(ASKED, 0.45, rounds=0).reproduced <= 0.05
