@@ -7,6 +7,7 @@ real runs: see ``tests/golden``.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -35,6 +36,8 @@ _REMOTE = re.compile(r"^(?:[\w.]+\.)?_?RemoteTraceback:\s*$")
 _MARGIN = re.compile(r"((?:  )*\| )|(?: *\+-)|(?:  )*\|$")
 _OUTSIDE = re.compile(r"\+ Exception Group Traceback|Traceback \(most")
 _LOOK_AHEAD = 8
+_CHAIN = 20
+"""Causes of causes among which a worker's own is looked for: a loop that retries may chain thousands."""
 _NOT_PYTHON = ("C++ ", "Fortran ", "quoted ")
 
 
@@ -122,7 +125,7 @@ class _Reader:
     def _with_remote_frames(self, exception: ExceptionSeen) -> ExceptionSeen:
         """Add the worker's frames to an exception that a worker process handed to its parent."""
         chain: list[ExceptionSeen] = []
-        for at, cause in reversed(self.found):
+        for at, cause in itertools.islice(reversed(self.found), _CHAIN):
             if not cause.cause_of_next:
                 break
             chain.append(cause)
