@@ -6,15 +6,12 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from packaging.version import InvalidVersion, Version
-
-from reprokit.case import units
-from reprokit.environment.versions import NONE, order
-from reprokit.matrix import KNOWN_AXES
+from reprokit.environment.versions import NONE
+from reprokit.search import ordering
 
 Value = str | None
 """A value of an axis; None: the cell has no such axis."""
@@ -111,21 +108,9 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 
 
 def in_order(axis: str, values: Iterable[Value]) -> list[str]:
-    """Those values that have an order, in it: versions, numbers, sizes, durations. [] where it is not certain.
-
-    ``none`` and a missing axis are in no order. Texts that are versions as well as numbers (0.9 and 0.10) have an order
-    only where the two agree, or where the axis is known to hold versions.
-    """
+    """Those values that have an order, in it. ``none``, a missing axis and operating systems are in none."""
     texts = [value for value in values if value is not None and value != NONE]
-    if axis == "os" or len(texts) < 2:
-        return []
-    if axis in KNOWN_AXES:
-        return _sorted(texts, order)
-    found = [_sorted(texts, key) for key in (Version, _number, units.size, units.duration)]
-    versions, numbers = found[:2]
-    if versions and numbers and versions != numbers:
-        return []
-    return next((each for each in found if each), [])
+    return [] if axis == "os" or len(texts) < 2 else ordering.in_order(axis, texts)
 
 
 def listed(axis: str, values: Iterable[Value]) -> list[Value]:
@@ -133,22 +118,6 @@ def listed(axis: str, values: Iterable[Value]) -> list[Value]:
     values = set(values)
     places = {value: at for at, value in enumerate(in_order(axis, sorted(values - {None}, key=str)))}
     return sorted(values, key=lambda value: (value is None, places.get(value or "", -1), str(value)))
-
-
-def _number(written: str) -> float:
-    value = float(written)
-    if not math.isfinite(value):
-        raise ValueError("a finite number")
-    return value
-
-
-def _sorted(texts: Sequence[str], key: Callable[[str], Any]) -> list[str]:
-    """The texts in the order of ``key``; [] where it does not take one of them, or takes two of them for the same."""
-    try:
-        keys = {each: key(each) for each in texts}
-    except (ValueError, InvalidVersion):
-        return []
-    return sorted(texts, key=keys.__getitem__) if len(set(keys.values())) == len(texts) else []
 
 
 def of_axis(axis: str, values: Sequence[Value]) -> tuple[list[AxisCondition], float]:

@@ -12,7 +12,7 @@ from reprokit.case import CaseFile
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
-from reprokit.matrix import KNOWN_AXES, Cell, label
+from reprokit.matrix import Cell, label
 from reprokit.search import ends, releases, reported
 from reprokit.search.asking import Ask, Candidate, Reading, Search, reading
 from reprokit.search.isolate_words import Telling
@@ -159,5 +159,5 @@ def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cel
             session.note(note)
         values += found.values
     values += given.get("values", ())
-    versions = axis in KNOWN_AXES or bool(releases.distributions(file, base, axis, bad[axis]))
-    return inside(values, good[axis], bad[axis], versions=versions)
+    versions = bool(releases.distributions(file, base, axis, bad[axis]))
+    return inside(axis, values, good[axis], bad[axis], versions=versions)

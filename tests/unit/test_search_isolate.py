@@ -214,19 +214,26 @@ def test_grids_with_planted_causes_are_isolated_and_none_is_told_wrong() -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "first", "last", "versions", "found"),
+    ("axis", "values", "first", "last", "versions", "found"),
     [
-        (["2.0.0rc1", "2.0.0.post1", "2.1"], "1.26.4", "2.0.0", True, ["2.0.0rc1"]),
-        (["3.9", "3.10", "3.11", "3.12"], "3.9", "3.12", True, ["3.10", "3.11"]),
-        (["3.9", "3.10", "3.11", "3.12"], "3.12", "3.9", True, ["3.11", "3.10"]),
-        (["0.5", "0.25", "1e38"], "0.1", "1.0", False, ["0.25", "0.5"]),
-        (["sm_35", "sm_70", "sm_90"], "sm_35", "sm_90", False, ["sm_70"]),
-        (["debian-11", "ubuntu-20.04", "debian-12"], "debian-10", "debian-12", True, ["debian-11"]),
-        (["debian-11", "ubuntu-20.04"], "debian-10", "ubuntu-22.04", True, []),
-        (["on", "off", "auto"], "on", "off", False, []),
+        ("python", ["3.9", "3.10", "3.11", "3.12"], "3.9", "3.12", False, ["3.10", "3.11"]),
+        ("python", ["3.9", "3.10", "3.11", "3.12"], "3.12", "3.9", False, ["3.11", "3.10"]),
+        ("os", ["debian-11", "ubuntu-20.04", "debian-12"], "debian-10", "debian-12", False, ["debian-11"]),
+        ("os", ["debian-11", "ubuntu-20.04"], "debian-10", "ubuntu-22.04", False, []),
+        # A release candidate comes before its release, a rebuild after it.
+        ("paddle", ["3.0.0", "3.0.0rc1", "3.0.0b2"], "2.6.2", "3.0.1", True, ["3.0.0b2", "3.0.0rc1", "3.0.0"]),
+        ("paddle", ["3.0.0rc1", "2.6.2.post120", "nightly"], "2.6.2", "3.0.0", True, ["2.6.2.post120", "3.0.0rc1"]),
+        ("numpy", ["2.0.0rc1", "2.0.0.post1", "2.1"], "1.26.4", "2.0.0", True, ["2.0.0rc1"]),
+        ("torch", ["2.0.0", "2.1.0"], "2.0", "2.2", True, ["2.1.0"]),
+        ("lr", ["0.5", "0.25", "1e38"], "0.1", "1.0", False, ["0.25", "0.5"]),
+        ("shift", ["0", "-1"], "-2", "1", False, ["-1", "0"]),
+        ("memory", ["512m", "1g"], "256m", "2g", False, ["512m", "1g"]),
+        ("arch", ["sm_35", "sm_70", "sm_90"], "sm_35", "sm_90", False, ["sm_70"]),
+        ("mode", ["on", "off", "auto"], "on", "off", False, []),
+        ("mode", ["a", ""], "", "a", False, []),
     ],
 )
 def test_only_values_in_order_lie_between_two(
-    values: list[str], first: str, last: str, versions: bool, found: list[str]
+    axis: str, values: list[str], first: str, last: str, versions: bool, found: list[str]
 ) -> None:
-    assert inside(values, first, last, versions=versions) == found
+    assert inside(axis, values, first, last, versions=versions) == found
