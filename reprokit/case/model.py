@@ -88,7 +88,7 @@ class Report(Model):
 
     url: Scalar = Field("", description="Where the bug was reported.")
     environments: tuple[dict[str, Any], ...] = Field(
-        (), description="The environments as reported. Keys are free and never interpreted."
+        (), description="The environments as reported. Keys are free; only `isolate --reported` reads them."
     )
 
 

@@ -15,7 +15,6 @@ PROJECTS = {
     "paddlepaddle-gpu": "paddle",
     "pytorch": "torch",
     "tensorflow": "tensorflow",
-    "numpy version": "numpy",
     "opencv": "opencv",
 }
 """What reports call a framework -> the axis that cases name it by."""
@@ -24,6 +23,8 @@ PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
 """Parts of a version that an axis gets where the case's own values do not tell."""
 
 _VERSION = r"\d+(?:\.\d+)*"
+_VERSION_OF = re.compile(r"\s*(?:version|版本)$")
+_OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +44,7 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     cell: Cell = {}
     used: dict[str, str] = {}
     for key, value in environment.items():
-        folded = str(key).strip().lower()
+        folded = _VERSION_OF.sub("", str(key).strip().lower())
         text = str(value).strip()
         for axis, reader in _READERS.items():
             if axis not in cell and folded in _KEYS[axis] and (found := reader(text, axes.get(axis, ()))):
@@ -52,7 +53,7 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
                 break
         else:
             axis = next((name for name in (*axes, *names) if name.lower() in (folded, PROJECTS.get(folded))), "")
-            if axis and axis not in cell and (found := _free(text, axes.get(axis, ()))):
+            if axis and axis not in cell and (found := _free(axis, text, axes.get(axis, ()))):
                 cell[axis] = found
                 used[str(key)] = f"{axis} {found}"
     unused = tuple(str(key) for key in environment if str(key) not in used)
@@ -62,12 +63,14 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
 
 def _python(text: str, own: Sequence[str]) -> str:
     """``3.11.3 (main, Apr  5 2023, 14:15:06) [GCC 9.4.0]``."""
-    return _cut("python", re.match(rf"(?:Python )?({_VERSION})", text), own)
+    return _cut("python", re.match(rf"(?:python )?v?({_VERSION})", text, re.IGNORECASE), own)
 
 
 def _cuda(text: str, own: Sequence[str]) -> str:
     """``Build cuda_11.8.r11.8/compiler...`` as nvcc --version ends, ``release 11.8, V11.8.89``, or a bare version."""
-    found = re.search(rf"cuda_({_VERSION})\.r|release ({_VERSION})", text) or re.fullmatch(rf"v?({_VERSION})", text)
+    found = re.search(rf"cuda_({_VERSION})\.r|release ({_VERSION})", text) or re.fullmatch(
+        rf"(?:cuda )?v?({_VERSION})", text, re.I
+    )
     return _cut("cuda", found, own)
 
 
@@ -81,9 +84,14 @@ def _cudnn(text: str, own: Sequence[str]) -> str:
 
 
 def _gcc(text: str, own: Sequence[str]) -> str:
-    """``gcc (Debian 12.2.0-14) 12.2.0``, ``gcc (GCC) 8.2.0``: the version is what comes last."""
+    """``gcc (Debian 12.2.0-14) 12.2.0``, ``x86_64-linux-gnu-gcc-12``: what the brackets hold is the packager's."""
+    if _OTHER_COMPILER.search(text):
+        return ""
     bare = re.sub(r"\([^)]*\)", "", text)
-    return _cut("gcc", re.search(rf"({_VERSION})", bare), own)
+    found = re.search(rf"(?<![\w.-])v?({_VERSION})", bare) or re.search(
+        rf"g(?:cc|\+\+)-({_VERSION})", bare, re.IGNORECASE
+    )
+    return _cut("gcc", found, own)
 
 
 def _os(text: str, own: Sequence[str]) -> str:
@@ -107,9 +115,9 @@ def _cut(axis: str, found: re.Match[str] | None, own: Sequence[str]) -> str:
     return fitting or ".".join(versions.parts(version)[:precise])
 
 
-def _free(text: str, own: Sequence[str]) -> str:
-    if text in own:
-        return text
+def _free(axis: str, text: str, own: Sequence[str]) -> str:
+    if text in own or axis in _READERS:  # what the reader of a known axis refused says something else
+        return text if text in own else ""
     found = re.match(rf"v?({_VERSION}\S*)", text)
     return found[1] if found and "," not in text else ""
 
@@ -122,12 +130,13 @@ _READERS: Mapping[str, Callable[[str, Sequence[str]], str]] = {
     "os": _os,
 }
 _KEYS: Mapping[str, Collection[str]] = {
-    "python": {"python", "python version", "py"},
-    "cuda": {"nvcc", "cuda", "cuda version", "cuda toolkit", "cuda runtime version"},
-    "cudnn": {"cudnn", "cudnn version"},
-    "gcc": {"gcc", "gcc version", "g++", "compiler"},
-    "os": {"platform", "os", "operating system", "system", "distribution", "libc version", "glibc"},
+    "python": {"python", "py"},
+    "cuda": {"nvcc", "cuda", "cuda toolkit", "cuda runtime"},
+    "cudnn": {"cudnn"},
+    "gcc": {"gcc", "g++", "compiler", "编译器"},
+    "os": {"platform", "os", "operating system", "system", "distribution", "libc", "glibc", "操作系统", "系统"},
 }
+"""How reports call the known axes, in small letters, without ``version`` behind."""
 
 
 def hidden(environments: Sequence[Mapping[str, Any]], found: Sequence[Reported]) -> list[str]:
