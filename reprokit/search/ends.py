@@ -58,6 +58,8 @@ def choose(file: CaseFile, bad: Partial, good: Partial) -> Ends:
     Axes that are left open are as in cells of the case, first those in which it expects the end's verdict. Raises
     UsageError for an axis that the case does not know, where its ``exclude`` leaves no such cell, and for equal ends.
     """
+    if bad == good:
+        raise UsageError(f"--bad and --good say the same: {label(bad)}; name what differs between them")
     whole = {}
     for option, partial in (("--bad", bad), ("--good", good)):
         _check(file, option, partial)

@@ -14,7 +14,7 @@ from reprokit.search.isolating import RIVALS, Boundary, Change, Isolation
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord
 
-UNSEEN = "not seen, for cells that cannot be judged, but what was seen leaves nothing else"
+UNSEEN = "not seen, since a cell is excluded or cannot be judged, but what was seen leaves nothing else"
 SHOWN = 3
 """Cells that are named where there are many."""
 

@@ -159,7 +159,8 @@ def test_ends_that_cannot_be_are_refused_in_words(project: Project) -> None:
         ("a=1,a=2", "a=3", "a is given twice"),
         ("a", "a=3", "'a' is not of the form axis=value"),
         ("b=y,c=q,d=s", "a=3", "excludes every such cell"),
-        ("a=1,b=x,c=p,d=r", "a=1,b=x,c=p,d=r", "are the same cell"),
+        ("a=1,b=x,c=p,d=r", "d=r,c=p,b=x,a=1", "say the same"),
+        ("a=1", "a=1", "say the same: a=1"),
     ):
         with pytest.raises(UsageError, match=words):
             project.isolate(bad=bad, good=good)
@@ -233,6 +234,26 @@ def test_a_difference_that_an_axis_does_not_tell_is_said() -> None:
     assert reported.hidden(environments, found) == [
         "Python is '3.11.3' and '3.11.2', both read as python 3.11: what differs in that is not looked at"
     ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "cell"),
+    [
+        (
+            {"操作系统": "Ubuntu 20.04", "Python 版本": "3.9.13", "CUDA版本": "CUDA 11.8"},
+            "python=3.9 cuda=11.8 os=ubuntu-20.04",
+        ),
+        ({"gcc": "x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14) 12.2.0"}, "gcc=12"),
+        ({"编译器": "gcc-13", "操作系统": "Ubuntu 20.04"}, "gcc=13 os=ubuntu-20.04"),
+        # Another compiler, the driver's CUDA, and what is missing are no versions of the axes.
+        ({"gcc": "clang version 15.0.7", "compiler": "MSVC 19.3"}, ""),
+        ({"cuda": "12.2 (driver)", "python": None, "cudnn": "N/A", "os": "Windows 11"}, ""),
+        ({"cuda": "none"}, "cuda=none"),
+    ],
+)
+def test_only_what_a_report_says_of_an_axis_is_read_as_it(environment: dict[str, Any], cell: str) -> None:
+    found = reported.read(environment, {"python": ("3.9",), "cuda": ("none", "11.8")}, ["paddle"])
+    assert " ".join(f"{name}={value}" for name, value in found.cell.items()) == cell
 
 
 def test_the_ends_may_be_the_environments_of_the_report_in_either_order(project: Project) -> None:
