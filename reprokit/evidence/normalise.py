@@ -34,9 +34,18 @@ _OPERATORS = re.compile(r"\[operator < \w+ > error\]")
 _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|dev/shm|var/folders)/")
 
 
+_GIVEN = re.compile(r"(?!tmp|cc)[A-Za-z]+(?:[._-][A-Za-z]+)*\.[A-Za-z]\w{0,4}")
+"""A file's name that somebody chose, unlike those that are made up in folders for temporary files."""
+
+
 def _shorter(match: re.Match[str]) -> str:
     path = match[0].rstrip("/")
-    return "<tmp>" if _TEMPORARY.match(path + "/") else path.rpartition("/")[2]
+    name = path.rpartition("/")[2]
+    return "<tmp>" if _TEMPORARY.match(path + "/") and not _GIVEN.fullmatch(name) else name
+
+
+def _abstract(match: re.Match[str]) -> str:
+    return f"{match[1]} with abstract methods {match[2].replace(chr(39), '')}"
 
 
 _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -64,6 +73,14 @@ _RULES: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]
         r"free variable \1 referenced before assignment in enclosing scope",
     ),
     (re.compile(r"\b(maximum recursion depth exceeded)\b.*"), r"\1"),
+    # Since Python 3.12 and 3.14.
+    (
+        re.compile(
+            r"(Can't instantiate abstract class \w+) (?:with|without an implementation for) abstract methods? (.*)"
+        ),
+        _abstract,
+    ),
+    (re.compile(r"(too many values to unpack \(expected \d+), got \d+\)"), r"\1)"),
     # Paddle names its class of error in two ways, by FLAGS_call_stack_level.
     (re.compile(rf"\b({'|'.join(ENFORCE)})Error: "), r"(\1) "),
     (re.compile(r"(\b\w+://)(?:[^\s/@'\"]*@)?([\w.-]+)[^\s'\"<>]*"), r"\1\2"),
