@@ -78,41 +78,31 @@ def command(**given: Any) -> int:
     folder = options.store_path(given.pop("store_folder"))
     session = SearchSession(folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
     make = partial(reducing.make, folder=folder)
+    jobs = given["jobs"] if options.typed("jobs") else None
     try:
         if resume:
-            status = session.resume("reduce", (case,) if case else (), make)
-        elif case is None:
+            if out or any(given[name] for name in ("parts", "keep_matrix", "max_cells", "time", "trials")):
+                raise UsageError("--resume goes on with what was asked then: leave out the other options")
+            return session.resume("reduce", (case,) if case else (), make, jobs)
+        if case is None:
             raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
-        else:
-            wish = _wish(given, out or Path(_name(case)))
-            request = options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()})
-            status = session.start("reduce", request, asdict(wish), make)
-        if session.answer is not None and status == 0:
-            _write(Path(session.arguments["out"]), str(session.answer.data["text"]), folder)
-        return status
+        wish = _wish(given, out or Path(_name(case)))
+        request = options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()})
+        return session.start("reduce", request, asdict(wish), make)
     finally:
         if session.record is not None:
             options.write_json(json_file, session.result())
 
 
-def _write(out: Path, text: str, folder: Path) -> None:
-    """Write the reduced case; into the store where its place cannot be written any more."""
-    from reprokit.report import result
-    from reprokit.store.recorder import RecordError
-
-    try:
-        result.write(out, text)
-    except OSError as error:
-        result.write(folder / out.name, text)
-        raise RecordError(f"{out} cannot be written: {error.strerror}; the case is in {folder / out.name}") from error
-
-
 def _wish(given: dict[str, Any], out: Path) -> Wish:
     """What is asked for; takes it out of ``given``. Raises UsageError before anything is run."""
+    from reprokit.case.read import MARKDOWN_SUFFIXES
     from reprokit.case.units import duration
     from reprokit.search.reduce.parts import KINDS
     from reprokit.search.reduce.reducing import Wish
 
+    if out.suffix.lower() in MARKDOWN_SUFFIXES:
+        raise UsageError(f"--output {out}: a case is written as YAML: name a file that ends in .yaml")
     if out.exists():
         raise UsageError(f"{out} exists already: name another file with --output")
     options.check_writable("--output", out)

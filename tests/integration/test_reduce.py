@@ -102,6 +102,8 @@ def test_wrong_wishes_are_refused_before_anything_is_run(user: User) -> None:
     user.write("case.yaml", DIVISION)
     assert "did you mean 'env'?" in user.types("reduce", "case.yaml", "--parts", "envs", status=2)
     assert "expected a duration" in user.types("reduce", "case.yaml", "--time", "soon", status=2)
+    assert "ends in .yaml" in user.types("reduce", "case.yaml", "-o", "small.md", status=2)
+    assert "leave out the other options" in user.types("reduce", "--resume", "-o", "small.yaml", status=2)
     assert "no CASE given" in user.types("reduce", status=2)
     assert "no such value" in user.types("reduce", "case.yaml", "--only", "divisor=3", status=2)
     assert not list((user.folder / "store").glob("runs/*"))

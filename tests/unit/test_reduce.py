@@ -240,7 +240,8 @@ class Project:
 
     def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()
-        wish = reducing.Wish(out="small.yaml", **{"kinds": ("env", "command", "resources", "axes"), **more})
+        out = str(self.case.with_name("small.yaml"))
+        wish = reducing.Wish(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
         groups = (parse_group(only),) if only else ()
         request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
         return session.start("reduce", request, asdict(wish), partial(reducing.make, folder=self.store)), session
@@ -336,6 +337,18 @@ def test_the_limit_holds_for_the_look_for_a_cell_that_reproduces(project: Projec
     assert len(project.engine.trials) == 2
     assert session.answer is not None
     assert "2 of 5 cells were, then the limit was reached" in session.answer.words[0]
+
+
+def test_it_is_written_before_it_counts_as_answered(project: Project) -> None:
+    """So that whatever kills it, there is a file or a search to be resumed; and elsewhere if it cannot be there."""
+    _, session = project.reduce()
+    assert session.answer is not None
+    assert project.case.with_name("small.yaml").read_text() == session.answer.data["text"]
+    status, session = project.reduce(out=str(project.case / "small.yaml"))
+    assert status == 3
+    assert session.answer is not None
+    assert "small.yaml cannot be written: " in session.answer.words[-1]
+    assert (project.store / "small.yaml").read_text() == session.answer.data["text"]
 
 
 def test_the_matrix_can_stay(project: Project) -> None:

@@ -13,12 +13,14 @@ from reprokit.case.files import load_text
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.matrix import Cell, label
+from reprokit.report.result import write
 from reprokit.runner.plan import cells_of, promised_of
 from reprokit.search.asking import Ask, Candidate, Reading, Search
 from reprokit.search.reduce import candidates, words
 from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
 from reprokit.search.reduce.signature import Seen, tightened
 from reprokit.search.session import Answer, SearchSession
+from reprokit.store.recorder import RecordError
 from reprokit.store.records import CellRecord
 
 NOT_REPRODUCED = 1
@@ -129,7 +131,7 @@ def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cell
         raise UsageError(f"{session.file.path}: its text cannot be rewritten as a case of one cell; try --keep-matrix")
     trying.knows(whole, fails=True)
     result = yield from reduced(data, trying, wish.kinds, axes=not wish.keep_matrix)
-    return (yield from _last_look(session, wish, spent, found, trying, result))
+    return (yield from _last_look(session, folder, wish, spent, found, trying, result))
 
 
 def _verified(
@@ -168,9 +170,15 @@ def _seen(record: CellRecord, folder: Path) -> list[Seen]:
 
 
 def _last_look(
-    session: SearchSession, wish: Wish, spent: Spent, found: Candidate, trying: Trying, result: Reduced
+    session: SearchSession,
+    folder: Path,
+    wish: Wish,
+    spent: Spent,
+    found: Candidate,
+    trying: Trying,
+    result: Reduced,
 ) -> Search[Answer]:
-    """The reduced case as it will be written, run once more."""
+    """The reduced case as it will be written, run once more and written."""
     first = session.record_of(found)
     smaller = trying.write(result.data, "")
     assert first is not None
@@ -196,10 +204,24 @@ def _last_look(
     holds = trying.holds(final, reading)
     data = {**told.to_json(), "file": wish.out, "verdict": str(record.verdict), "text": text}
     if holds:
-        return Answer(words=(*told.lines(), f"written: {wish.out}"), data=data)
+        # Before the answer is recorded: a search that is killed in between writes it again.
+        place, why = _written(Path(wish.out), text, folder)
+        status = RecordError.exit_status if why else 0
+        data["file"] = str(place)
+        return Answer(words=(*told.lines(), f"written: {place}{why}"), data=data, exit_status=status)
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
     return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=NOT_REPRODUCED)
+
+
+def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
+    """Write the reduced case; into the store where its place cannot be written any more, and why not."""
+    try:
+        write(out, text)
+    except OSError as error:
+        write(folder / out.name, text)
+        return folder / out.name, f" ({out} cannot be written: {error.strerror})"
+    return out, ""
 
 
 def _environment(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any] | None:
