@@ -183,6 +183,11 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(
                 loc=(*loc, "failure"), message=message, hint="say how it looks: exception, message, output ..."
             )
+        for key in ("timed_out", "out_of_memory"):
+            if isinstance(entry.get("failure"), dict) and str(entry["failure"].get(key)).lower() == "true":
+                # Such an end is a verdict of its own, inconclusive, and never a different failure.
+                message = f"{dotted(loc)}.failure: no other failure is known by {key}"
+                yield Finding(loc=(*loc, "failure", key), message=message, hint="the verdict says that by itself")
         name = entry.get("id")
         if isinstance(name, str) and name in seen:
             message = f"{dotted(loc)}: another known failure is called {name!r} too"

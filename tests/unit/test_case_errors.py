@@ -98,6 +98,13 @@ STRUCTURE = [
     ("expect: {known: [{id: B C, failure: {exit_code: 7}}]}\n", 1, 23, "small letters", "did you mean 'b-c'?"),
     ("expect: {known: [{id: b, failure: {}}]}\n", 1, 35, "known[0].failure: it fits every failure", "say how it looks"),
     (
+        "expect: {known: [{id: b, failure: {timed_out: true}}]}\n",
+        1,
+        47,
+        "no other failure is known by timed_out",
+        "verdict",
+    ),
+    (
         "expect: {known: [{id: b, failure: {excption: E}}]}\n",
         1,
         36,
