@@ -257,6 +257,9 @@ class SearchSession(Invocation):
         found = {record.number: record for record in runner.records}
         for key in todo:
             self._records[key] = found[self._numbers[key]]
+        if any(self._records[key].verdict is Verdict.CANCELLED for key in todo):
+            # Python loses an interrupt that comes while an object is finalised; what was stopped tells of it.
+            raise KeyboardInterrupt
         if any(self._records[key].verdict is Verdict.ENGINE_ERROR for key in todo):
             # An engine that is gone ends the search, to be resumed; one that answers leaves the cell unknown.
             self._open_engine(self.request).info()
