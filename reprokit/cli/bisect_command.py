@@ -65,7 +65,7 @@ def command(**given: Any) -> int:
     else:
         arguments = _arguments(given)
     # Imported here, since `reprokit --help` must not pay for them.
-    from reprokit.search.bisect_case import make
+    from reprokit.search.bisect.case import make
     from reprokit.search.session import SearchSession
 
     session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)

@@ -68,7 +68,7 @@ def command(**given: Any) -> int:
     arguments = _arguments(given)
     # Imported here, since `reprokit --help` must not pay for them.
     from reprokit.runner.request import Request
-    from reprokit.search.isolate_case import make
+    from reprokit.search.isolate.case import make
     from reprokit.search.session import SearchSession
 
     session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)

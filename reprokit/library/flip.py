@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from reprokit.case.model import Case
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
+from reprokit.explaining.conditions import Conditions
+from reprokit.explaining.covering import PLAIN, separate
+from reprokit.explaining.explain import is_a_list
 from reprokit.matrix import Cell
-from reprokit.search.conditions import Conditions
-from reprokit.search.covering import PLAIN, separate
-from reprokit.search.explaining import is_a_list
 
 MAX_WORDS = 5
 """Most values of axes in a sentence that people can follow."""

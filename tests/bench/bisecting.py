@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass
 
 from reprokit.search.asking import Ask, Candidate, Reading, drive
-from reprokit.search.bisecting import bisect
+from reprokit.search.bisect.algorithm import bisect
 
 
 @dataclass(frozen=True, kw_only=True)

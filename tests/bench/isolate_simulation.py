@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from reprokit.matrix import Cell
 from reprokit.search.asking import Ask, Reading, drive
-from reprokit.search.isolating import Boundary, Isolation, isolate
+from reprokit.search.isolate.algorithm import Boundary, Isolation, isolate
 
 TRIALS = 10
 """Trials of a cell whose failure is flaky: one that fails at a rate of 0.5 is missed once in a thousand."""

@@ -20,8 +20,8 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.matrix import Selection
 from reprokit.runner.request import Request
 from reprokit.runner.session import Session
-from reprokit.search.bisect_case import make
-from reprokit.search.line import along_axis
+from reprokit.search.bisect.case import make
+from reprokit.search.bisect.line import along_axis
 from reprokit.search.releases import Policy
 from reprokit.search.session import SearchSession
 from tests.unit.fakes import FakeEngine

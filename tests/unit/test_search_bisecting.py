@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.search.asking import Ask, Candidate, Reading, drive
-from reprokit.search.bisecting import Bisection, bisect
+from reprokit.search.bisect.algorithm import Bisection, bisect
 from tests.bench import bisecting
 
 GOOD, BAD, UNKNOWN = Reading.GOOD, Reading.BAD, Reading.UNKNOWN

@@ -13,7 +13,7 @@ from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import SourceSpec
 from reprokit.case.render import render
 from reprokit.errors import UsageError
-from reprokit.search.commits import axis_of, between, with_axis
+from reprokit.search.bisect.commits import axis_of, between, with_axis
 from reprokit.sources import SourceError
 
 SPEC = SourceSpec(git="https://example.invalid/demo", ref="main", path="demo", patch="")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reprokit.explaining.ordering import inside
 from reprokit.matrix import Cell
 from reprokit.search.asking import Ask, Reading, drive
-from reprokit.search.explanations import best, certificate, consistent, effort, explanations, fails, mixes
-from reprokit.search.isolating import Isolation, changes_between, isolate, mixed
-from reprokit.search.ordering import inside
+from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate, mixed
+from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
 from tests.bench.isolate_simulation import outcome
 
 GOOD = {"os": "d11", "cuda": "11.0", "gcc": "11", "python": "3.9", "lang": "C", "opt": "1"}

@@ -18,8 +18,8 @@ from reprokit.evidence.model import Ending
 from reprokit.matrix import Cell
 from reprokit.runner.request import Request
 from reprokit.runner.session import Session
-from reprokit.search import ends, reported
-from reprokit.search.isolate_case import make
+from reprokit.search.isolate import ends, reported
+from reprokit.search.isolate.case import make
 from reprokit.search.session import SearchSession
 from tests.unit.fakes import FakeEngine
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.report.words import first_line
-from reprokit.search import commits
 from reprokit.search.asking import Ask, Candidate, Reading, reading
-from reprokit.search.bisecting import Bisection, bisect
-from reprokit.search.line import Line, along_axis, along_source
+from reprokit.search.bisect import commits
+from reprokit.search.bisect.algorithm import Bisection, bisect
+from reprokit.search.bisect.line import Line, along_axis, along_source
 from reprokit.search.releases import Policy
 from reprokit.search.session import Answer, SearchSession
 from reprokit.spelling import many

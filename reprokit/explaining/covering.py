@@ -13,8 +13,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.explaining.conditions import MOST_VALUES, AxisCondition, Conditions, Conjunction, Value, listed, of_axis
 from reprokit.matrix import Cell
-from reprokit.search.conditions import MOST_VALUES, AxisCondition, Conditions, Conjunction, Value, listed, of_axis
 
 MOST_CONDITIONS = 8
 """Most conditions that people can make use of; beyond it there is no explanation."""

@@ -9,8 +9,8 @@ from typing import Any
 from reprokit.evidence.model import Verdict
 from reprokit.matrix import Cell, label
 from reprokit.search.asking import Reading
-from reprokit.search.explanations import Explanation, certificate
-from reprokit.search.isolating import RIVALS, Boundary, Change, Isolation
+from reprokit.search.isolate.algorithm import RIVALS, Boundary, Change, Isolation
+from reprokit.search.isolate.explanations import Explanation, certificate
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord
 

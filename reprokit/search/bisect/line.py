@@ -16,7 +16,8 @@ from reprokit.matrix import KNOWN_AXES, Cell, label
 from reprokit.runner.plan import cells_of
 from reprokit.runner.request import Request
 from reprokit.runner.supplying import supply_of
-from reprokit.search import commits, releases
+from reprokit.search import releases
+from reprokit.search.bisect import commits
 from reprokit.spelling import near
 
 

@@ -1,9 +1,9 @@
 """Which differences between a cell that fails and one that does not are the cause: delta debugging over axes. Pure.
 
 Both ends are judged first. Then mixes of the two are asked for, each the one that tells most about which sets of
-differences are enough for the failure (:mod:`reprokit.search.explanations`), until one explanation is left and was
-seen: what it names fails on its own in the good end, and the bad end ends well without it. Last, along axes that have
-values between, the boundary by bisection.
+differences are enough for the failure (:mod:`reprokit.search.isolate.explanations`), until one explanation is left and
+was seen: what it names fails on its own in the good end, and the bad end ends well without it. Last, along axes that
+have values between, the boundary by bisection.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from reprokit.matrix import Cell
 from reprokit.search.asking import Ask, Candidate, Reading, Search
-from reprokit.search.bisecting import Bisection, bisect
-from reprokit.search.explanations import (
+from reprokit.search.bisect.algorithm import Bisection, bisect
+from reprokit.search.isolate.explanations import (
     HOPELESS,
     Explanation,
     best,

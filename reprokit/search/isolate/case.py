@@ -12,12 +12,13 @@ from reprokit.case import CaseFile
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.verdict import expected
+from reprokit.explaining.ordering import inside
 from reprokit.matrix import Cell, label
-from reprokit.search import ends, releases, reported
+from reprokit.search import releases
 from reprokit.search.asking import Ask, Candidate, Reading, Search, reading
-from reprokit.search.isolate_words import Telling
-from reprokit.search.isolating import Isolation, changes_between, isolate
-from reprokit.search.ordering import inside
+from reprokit.search.isolate import ends, reported
+from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate
+from reprokit.search.isolate.words import Telling
 from reprokit.search.session import Answer, SearchSession
 
 

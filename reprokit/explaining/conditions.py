@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from reprokit.environment.versions import NONE
-from reprokit.search import ordering
+from reprokit.explaining import ordering
 
 Value = str | None
 """A value of an axis; None: the cell has no such axis."""

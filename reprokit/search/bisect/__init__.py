@@ -1,0 +1,1 @@
+"""Since which release, or commit, a case is broken, or fixed."""

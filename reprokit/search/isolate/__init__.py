@@ -1,0 +1,1 @@
+"""Which differences between a cell that fails and one that does not are the cause."""
