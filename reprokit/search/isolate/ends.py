@@ -81,7 +81,9 @@ def choose(file: CaseFile, bad: Partial, good: Partial) -> Ends:
     if not apart:
         raise UsageError(f"--bad and --good are the same cell: {label(whole['--bad'][0])}")
     (_, one), (_, other) = min(apart, key=rank)
-    return Ends(bad=one, good=other, notes=tuple(_chosen("--bad", bad, one) + _chosen("--good", good, other)))
+    return Ends(
+        bad=one, good=other, notes=tuple(_chosen(file, "--bad", bad, one) + _chosen(file, "--good", good, other))
+    )
 
 
 def from_cells(bad: Sequence[Cell], good: Sequence[Cell], partial: Mapping[str, Partial]) -> tuple[Cell, Cell] | None:
@@ -117,8 +119,9 @@ def _check(file: CaseFile, option: str, partial: Partial) -> None:
             )
 
 
-def _chosen(option: str, said: Partial, cell: Cell) -> list[str]:
-    added = {name: value for name, value in cell.items() if name not in said}
+def _chosen(file: CaseFile, option: str, said: Partial, cell: Cell) -> list[str]:
+    single = {name for name, values in axes_of(file).items() if len(values) == 1}  # where nothing was chosen
+    added = {name: value for name, value in cell.items() if name not in said and name not in single}
     return [f"{option} leaves open, and is taken with: {label(added)}"] if added and said else []
 
 
