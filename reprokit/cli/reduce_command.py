@@ -31,7 +31,8 @@ Examples:
 
 \b
 Exit status: 0 the reduced case is written and was seen to fail in the same way, 1 no cell reproduces or the
-result does not hold, 2 wrong usage or case file, 130 interrupted.
+result does not hold, 2 wrong usage or case file, 3 the same, but a cell cannot be judged (no GPU, build failed ...), or
+the file cannot be written any more, 130 interrupted.
 """
 
 

@@ -369,6 +369,14 @@ def test_a_case_that_does_not_reproduce_is_not_reduced(project: Project) -> None
     assert len(project.engine.trials) == 1
 
 
+def test_a_case_that_cannot_be_judged_is_no_finding(project: Project) -> None:
+    project.case.write_text(CASE.replace("resources: {", "resources: {gpus: 64, "))
+    status, session = project.reduce()
+    assert status == 3
+    assert session.answer is not None
+    assert "unsupported" in session.answer.words[1]
+
+
 def test_what_fails_every_time_does_not_become_what_fails_at_times(project: Project) -> None:
     def behaves(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         steady = "B" in trial.env or len(project.engine.trials) % 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,8 +23,6 @@ from reprokit.search.session import Answer, SearchSession
 from reprokit.store.recorder import RecordError
 from reprokit.store.records import CellRecord
 
-NOT_REPRODUCED = 1
-"""Exit status where there is nothing to reduce, or the result does not hold."""
 SHOWN = 5
 """Cells that are shown of more that do not reproduce."""
 
@@ -107,7 +105,7 @@ def _cells(session: SearchSession) -> list[Cell]:
 def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
     found = yield from _verified(session, spent, cells)
     if found is None:
-        return Answer(words=_nothing(spent, cells), exit_status=NOT_REPRODUCED)
+        return Answer(words=_nothing(spent, cells), exit_status=_departs(spent.records))
     record = session.record_of(found)
     assert record is not None
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
@@ -211,7 +209,12 @@ def _last_look(
         return Answer(words=(*told.lines(), f"written: {place}{why}"), data=data, exit_status=status)
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
-    return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=NOT_REPRODUCED)
+    return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=_departs([record]))
+
+
+def _departs(records: Sequence[CellRecord]) -> int:
+    """The contract's exit status where none of these reproduced: 1, or 3 where one of them is no finding."""
+    return 1 if all(record.verdict is not None and record.verdict.conclusive for record in records) else 3
 
 
 def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
