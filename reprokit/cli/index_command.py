@@ -110,7 +110,7 @@ def _check(path: Path, text: str) -> int:
 
 def _write(path: Path, text: str) -> None:
     from reprokit.errors import UsageError
-    from reprokit.report.result import write
+    from reprokit.writing import write
 
     try:
         write(path, text)

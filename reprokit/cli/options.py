@@ -322,15 +322,15 @@ def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> No
         return
     import json
 
-    from reprokit.report import result
     from reprokit.store.recorder import RecordError
+    from reprokit.writing import write
 
     text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     try:
         if path == Path("-"):
             click.echo(text, nl=False)
         else:
-            result.write(path, text)
+            write(path, text)
     except OSError as error:
         raise RecordError(f"{path} cannot be written: {error.strerror}") from error
 

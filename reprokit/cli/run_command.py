@@ -107,6 +107,7 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
         return
     from reprokit.report import junit, result
     from reprokit.store.recorder import RecordError
+    from reprokit.writing import write
 
     texts = {json_file: result.dumps(record, store_folder, session.files.get)} if json_file else {}
     if junit_file:
@@ -116,6 +117,6 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
             if path == Path("-"):
                 click.echo(text, nl=False)
             else:
-                result.write(path, text)
+                write(path, text)
         except OSError as error:
             raise RecordError(f"{path} cannot be written: {error.strerror}; `reprokit show --json` has it") from error

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 from reprokit.evidence.model import StrEnum
+from reprokit.evidence.reading import Reading
 from reprokit.explaining.conditions import Conditions, Conjunction, Value, holds
 from reprokit.explaining.covering import separate
 from reprokit.matrix import Cell
-from reprokit.search.asking import Reading
 
 FEW = 2
 """As many cells are an explanation by themselves; of more, a list is none."""

@@ -11,10 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.reading import Reading, reading
 from reprokit.explaining.conditions import gap, words
 from reprokit.explaining.explain import Claim, Explanation, Telling, explain
 from reprokit.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
-from reprokit.search.asking import Reading, reading
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord, RunRecord, cell_key
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -83,23 +81,3 @@ def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def dumps(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None, **more: Any) -> str:
     """The result file's text. ``more``: further keys."""
     return json.dumps(result(run, store, file_of) | more, indent=2, ensure_ascii=False) + "\n"
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; what is no plain file (a device, a pipe) is written into."""
-    path = path.resolve()  # a symbolic link stays one
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, scratch = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        umask = os.umask(0)
-        os.umask(umask)
-        Path(scratch).chmod(0o666 & ~umask)
-        Path(scratch).replace(path)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise

@@ -17,12 +17,12 @@ from reprokit.locking.collect import Standing, pins_of
 from reprokit.locking.model import Entry, Lock, LockedCell, LockedSource
 from reprokit.locking.standing import asked_of, doubt, identity
 from reprokit.matrix import label
-from reprokit.report.result import write
 from reprokit.runner.images import Ready, SourceTrees, Wanted, measure
 from reprokit.runner.plan import Task
 from reprokit.spelling import many
 from reprokit.store.folder import Measurements
 from reprokit.store.records import CellRecord, cell_key
+from reprokit.writing import write
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, Progress

@@ -12,34 +12,13 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from reprokit.evidence.model import StrEnum, Verdict
+from reprokit.evidence.reading import Reading
 from reprokit.matrix import Cell
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
 
 T = TypeVar("T")
-
-
-class Reading(StrEnum):
-    """What a verdict says to a search."""
-
-    BAD = "bad"
-    GOOD = "good"
-    UNKNOWN = "unknown"
-
-
-_READINGS = {
-    Verdict.REPRODUCED: Reading.BAD,
-    # It showed the failure: a cell from which the failure is absent does not.
-    Verdict.FLAKY: Reading.BAD,
-    Verdict.NOT_REPRODUCED: Reading.GOOD,
-}
-
-
-def reading(verdict: Verdict | None) -> Reading:
-    """How a verdict reads. What failed otherwise, or is inconclusive, is neither bad nor good."""
-    return _READINGS.get(verdict, Reading.UNKNOWN) if verdict else Reading.UNKNOWN
 
 
 @dataclass(frozen=True, kw_only=True)

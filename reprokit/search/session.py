@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from reprokit import __version__
 from reprokit.errors import CaseError, ReprokitError, UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.evidence.reading import Reading, reading
 from reprokit.matrix import label
 from reprokit.runner import Runner
 from reprokit.runner.images import SourceTrees
@@ -40,7 +41,7 @@ from reprokit.runner.listener import Listener, Silent
 from reprokit.runner.plan import Task, load_all, task_of
 from reprokit.runner.request import Request
 from reprokit.search.ahead import Ahead
-from reprokit.search.asking import Ask, Candidate, Reading, Search, drive, reading
+from reprokit.search.asking import Ask, Candidate, Search, drive
 from reprokit.search.costs import NOT_SERVED, cost
 from reprokit.spelling import many
 from reprokit.store.folder import SeenBases, make_folder

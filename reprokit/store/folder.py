@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.errors import UsageError
+from reprokit.writing import write
 
 FOLDER = ".reprokit"
 
@@ -55,8 +56,6 @@ class SeenBases:
 
     def keep(self, reference: str, digest: str) -> None:
         """Remember what a reference is now."""
-        from reprokit.report.result import write
-
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # other processes add theirs
@@ -86,8 +85,6 @@ class Measurements:
 
     def keep(self, image_id: str, probe: str, measured: Mapping[str, Any]) -> None:
         """Remember a measurement."""
-        from reprokit.report.result import write
-
         write(self._path(image_id, probe), json.dumps(dict(measured)))
 
     def _path(self, image_id: str, probe: str) -> Path:

@@ -9,7 +9,8 @@ import math
 import random
 from dataclasses import dataclass
 
-from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.evidence.reading import Reading
+from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.bisect.algorithm import bisect
 
 

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.evidence.reading import Reading
+from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.reduce.algorithm import Trying, smallest
 from reprokit.search.reduce.parts import Group
 

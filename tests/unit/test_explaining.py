@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reprokit.evidence.reading import Reading
 from reprokit.explaining.conditions import Conditions, holds, in_order, of_axis, words
 from reprokit.explaining.covering import separate, size_of
 from reprokit.explaining.explain import Claim, Explanation, explain
 from reprokit.matrix import Cell
-from reprokit.search.asking import Reading
 
 BAD, GOOD, UNKNOWN = Reading.BAD, Reading.GOOD, Reading.UNKNOWN
 

@@ -20,10 +20,11 @@ from reprokit.case.files import load, load_text
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, Cancelled
 from reprokit.evidence.model import Ending
+from reprokit.evidence.reading import Reading
 from reprokit.matrix import Selection, parse_group
 from reprokit.report.plain import labels
 from reprokit.runner.request import Request
-from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.reduce import candidates, reducing
 from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
 from reprokit.search.reduce.parts import KINDS

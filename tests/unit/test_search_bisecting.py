@@ -7,7 +7,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.search.asking import Ask, Candidate, Reading, drive
+from reprokit.evidence.reading import Reading
+from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from tests.bench import bisecting
 

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reprokit.evidence.reading import Reading
 from reprokit.explaining.ordering import inside
 from reprokit.matrix import Cell
-from reprokit.search.asking import Ask, Reading, drive
+from reprokit.search.asking import Ask, drive
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate, mixed
 from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
 from tests.bench.isolate_simulation import outcome

@@ -14,9 +14,10 @@ import pytest
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, Cancelled, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
+from reprokit.evidence.reading import Reading, reading
 from reprokit.runner.request import Request
 from reprokit.runner.session import Session
-from reprokit.search.asking import Ask, Candidate, Reading, Search, reading
+from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.session import Answer, SearchSession
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reprokit.search.asking import Ask, Candidate, Reading, Search
+from reprokit.evidence.reading import Reading
+from reprokit.search.asking import Ask, Candidate, Search
 
 Tell = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 

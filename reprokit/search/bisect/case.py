@@ -8,8 +8,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reprokit.evidence.reading import Reading, reading
 from reprokit.report.words import first_line
-from reprokit.search.asking import Ask, Candidate, Reading, reading
+from reprokit.search.asking import Ask, Candidate
 from reprokit.search.bisect import commits
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.bisect.line import Line, along_axis, along_source

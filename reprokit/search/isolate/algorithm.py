@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.evidence.reading import Reading
 from reprokit.matrix import Cell
-from reprokit.search.asking import Ask, Candidate, Reading, Search
+from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.isolate.explanations import (
     HOPELESS,

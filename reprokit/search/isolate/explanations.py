@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import nlargest
 from operator import itemgetter
 
-from reprokit.search.asking import Reading
+from reprokit.evidence.reading import Reading
 
 Explanation = tuple[int, ...]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.reading import Reading
 from reprokit.matrix import Cell, label
-from reprokit.search.asking import Reading
 from reprokit.search.isolate.algorithm import RIVALS, Boundary, Change, Isolation
 from reprokit.search.isolate.explanations import Explanation, certificate
 from reprokit.spelling import many

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TypeVar
 
-from reprokit.search.asking import Ask, Candidate, Reading
+from reprokit.evidence.reading import Reading
+from reprokit.search.asking import Ask, Candidate
 from reprokit.search.reduce.parts import KINDS, Data, Group, groups
 
 T = TypeVar("T")
