@@ -314,25 +314,25 @@ def check_writable(option: str, path: Path | None) -> None:
 
 
 def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Write JSON to the file that --json names, whole or not at all; ``-`` is standard output.
+    """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
+    if path is not None:
+        import json
 
-    Raises RecordError when it cannot be written.
-    """
-    if path is None:
-        return
-    import json
+        write_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
+
+def write_file(path: Path, text: str, hint: str = "") -> None:
+    """Write a file whole or not at all; ``-`` is standard output. Raises RecordError, with ``hint``, when it cannot."""
     from reprokit.store.recorder import RecordError
     from reprokit.writing import write
 
-    text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
     try:
         if path == Path("-"):
             click.echo(text, nl=False)
         else:
             write(path, text)
     except OSError as error:
-        raise RecordError(f"{path} cannot be written: {error.strerror}") from error
+        raise RecordError(f"{path} cannot be written: {error.strerror}{hint}") from error
 
 
 class Day(click.ParamType):  # type: ignore[type-arg]

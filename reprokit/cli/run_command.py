@@ -106,17 +106,9 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     if record is None or (json_file is None and junit_file is None):
         return
     from reprokit.report import junit, result
-    from reprokit.store.recorder import RecordError
-    from reprokit.writing import write
 
     texts = {json_file: result.dumps(record, store_folder, session.files.get)} if json_file else {}
     if junit_file:
         texts[junit_file] = junit.junit(record)
     for path, text in texts.items():
-        try:
-            if path == Path("-"):
-                click.echo(text, nl=False)
-            else:
-                write(path, text)
-        except OSError as error:
-            raise RecordError(f"{path} cannot be written: {error.strerror}; `reprokit show --json` has it") from error
+        options.write_file(path, text, "; `reprokit show --json` has it")
