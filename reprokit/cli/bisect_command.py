@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options
+from reprokit.cli import options, searching
 from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.runner.request import Request
 
 EXAMPLES = """\b
 Examples:
@@ -39,43 +41,21 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @options.base_option
 @options.refresh_option
 @options.engine_option
-@options.jobs_option
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
-@click.option("--resume", is_flag=True, help="Go on with the last interrupted one; what was decided is not repeated.")
-@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
-@options.store_option
+@searching.output_options
 def command(**given: Any) -> int:
     """Find the release, or the commit, since which a case is broken, or fixed.
 
     --axis NAME=LOW..HIGH or --source NAME=REF..REF says along what. The other axes are fixed by --only, --os ...
     Both ends are tried first; what cannot be judged is stepped around.
     """
-    case, resume = given.pop("case"), given.pop("resume")
-    json_file, verbose = given.pop("json_file"), given.pop("verbose")
-    store_folder = options.store_path(given.pop("store_folder"))
-    options.check_writable("--json", json_file)
-    if not (case or resume):
-        raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
-    jobs = given["jobs"] if options.typed("jobs") else None
-    arguments = None
-    if resume:
-        asked = [name for name in given if name != "jobs" and options.typed(name)]
-        if asked:
-            raise UsageError("--resume goes on with what was asked then: leave out the other options")
-    else:
-        arguments = _arguments(given)
-    # Imported here, since `reprokit --help` must not pay for them.
     from reprokit.search.bisect.case import make
-    from reprokit.search.session import SearchSession
 
-    session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
-    try:
-        if arguments is None:
-            return session.resume("bisect", [case] if case else [], make, jobs)
-        return session.start("bisect", options.request_of({**given, "cases": (case,)}), arguments, make)
-    finally:
-        if session.record is not None:
-            options.write_json(json_file, session.result())
+    return searching.serve("bisect", given, _asked, make)
+
+
+def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    arguments = _arguments(given)
+    return options.request_of({**given, "cases": (case,)}), arguments
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +72,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     name, low, high = next(iter({**axes, **sources}.values()))
     if low == high:
         raise UsageError(f"{name}={low}..{high}: both ends are the same")
-    policy = {key: given.pop(key) or "" for key in ("since", "before")} | {"pre": given.pop("pre")}
+    policy = options.policy_of(given)
     tags_only = given.pop("tags_only")
     if sources and any(policy.values()):
         raise UsageError("--pre, --since and --before are of releases; a source's commits take --tags-only")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options
+from reprokit.cli import options, searching
 from reprokit.errors import UsageError
 from reprokit.matrix import parse_values
+
+if TYPE_CHECKING:
+    from reprokit.runner.request import Request
 
 EXAMPLES = """\b
 Examples:
@@ -47,40 +48,23 @@ cells that would tell, cannot be judged, 130 interrupted.
 @options.base_option
 @options.refresh_option
 @options.engine_option
-@options.jobs_option
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found.")
-@click.option("--resume", is_flag=True, help="Go on with the last interrupted one; what was decided is not repeated.")
-@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
-@options.store_option
+@searching.output_options
 def command(**given: Any) -> int:
     """Find which differences between a cell that fails and one that does not are the cause, with few runs.
 
     Both ends are tried first. Mixes of the two then tell which axis it is, or which together; along axes that have
     values between, the boundary is found. What cannot be judged is stepped around, never read as good or bad.
     """
-    case, resume = given.pop("case"), given.pop("resume")
-    json_file, verbose = given.pop("json_file"), given.pop("verbose")
-    store_folder = options.store_path(given.pop("store_folder"))
-    options.check_writable("--json", json_file)
-    if not (case or resume):
-        raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
-    jobs = given["jobs"] if options.typed("jobs") else None
-    arguments = _arguments(given)
-    # Imported here, since `reprokit --help` must not pay for them.
-    from reprokit.runner.request import Request
     from reprokit.search.isolate.case import make
-    from reprokit.search.session import SearchSession
 
-    session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
-    try:
-        if resume:
-            if any(arguments[name] for name in ("bad", "good", "reported", "axes", "max_cells")) or given["trials"]:
-                raise UsageError("--resume goes on with what was asked then: leave out the other options")
-            return session.resume("isolate", [case] if case else [], make, jobs)
-        return session.start("isolate", Request(cases=(case,), **options.folders(given), **given), arguments, make)
-    finally:
-        if session.record is not None:
-            options.write_json(json_file, session.result())
+    return searching.serve("isolate", given, _asked, make)
+
+
+def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    from reprokit.runner.request import Request
+
+    arguments = _arguments(given)
+    return Request(cases=(case,), **options.folders(given), **given), arguments
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
@@ -96,6 +80,6 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         axes[name] = {"ends": [low, high]} if dots else {"values": list(parse_values(values))}
     if given["reported"] and (given["bad"] or given["good"]):
         raise UsageError("--reported takes the ends from the report: leave out --bad and --good")
-    policy = {key: given.pop(key) or "" for key in ("since", "before")} | {"pre": given.pop("pre")}
+    policy = options.policy_of(given)
     names = ("bad", "good", "reported", "max_cells")
     return {"axes": axes, "policy": policy, **{name: given.pop(name) for name in names}}

@@ -353,3 +353,8 @@ def policy_options(function: F) -> F:
     function = click.option("--before", type=Day(), help="Only releases before that day (YYYY-MM-DD).")(function)
     function = click.option("--since", type=Day(), help="Only releases of that day or later (YYYY-MM-DD).")(function)
     return click.option("--pre", is_flag=True, help="Count pre-releases too.")(function)
+
+
+def policy_of(given: dict[str, Any]) -> dict[str, Any]:
+    """What :func:`policy_options` say, as JSON; takes them out of ``given``."""
+    return {key: given.pop(key) or "" for key in ("since", "before")} | {"pre": given.pop("pre")}

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options
+from reprokit.cli import options, searching
 from reprokit.errors import UsageError
 from reprokit.matrix import parse_values
 from reprokit.spelling import near
 
 if TYPE_CHECKING:
+    from reprokit.runner.request import Request
     from reprokit.search.reduce.reducing import Wish
 
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
@@ -58,11 +57,7 @@ the file cannot be written any more, 130 interrupted.
 @options.stand_in_options
 @options.base_option
 @options.engine_option
-@options.jobs_option
-@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found.")
-@click.option("--resume", is_flag=True, help="Go on with the last interrupted reduction; nothing is repeated.")
-@click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
-@options.store_option
+@searching.output_options
 def command(**given: Any) -> int:
     """Find the smallest case that still fails in the same way, and write it as a new case.
 
@@ -71,28 +66,13 @@ def command(**given: Any) -> int:
     (memory, pids, timeout) stay.
     """
     from reprokit.search.reduce import reducing
-    from reprokit.search.session import SearchSession
 
-    case, out, json_file = given.pop("case"), given.pop("output"), given.pop("json_file")
-    resume, verbose = given.pop("resume"), given.pop("verbose")
-    options.check_writable("--json", json_file)
-    folder = options.store_path(given.pop("store_folder"))
-    session = SearchSession(folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
-    make = partial(reducing.make, folder=folder)
-    jobs = given["jobs"] if options.typed("jobs") else None
-    try:
-        if resume:
-            if out or any(given[name] for name in ("parts", "keep_matrix", "max_cells", "time", "trials")):
-                raise UsageError("--resume goes on with what was asked then: leave out the other options")
-            return session.resume("reduce", (case,) if case else (), make, jobs)
-        if case is None:
-            raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
-        wish = _wish(given, out or Path(_name(case)))
-        request = options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()})
-        return session.start("reduce", request, asdict(wish), make)
-    finally:
-        if session.record is not None:
-            options.write_json(json_file, session.result())
+    return searching.serve("reduce", given, _asked, lambda session: reducing.make(session, session.folder))
+
+
+def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
+    wish = _wish(given, given.pop("output") or Path(_name(case)))
+    return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(wish)
 
 
 def _wish(given: dict[str, Any], out: Path) -> Wish:

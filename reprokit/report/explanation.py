@@ -73,7 +73,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
         cells=tuple(cells + others),
         records=tuple(ran),
         fixed=tuple(
-            record for record in records if record.variant == "fix" and reading(record.verdict).value != "unknown"
+            record for record in records if record.variant == "fix" and reading(record.verdict) is not Reading.UNKNOWN
         ),
         explanation=explain(
             cells + others,

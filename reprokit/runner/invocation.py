@@ -48,7 +48,7 @@ def new_id() -> str:
 
 
 class Invocation:
-    """One command over a store. ``record``: the run that it made, once there is one."""
+    """One command over the store in ``folder``. ``record``: the run that it made, once there is one."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Invocation:
         engine: Callable[[], Engine] | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        self._folder = store_folder
+        self.folder = store_folder
         # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
         self._stream: TextIO = stream or sys.stdout or io.StringIO()
         self._verbose = verbose
@@ -86,7 +86,7 @@ class Invocation:
             run_id,
             request,
             engine=lambda: self._open_engine(request),
-            folder=self._folder,
+            folder=self.folder,
             recorder=recorder,
             facts=lendable(self._facts, own.gpus, os.environ),
             listener=listener,
@@ -116,7 +116,7 @@ class Invocation:
             return request
         kept = []
         for number, file in enumerate((file for file in files if file.path == "<stdin>"), 1):
-            path = self._folder / "runs" / run_id / f"stdin-{number}.yaml"
+            path = self.folder / "runs" / run_id / f"stdin-{number}.yaml"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(file.text, encoding="utf-8")
             kept.append(str(path))
@@ -126,13 +126,13 @@ class Invocation:
     @property
     def _recorder(self) -> Recorder:
         if self._started_recorder is None:
-            self._started_recorder = Recorder(self._folder)
+            self._started_recorder = Recorder(self.folder)
         return self._started_recorder
 
     def _open_store(self) -> Store:
         from reprokit.store.database import Store
 
-        return Store(self._folder)
+        return Store(self.folder)
 
     def _host(self, engine: str) -> dict[str, Any]:
         return {

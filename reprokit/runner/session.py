@@ -37,7 +37,7 @@ class Session(Invocation):
         files = load_all(request.cases)
         tasks = plan(files, request)
         run_id = new_id()
-        make_folder(self._folder)
+        make_folder(self.folder)
         request = self._keep_stdin(run_id, request, files)
         record = RunRecord(
             id=run_id,
@@ -63,7 +63,7 @@ class Session(Invocation):
         record = _unfinished(store, asked)
         if record is None:
             if asked is None:
-                raise UsageError(f"nothing to resume: {self._folder} holds no interrupted run")
+                raise UsageError(f"nothing to resume: {self.folder} holds no interrupted run")
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
         request = Request.from_json(record.request)
@@ -90,7 +90,7 @@ class Session(Invocation):
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
         tasks = plan(load_all(request.cases), request)
-        make_folder(self._folder)
+        make_folder(self.folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)
         with display, signals():
@@ -124,14 +124,14 @@ class Session(Invocation):
         if check or not todo:
             return 1 if todo else 0
         locks.check_folders(wishes)
-        make_folder(self._folder)
+        make_folder(self.folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)
         engine = self._open_engine(request)
         with display, signals():
             listener.planned("", todo)
             stand = runner.build(todo, fresh=upgrade)
-            entries, refused = locks.entries_of(engine, self._folder, stand, request, listener)
+            entries, refused = locks.entries_of(engine, self.folder, stand, request, listener)
         refused += locks.undecided(todo, runner.records)
         whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
         for wish in wishes:

@@ -108,7 +108,7 @@ class SearchSession(Invocation):
         """
         run_id = new_id()
         self.file = _the_case(request)
-        make_folder(self._folder)
+        make_folder(self.folder)
         self.request = self._keep_stdin(run_id, request, [self.file])
         self.arguments = arguments
         search = make(self)
@@ -139,7 +139,7 @@ class SearchSession(Invocation):
         store = self._open_store()
         record = _unanswered(store, kind, cases)
         if record is None:
-            raise UsageError(f"nothing to resume: {self._folder} holds no {kind} that was interrupted")
+            raise UsageError(f"nothing to resume: {self.folder} holds no {kind} that was interrupted")
         known = record.request["search"]
         request = Request.from_json(record.request)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
@@ -311,7 +311,7 @@ class SearchSession(Invocation):
         if task is None:
             return NOT_SERVED
         engine, supply, trees = self._open_engine(self.request), self._supply(self.request), self._trees
-        value, dockerfile = cost(task, engine, supply, trees, SeenBases(self._folder), self._dockerfiles)
+        value, dockerfile = cost(task, engine, supply, trees, SeenBases(self.folder), self._dockerfiles)
         if value == 0 and dockerfile:
             self._dockerfiles.add(dockerfile)
         return value

@@ -60,6 +60,8 @@ def test_help_imports_none_of_the_heavy_things() -> None:
         (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
         (["run", "--resume"], "nothing to resume"),
         (["run", "--resume", "--trials", "3"], "leave out the other options"),
+        (["isolate", "--resume", "--engine", "podman"], "leave out the other options"),
+        (["reduce", "--resume", "--source", "a=."], "leave out the other options"),
         (["run", "toy.yaml", "--trials", "0"], "'--trials': 0: expected a whole number, at least 1"),
         (["run", "toy.yaml", "--trials", "often"], "often: expected a whole number"),
         (["run", "toy.yaml", "--trials", "mx=3"], "'mx' is none of max, confidence, rate; did you mean 'max'?"),

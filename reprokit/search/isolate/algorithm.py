@@ -25,6 +25,7 @@ from reprokit.search.isolate.explanations import (
     explanations,
     mixes,
     splits,
+    union,
 )
 
 RIVALS = 6
@@ -82,8 +83,8 @@ class Isolation:
         likely = [
             one for one in self.explanations if self.weights[one] >= PLAUSIBLE * self.weights[self.explanations[0]]
         ]
-        named = [_union(one) for one in likely]
-        core = _union(tuple(one for one in named if not any(other != one and other & one == other for other in named)))
+        named = [union(one) for one in likely]
+        core = union(tuple(one for one in named if not any(other != one and other & one == other for other in named)))
         return tuple(one for one, axes in zip(likely, named, strict=True) if axes & core == axes)
 
     @property
@@ -187,7 +188,7 @@ def isolate(
         yield from _narrow(state, usable)
     boundaries: list[Boundary] = []
     if len(state.weights) == 1:
-        for bit in _bits(_union(next(iter(state.weights)))):
+        for bit in _bits(union(next(iter(state.weights)))):
             boundary = yield from _boundary(state, bit, between)
             boundaries += [boundary] if boundary else []
     return _result(state, usable, tuple(boundaries))
@@ -289,13 +290,6 @@ def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundar
         boundaries=boundaries,
         stopped=len(state.readings) >= state.limit,
     )
-
-
-def _union(explanation: Explanation) -> int:
-    found = 0
-    for one in explanation:
-        found |= one
-    return found
 
 
 def _bits(mask: int) -> Iterator[int]:

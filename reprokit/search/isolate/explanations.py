@@ -136,16 +136,17 @@ def certificate(explanation: Explanation, count: int) -> tuple[list[int], list[i
     """The mixes that prove a monotone explanation: the least that fail, and the largest that end well."""
     whole = (1 << count) - 1
     bits = [[1 << bit for bit in range(count) if enough >> bit & 1] for enough in explanation]
-    held_back = {_union(chosen) for chosen in itertools.product(*bits)}
+    held_back = {union(chosen) for chosen in itertools.product(*bits)}
     least = [one for one in held_back if not any(other != one and other & one == other for other in held_back)]
     return list(explanation), sorted((whole ^ one for one in least), reverse=True)
 
 
 def _mask(chosen: Iterable[int]) -> int:
-    return _union(1 << bit for bit in chosen)
+    return union(1 << bit for bit in chosen)
 
 
-def _union(masks: Iterable[int]) -> int:
+def union(masks: Iterable[int]) -> int:
+    """The differences that are in any of some masks."""
     found = 0
     for mask in masks:
         found |= mask

@@ -1,0 +1,67 @@
+"""What isolate, bisect and reduce have in common: their options, and how a search is begun or resumed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from reprokit.cli import options
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.runner.request import Request
+    from reprokit.search.asking import Search
+    from reprokit.search.session import Answer, SearchSession
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def output_options(function: F) -> F:
+    """--jobs, --json, --resume, --verbose, --store."""
+    function = options.store_option(function)
+    function = click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")(function)
+    function = click.option(
+        "--resume", is_flag=True, help="Go on with the last interrupted one; what was decided is not repeated."
+    )(function)
+    function = click.option(
+        "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found."
+    )(function)
+    return options.jobs_option(function)
+
+
+def serve(
+    kind: str,
+    given: dict[str, Any],
+    asked: Callable[[str, dict[str, Any]], tuple[Request, dict[str, Any]]],
+    make: Callable[[SearchSession], Search[Answer]],
+) -> int:
+    """Begin or resume a search; its exit status. ``given``: the command's options, which this takes out.
+
+    ``asked``: the request and the arguments that CASE and the options ask for. Raises UsageError.
+    """
+    case, resume = given.pop("case"), given.pop("resume")
+    json_file, verbose = given.pop("json_file"), given.pop("verbose")
+    store_folder = options.store_path(given.pop("store_folder"))
+    options.check_writable("--json", json_file)
+    if not (case or resume):
+        raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
+    jobs = given["jobs"] if options.typed("jobs") else None
+    if resume and any(name != "jobs" and options.typed(name) for name in given):
+        raise UsageError("--resume goes on with what was asked then: leave out the other options")
+    begin = None if resume else asked(case, given)
+    # Imported here, since `reprokit --help` must not pay for it.
+    from reprokit.search.session import SearchSession
+
+    session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
+    try:
+        if begin is None:
+            return session.resume(kind, [case] if case else [], make, jobs)
+        return session.start(kind, *begin, make)
+    finally:
+        # Whatever became of it, what was decided is worth its file.
+        if session.record is not None:
+            options.write_json(json_file, session.result())
