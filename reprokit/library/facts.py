@@ -91,7 +91,7 @@ def requirement(text: str) -> tuple[str, str] | None:
 def _packages(case: Case, cells: Sequence[Cell]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for text in case.environment.pip:
-        for rendered in _rendered(text, cells):
+        for rendered in rendered(text, cells):
             wanted = requirement(rendered)
             if wanted:
                 versions = found.setdefault(wanted[0], {})
@@ -120,19 +120,19 @@ def _frameworks(case: Case, packages: Mapping[str, Sequence[str]], cells: Sequen
 
 def _needs(case: Case, cells: Sequence[Cell]) -> Iterator[str]:
     resources = case.resources
-    if any(text.strip() not in ("", "0") for text in _rendered(resources.gpus, cells)):
+    if any(text.strip() not in ("", "0") for text in rendered(resources.gpus, cells)):
         yield "gpu"
-    if "bridge" in {text.strip() for text in _rendered(resources.network, cells)}:
+    if "bridge" in {text.strip() for text in rendered(resources.network, cells)}:
         yield "network"
     if case.sources:
         yield "source"
     if any(not dataset.generate.strip() for dataset in case.datasets.values()):
         yield "data"
-    if "root" in {text.strip() for text in _rendered(resources.user, cells)}:
+    if "root" in {text.strip() for text in rendered(resources.user, cells)}:
         yield "root"
 
 
-def _rendered(template: str, cells: Iterable[Mapping[str, str]]) -> list[str]:
+def rendered(template: str, cells: Iterable[Mapping[str, str]]) -> list[str]:
     """The texts that a template comes to, each once: it is rendered once per combination of the axes that it names."""
     wanted = inspect(template)
     names = wanted.names | wanted.guarded

