@@ -91,8 +91,8 @@ def requirement(text: str) -> tuple[str, str] | None:
 def _packages(case: Case, cells: Sequence[Cell]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
     for text in case.environment.pip:
-        for rendered in rendered(text, cells):
-            wanted = requirement(rendered)
+        for item in rendered(text, cells):
+            wanted = requirement(item)
             if wanted:
                 versions = found.setdefault(wanted[0], {})
                 if wanted[1]:
