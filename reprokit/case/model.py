@@ -33,9 +33,11 @@ from reprokit.case.scalars import (
     GitRef,
     GitUrl,
     Glob,
+    Image,
     Memory,
     Natural,
     Network,
+    OneLine,
     Partial,
     Patch,
     Pattern,
@@ -106,10 +108,10 @@ class Matrix(Model):
 class Environment(Model):
     """What the image holds beside what the known axes ask for."""
 
-    image: Scalar = Field("", description="An explicit base image instead of one chosen from the axes.")
-    apt: tuple[Scalar, ...] = Field((), description="Packages of the distribution to install.")
-    pip: tuple[Scalar, ...] = Field((), description="Python requirements to install, as pip writes them.")
-    pip_options: tuple[Scalar, ...] = Field(
+    image: Image = Field("", description="An explicit base image instead of one chosen from the axes.")
+    apt: tuple[OneLine, ...] = Field((), description="Packages of the distribution to install.")
+    pip: tuple[OneLine, ...] = Field((), description="Python requirements to install, as pip writes them.")
+    pip_options: tuple[OneLine, ...] = Field(
         (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
     )
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")

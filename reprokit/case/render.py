@@ -50,7 +50,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
     return CellSpec(
         cell=dict(cell),
         environment=EnvironmentSpec(
-            image=fill.text(("environment", "image"), case.environment.image).strip(),
+            image=fill.parsed(("environment", "image"), case.environment.image, units.image).strip(),
             apt=fill.items(("environment", "apt"), case.environment.apt),
             pip=fill.items(("environment", "pip"), case.environment.pip),
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options),
@@ -85,7 +85,8 @@ class _Fill:
 
     def items(self, loc: Loc, templates: tuple[str, ...]) -> tuple[str, ...]:
         """A list whose items may come to nothing, so that ``{% if %}`` can leave one out."""
-        return tuple(text for text in (item.strip() for item in self.texts(loc, templates)) if text)
+        texts = (self.parsed((*loc, index), text, units.one_line).strip() for index, text in enumerate(templates))
+        return tuple(text for text in texts if text)
 
     def parsed(self, loc: Loc, template: str, parse: Callable[[str], _T]) -> _T:
         text = self.text(loc, template)

@@ -149,6 +149,20 @@ def below_workdir(text: str) -> str:
     return normal
 
 
+def one_line(text: str) -> str:
+    """A text without line breaks: what goes into an instruction of a Dockerfile must not begin another."""
+    if len(text.strip().splitlines()) > 1:
+        raise ValueError("a text on one line")
+    return text
+
+
+def image(text: str) -> str:
+    """A reference to an image, or nothing."""
+    if text.strip() and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", text.strip()):
+        raise ValueError("an image such as debian:12 or registry.example.com/name@sha256:...")
+    return text
+
+
 def absolute(text: str) -> str:
     """An absolute path of the container other than ``/``."""
     if not text.startswith("/") or posixpath.normpath(text) in ("/", "//") or ".." in text.split("/"):

@@ -114,12 +114,25 @@ def test_the_fix_is_looked_at_too() -> None:
         "sources: {a: {git: --upload-pack=id, ref: v1, path: a}}\n",
         "sources: {a: {git: https://x.example/a, ref: --upload-pack=id, path: a}}\n",
         "workdir: /\n",
+        'environment: {image: "debian:12\\nRUN id"}\n',
+        "environment: {image: --platform=x debian}\n",
+        'environment: {apt: ["a\\nRUN id"]}\n',
+        'environment: {pip: ["a\\nRUN id"]}\n',
+        'environment: {pip_options: ["--x\\rRUN id"]}\n',
         "fix: {resources: {privileged: true}}\n",
     ],
 )
 def test_the_format_has_no_word_for_reaching_the_host(text: str) -> None:
     with pytest.raises(CaseError):
         case_of(text)
+
+
+@pytest.mark.parametrize("key", ["image", "apt", "pip", "pip_options"])
+def test_no_template_can_begin_an_instruction_of_its_own(key: str) -> None:
+    template = "\"{{ 'a' ~ br ~ 'RUN id' }}\""
+    value = template if key == "image" else f"[{template}]"
+    with pytest.raises(CaseError, match="environment." + key):
+        case_of(f'matrix: {{br: ["x\\nx"]}}\nenvironment: {{{key}: {value}}}\n')
 
 
 def test_the_summary_names_the_text_and_what_to_look_at() -> None:
