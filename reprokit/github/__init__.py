@@ -1,0 +1,1 @@
+"""What the project's workflows on GitHub are made of: the API, the event, workflow commands. Standard library only."""

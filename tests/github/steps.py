@@ -1,0 +1,576 @@
+"""Plays a workflow, or a composite action, on this machine as GitHub's runner would.
+
+Every ``run:`` step is a real bash with the runner's own command line, files and environment. Actions of others
+(``uses: actions/...``) are stood in for by functions; composite actions of this repository are played too.
+What is left out: containers, services, ``continue-on-error`` of jobs; jobs run one after the other.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.github.expressions import condition, template, to_text
+
+REPOSITORY = Path(__file__).parents[2]
+SHELLS = {  # as the runner starts them; a step that names no shell gets bash without pipefail
+    "": ["bash", "-e"],
+    "bash": ["bash", "--noprofile", "--norc", "-eo", "pipefail"],
+    "sh": ["sh", "-e"],
+}
+_COMMAND = re.compile(r"^\s*::([\w-]+)(?: ([^:]*))?::(.*)$")
+_OLD_COMMAND = re.compile(r"##\[([\w-]+)\b([^\]]*)\](.*)$")
+
+
+def load(path: Path) -> dict[str, Any]:
+    """A workflow's or an action's YAML; ``on`` is a key, not YAML 1.1's true."""
+    data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if True in data:
+        data["on"] = data.pop(True)
+    return dict(data)
+
+
+@dataclass
+class Step:
+    """One step that was reached. ``outcome``: success, failure or skipped. ``log``: stdout and stderr together."""
+
+    name: str
+    outcome: str = "skipped"
+    conclusion: str = "skipped"
+    log: str = ""
+    outputs: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass
+class Job:
+    """One job, of one matrix cell. ``commands``: the workflow commands that the runner would have obeyed."""
+
+    name: str
+    matrix: dict[str, Any]
+    runs_on: Any = ""
+    result: str = "skipped"
+    steps: list[Step] = field(default_factory=list)
+    outputs: dict[str, str] = field(default_factory=dict)
+    commands: list[tuple[str, str, str]] = field(default_factory=list)
+    summary: str = ""
+    workspace: Path = Path()
+
+    @property
+    def log(self) -> str:
+        """Everything that the job printed."""
+        return "".join(step.log for step in self.steps)
+
+    def step(self, name: str) -> Step:
+        """The step of that name or id."""
+        return next(step for step in self.steps if step.name == name)
+
+
+@dataclass
+class Call:
+    """A ``uses:`` step that a function stands in for."""
+
+    replay: Replay
+    job: Job
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    paths: list[str]
+    environment: dict[str, str]
+
+    def path(self, name: str, default: str = "") -> Path:
+        """An input as a path in the workspace."""
+        return self.job.workspace / Path(self.inputs.get(name, default)).expanduser()
+
+
+StandIn = Callable[[Call], None]
+
+
+class Failed(Exception):
+    """What a stand-in raises when the action would fail."""
+
+
+class Replay:
+    """One run of a workflow.
+
+    ``environment``: what the runner has by itself (the stand-in API's address, say); ``secrets``: ``secrets.NAME``;
+    ``variables``: ``vars.NAME``; ``stand_ins``: more of them, or others; ``source``: the checked out repository.
+    """
+
+    def __init__(
+        self,
+        workflow: Path,
+        folder: Path,
+        *,
+        event: str = "push",
+        payload: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+        token: str = "",
+        secrets: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        stand_ins: Mapping[str, StandIn] | None = None,
+        repository: str = "owner/repo",
+        source: Path = REPOSITORY,
+    ) -> None:
+        self.data = load(workflow)
+        self.folder = folder.resolve()
+        self.source = source
+        self.artifacts = self.folder / "artifacts"
+        self.caches = self.folder / "caches"
+        self.jobs: dict[str, list[Job]] = {}
+        self.environment = dict(environment or {})
+        self.stand_ins = {**STAND_INS, **(stand_ins or {})}
+        self.steps_run: list[str] = []
+        for path in (self.artifacts, self.caches, self.folder / "temp"):
+            path.mkdir(parents=True, exist_ok=True)
+        event_file = self.folder / "event.json"
+        event_file.write_text(json.dumps(payload or {}), encoding="utf-8")
+        self.github = {
+            "event_name": event,
+            "event": json.loads(event_file.read_text(encoding="utf-8")),
+            "event_path": str(event_file),
+            "repository": repository,
+            "repository_owner": repository.split("/")[0],
+            "ref": "refs/heads/main",
+            "ref_name": "main",
+            "sha": "0" * 40,
+            "run_id": "7",
+            "run_attempt": "1",
+            "run_number": "3",
+            "workflow": self.data.get("name", workflow.stem),
+            "server_url": "https://github.example",
+            "api_url": self.environment.get("GITHUB_API_URL", ""),
+            "token": token,
+            "actor": (payload or {}).get("sender", {}).get("login", "someone"),
+        }
+        self.contexts = {
+            "github": self.github,
+            "inputs": dict(inputs or {}),
+            "secrets": {"GITHUB_TOKEN": token, **(secrets or {})},
+            "vars": dict(variables or {}),
+            "runner": {"os": "Linux", "arch": "X64", "temp": str(self.folder / "temp")},
+        }
+
+    def run(self) -> Replay:
+        """Play every job in the order of its needs; returns self."""
+        waiting = dict(self.data["jobs"])
+        while waiting:
+            ready = [
+                name for name, job in waiting.items() if all(need in self.jobs for need in _list(job.get("needs")))
+            ]
+            assert ready, f"jobs wait for each other: {list(waiting)}"
+            for name in ready:
+                self.play(name, waiting.pop(name))
+        return self
+
+    def job(self, name: str) -> Job:
+        """The one run of a job without a matrix."""
+        (job,) = self.jobs[name]
+        return job
+
+    def play(self, name: str, data: Mapping[str, Any]) -> None:
+        """One job, for every cell of its matrix."""
+        needs = {
+            need: {"result": _result(self.jobs[need]), "outputs": _merged(self.jobs[need])}
+            for need in _list(data.get("needs"))
+        }
+        contexts = {**self.contexts, "needs": needs}
+        results = [need["result"] for need in needs.values()]
+        status = {
+            "always": lambda: True,
+            "success": lambda: all(result == "success" for result in results),
+            "failure": lambda: any(result == "failure" for result in results),
+            "cancelled": lambda: False,
+        }
+        if not condition(to_text(data.get("if", "")), contexts, status):
+            self.jobs[name] = [Job(name=name, matrix={})]
+            return
+        matrices = _matrices(data.get("strategy", {}).get("matrix"), contexts)
+        self.jobs[name] = [self._play_one(name, data, contexts, matrix, index) for index, matrix in enumerate(matrices)]
+
+    def _play_one(
+        self, name: str, data: Mapping[str, Any], contexts: dict[str, Any], matrix: dict[str, Any], index: int
+    ) -> Job:
+        home = self.folder / f"{name}-{index}"
+        workspace, temp = home / "workspace", home / "temp"
+        for path in (workspace, temp):
+            path.mkdir(parents=True)
+        job = Job(name=name, matrix=matrix, workspace=workspace, result="success")
+        contexts = {**contexts, "matrix": matrix, "job": {"status": "success"}, "steps": {}, "strategy": {}}
+        contexts["runner"] = {**self.contexts["runner"], "temp": str(temp)}
+        contexts["github"] = {**self.github, "job": name, "workspace": str(workspace)}
+        functions = {"hashfiles": lambda *patterns: "hash"}
+        job.runs_on = _filled(data.get("runs-on", ""), contexts, functions)
+        environment = self._base(contexts, home)
+        for level in (self.data.get("env"), data.get("env")):
+            contexts["env"] = {**contexts.get("env", {}), **_texts(level, contexts, functions)}
+        default = {**self.data.get("defaults", {}).get("run", {}), **data.get("defaults", {}).get("run", {})}
+        player = _Player(self, job, contexts, functions, environment, home, default)
+        player.steps(data["steps"])
+        job.outputs = _texts(data.get("outputs"), contexts, functions)
+        job.summary = player.summary
+        return job
+
+    def _base(self, contexts: Mapping[str, Any], home: Path) -> dict[str, str]:
+        """The runner's own variables, over those of a bare machine: nothing of this process but where programs are."""
+        github = contexts["github"]
+        kept = ("LANG", "LC_ALL", "DOCKER_HOST", "XDG_RUNTIME_DIR", "SSL_CERT_FILE", "PIP_CERT", "REQUESTS_CA_BUNDLE")
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home),
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "CI": "true",
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKSPACE": str(github["workspace"]),
+            "RUNNER_TEMP": str(home / "temp"),
+            "RUNNER_OS": "Linux",
+            **{
+                f"GITHUB_{name.upper()}": str(github[name])
+                for name in github
+                if name not in ("event", "token", "workspace")
+            },
+            **self.environment,
+        }
+
+
+class _Player:
+    """Plays the steps of one job, or of one composite action in it."""
+
+    def __init__(
+        self,
+        replay: Replay,
+        job: Job,
+        contexts: dict[str, Any],
+        functions: Mapping[str, Callable[..., Any]],
+        environment: dict[str, str],
+        home: Path,
+        default: Mapping[str, str],
+        prefix: str = "",
+    ) -> None:
+        self.replay, self.job, self.contexts, self.home = replay, job, contexts, home
+        self.environment, self.default, self.prefix = environment, default, prefix
+        self.failed = False
+        self.summary = ""
+        self.functions = {
+            **functions,
+            "always": lambda: True,
+            "success": lambda: not self.failed,
+            "failure": lambda: self.failed,
+            "cancelled": lambda: False,
+        }
+
+    def steps(self, steps: list[Mapping[str, Any]]) -> None:
+        """All of them; after a failure only those that ask for it."""
+        for number, data in enumerate(steps):
+            name = str(data.get("id") or data.get("name") or data.get("uses") or f"run-{number}")
+            step = Step(name=self.prefix + name)
+            self.job.steps.append(step)
+            contexts = self.contexts
+            if condition(to_text(data.get("if", "")), contexts, self.functions):
+                self._one(step, data)
+            if data.get("id"):
+                contexts["steps"][data["id"]] = {
+                    "outputs": step.outputs,
+                    "outcome": step.outcome,
+                    "conclusion": step.conclusion,
+                }
+
+    def _one(self, step: Step, data: Mapping[str, Any]) -> None:
+        own = _texts(data.get("env"), self.contexts, self.functions)
+        contexts = {**self.contexts, "env": {**self.contexts.get("env", {}), **own}}
+        try:
+            if "uses" in data:
+                self._use(step, data, contexts)
+            else:
+                self._bash(step, data, contexts)
+            step.outcome = "success"
+        except Failed as error:
+            step.outcome, step.log = "failure", step.log + f"\n{error}\n"
+        tolerated = to_text(_filled(data.get("continue-on-error", False), contexts, self.functions)) == "true"
+        step.conclusion = "success" if tolerated else step.outcome
+        if step.conclusion == "failure":
+            self.failed = True
+            self.job.result = "failure"
+            self.contexts["job"]["status"] = "failure"
+
+    def _bash(self, step: Step, data: Mapping[str, Any], contexts: Mapping[str, Any]) -> None:
+        script = to_text(_filled(data["run"], contexts, self.functions))
+        self.replay.steps_run.append(f"{self.job.name}: {step.name}")
+        shell = data.get("shell") or self.default.get("shell", "")
+        where = _filled(data.get("working-directory") or self.default.get("working-directory", ""), contexts, {})
+        file = self.home / "temp" / f"step-{len(self.replay.steps_run)}.sh"
+        file.write_text(script, encoding="utf-8")
+        names = ("GITHUB_OUTPUT", "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STEP_SUMMARY", "GITHUB_STATE")
+        files = {name: self.home / "temp" / f"{name}-{len(self.replay.steps_run)}" for name in names}
+        for path in files.values():
+            path.touch()
+        step.environment = {**self.environment, **contexts.get("env", {}), **{k: str(v) for k, v in files.items()}}
+        done = subprocess.run(
+            [*SHELLS[shell], str(file)],
+            cwd=self.job.workspace / to_text(where),
+            env=step.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            check=False,
+        )
+        step.log = done.stdout.decode("utf-8", "replace")
+        self.job.commands += obeyed(step.log)
+        step.outputs.update(entries(files["GITHUB_OUTPUT"].read_text(encoding="utf-8")))
+        self.environment.update(entries(files["GITHUB_ENV"].read_text(encoding="utf-8")))
+        for line in files["GITHUB_PATH"].read_text(encoding="utf-8").splitlines():
+            self.environment["PATH"] = f"{line}:{self.environment['PATH']}"
+        self.summary += files["GITHUB_STEP_SUMMARY"].read_text(encoding="utf-8")
+        if done.returncode:
+            raise Failed(f"Error: Process completed with exit code {done.returncode}.")
+
+    def _use(self, step: Step, data: Mapping[str, Any], contexts: Mapping[str, Any]) -> None:
+        name = str(data["uses"]).partition("@")[0]
+        inputs = _texts(data.get("with"), contexts, self.functions)
+        if name.startswith("./"):
+            self._composite(step, self.replay.source / name / "action.yml", inputs)
+            return
+        if name not in self.replay.stand_ins:
+            raise AssertionError(f"nothing stands in for {name}")
+        call = Call(self.replay, self.job, inputs, step.outputs, [], self.environment)
+        self.replay.stand_ins[name](call)
+        for path in call.paths:
+            self.environment["PATH"] = f"{path}:{self.environment['PATH']}"
+
+    def _composite(self, step: Step, file: Path, given: Mapping[str, str]) -> None:
+        data = load(file)
+        inputs = {}
+        for name, about in data.get("inputs", {}).items():
+            inputs[name] = given.get(name, to_text(_filled(about.get("default", ""), self.contexts, self.functions)))
+            if about.get("required") and not inputs[name]:
+                raise Failed(f"Input required and not supplied: {name}")
+        unknown = set(given) - set(inputs)
+        assert not unknown, f"{file.parent.name} has no input {unknown}"
+        contexts = {**self.contexts, "inputs": inputs, "steps": {}}
+        contexts["github"] = {**self.contexts["github"], "action_path": str(file.parent)}
+        environment = {**self.environment, "GITHUB_ACTION_PATH": str(file.parent)}
+        inner = _Player(self.replay, self.job, contexts, self.functions, environment, self.home, {}, f"{step.name}/")
+        inner.steps(data["runs"]["steps"])
+        self.environment["PATH"] = inner.environment["PATH"]
+        self.summary += inner.summary
+        for name, about in data.get("outputs", {}).items():
+            step.outputs[name] = to_text(_filled(about["value"], contexts, inner.functions))
+        if inner.failed:
+            raise Failed(f"a step of {file.parent.name} failed")
+
+
+def play_action(action: Path, folder: Path, inputs: Mapping[str, str], **given: Any) -> Job:
+    """One composite action of this repository, as a job of one step; its ``outputs`` are the action's."""
+    steps: list[dict[str, Any]] = [{"id": "action", "uses": f"./{action}", "with": dict(inputs)}]
+    folder.mkdir(parents=True, exist_ok=True)
+    workflow = folder / "workflow.yml"
+    workflow.write_text(yaml.safe_dump({"name": "t", "on": "push", "jobs": {"job": {"runs-on": "x", "steps": steps}}}))
+    replay = Replay(workflow, folder, **given)
+    replay.run()
+    job = replay.job("job")
+    job.outputs = next(step for step in job.steps if step.name == "action").outputs
+    return job
+
+
+def entries(text: str) -> dict[str, str]:
+    """GITHUB_OUTPUT and GITHUB_ENV as the runner reads them; a line that is neither form fails the step."""
+    found = {}
+    lines = iter(re.split(r"\r?\n", text))
+    for line in lines:
+        if not line:
+            continue
+        name, mark, value = re.match(r"([^=<]*)(<<|=)?(.*)", line).groups()  # type: ignore[union-attr]
+        if mark == "<<":
+            body = list(itertools.takewhile(lambda one, end=value: one != end, lines))  # type: ignore[misc]
+            found[name] = "\n".join(body)
+        elif mark == "=":
+            found[name] = value
+        else:
+            raise Failed(f"Error: Invalid format '{line}'")
+    return found
+
+
+def obeyed(log: str) -> list[tuple[str, str, str]]:
+    """The workflow commands in a log that the runner would carry out: (name, properties, message)."""
+    commands = []
+    resume = ""
+    for line in re.split(r"\r\n|\r|\n", log):  # as .NET reads lines
+        found = _COMMAND.match(line) or _OLD_COMMAND.search(line)
+        if not found:
+            continue
+        name, properties, message = found[1], found[2] or "", found[3]
+        if resume:
+            resume = "" if name == resume else resume
+        elif name == "stop-commands":
+            resume = message
+        else:
+            commands.append((name, properties.strip(), message))
+    return commands
+
+
+def _filled(value: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> Any:
+    if isinstance(value, str):
+        return template(value, contexts, functions) if "${{" in value else value
+    if isinstance(value, list):
+        return [_filled(entry, contexts, functions) for entry in value]
+    if isinstance(value, dict):
+        return {key: _filled(entry, contexts, functions) for key, entry in value.items()}
+    return value
+
+
+def _texts(value: Any, contexts: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]) -> dict[str, str]:
+    filled = _filled(value or {}, contexts, functions)
+    return {str(key): to_text(entry) for key, entry in filled.items()}
+
+
+def _list(value: Any) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or ())
+
+
+def _result(jobs: list[Job]) -> str:
+    results = {job.result for job in jobs}
+    return next((word for word in ("failure", "cancelled", "skipped") if word in results), "success")
+
+
+def _merged(jobs: list[Job]) -> dict[str, str]:
+    return {key: value for job in jobs for key, value in job.outputs.items()}
+
+
+def _matrices(matrix: Any, contexts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not matrix:
+        return [{}]
+    filled = _filled(matrix, contexts, {})
+    axes = {key: _filled(values, contexts, {}) for key, values in filled.items() if key not in ("include", "exclude")}
+    cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
+    cells = [cell for cell in cells if not any(part.items() <= cell.items() for part in filled.get("exclude") or ())]
+    for extra in filled.get("include") or ():
+        fitting = [cell for cell in cells if all(cell.get(axis) == extra[axis] for axis in axes if axis in extra)]
+        for cell in fitting if set(extra) & set(axes) or not axes else ():
+            cell.update(extra)
+        if not fitting or not axes:
+            cells.append(dict(extra))
+    assert len(cells) <= 256, "GitHub refuses a matrix of more than 256 jobs"
+    return cells
+
+
+# -- what stands in for the actions of others --------------------------------------------------------------------------
+
+
+def checkout(call: Call) -> None:
+    """actions/checkout: the repository's tracked and new files, as a tree without history."""
+    assert call.inputs.get("persist-credentials") == "false", "the token would stay in the checkout"
+    target = call.path("path")
+    ls = ["git", "-C", str(call.replay.source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(ls, capture_output=True, check=True).stdout.decode().split("\0")
+    for name in filter(None, names):
+        source = call.replay.source / name
+        if source.is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target / name)
+
+
+def setup_python(call: Call) -> None:
+    """actions/setup-python: the Python that runs the tests comes first on PATH."""
+    tools = call.replay.folder / "python"
+    tools.mkdir(exist_ok=True)
+    for name in ("python", "python3"):
+        if not (tools / name).exists():
+            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+            (tools / name).chmod(0o755)
+    call.paths.append(str(tools))
+
+
+def upload_artifact(call: Call) -> None:
+    """actions/upload-artifact: the files that its patterns name, below their common folder; a name is taken once."""
+    target = call.replay.artifacts / call.inputs.get("name", "artifact")
+    if target.exists() and call.inputs.get("overwrite") != "true":
+        raise Failed(f"Error: an artifact with this name already exists: {target.name}")
+    shutil.rmtree(target, ignore_errors=True)
+    hidden = call.inputs.get("include-hidden-files") == "true"
+    files: set[Path] = set()
+    for line in call.inputs["path"].split("\n"):
+        pattern = line.strip()
+        if not pattern or pattern.startswith("!"):
+            continue
+        path = Path(pattern) if pattern.startswith("/") else call.job.workspace / pattern
+        if any(sign in path.name for sign in "*?["):
+            matched = [one for one in path.parent.glob("*") if fnmatch.fnmatch(one.name, path.name)]
+        else:
+            matched = [path]
+        for one in matched:
+            files |= {file for file in (one.rglob("*") if one.is_dir() else [one]) if file.is_file()}
+    base = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
+    files = {file for file in files if hidden or not any(p.startswith(".") for p in file.relative_to(base).parts)}
+    if not files:
+        if call.inputs.get("if-no-files-found") == "error":
+            raise Failed("Error: No files were found with the provided path")
+        return
+    for file in files:
+        (target / file.relative_to(base)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(file, target / file.relative_to(base))
+    call.outputs.update({"artifact-id": "1", "artifact-url": "https://github.example/artifact/1"})
+
+
+def download_artifact(call: Call) -> None:
+    """actions/download-artifact: one by name, else all that match, each in a folder of its own unless merged."""
+    target, store = call.path("path"), call.replay.artifacts
+    if name := call.inputs.get("name"):
+        if not (store / name).is_dir():
+            raise Failed(f"Error: Artifact not found for name: {name}")
+        shutil.copytree(store / name, target, dirs_exist_ok=True)
+        return
+    pattern = call.inputs.get("pattern", "*")
+    for one in sorted(store.iterdir()):
+        if fnmatch.fnmatch(one.name, pattern):
+            merged = call.inputs.get("merge-multiple") == "true"
+            shutil.copytree(one, target if merged else target / one.name, dirs_exist_ok=True)
+
+
+def cache(call: Call) -> None:
+    """actions/cache and actions/cache/restore: what an earlier save left under that key, or one that begins so."""
+    keys = [call.inputs["key"], *filter(None, map(str.strip, call.inputs.get("restore-keys", "").split("\n")))]
+    saved = sorted(call.replay.caches.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
+    for key in keys:
+        for one in saved:
+            if one.name == key or (key != keys[0] and one.name.startswith(key)):
+                shutil.copytree(one, call.path("path"), dirs_exist_ok=True)
+                call.outputs.update({"cache-hit": to_text(one.name == keys[0]), "cache-matched-key": one.name})
+                return
+
+
+def save_cache(call: Call) -> None:
+    """actions/cache/save: keeps a folder under a key; a key is written once."""
+    target = call.replay.caches / call.inputs["key"]
+    if not target.exists() and call.path("path").exists():
+        shutil.copytree(call.path("path"), target)
+
+
+def nothing(call: Call) -> None:
+    """An action that does nothing that can be seen here."""
+
+
+STAND_INS: dict[str, StandIn] = {
+    "actions/checkout": checkout,
+    "actions/setup-python": setup_python,
+    "actions/setup-node": nothing,
+    "actions/upload-artifact": upload_artifact,
+    "actions/download-artifact": download_artifact,
+    "actions/cache": cache,
+    "actions/cache/restore": cache,
+    "actions/cache/save": save_cache,
+    "actions/configure-pages": nothing,
+    "actions/upload-pages-artifact": upload_artifact,
+    "actions/deploy-pages": nothing,
+}
