@@ -1,0 +1,116 @@
+"""How people and programs write the versions of the known axes: from their words to a version, as written. Pure.
+
+Every reader returns ``""`` where a text does not say the version of that axis itself: another compiler, the CUDA that
+a driver could serve, "not found".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from reprokit.environment import catalog
+
+VERSION = r"\d+(?:\.\d+)*"
+
+PROJECTS = {
+    "paddlepaddle": "paddle",
+    "paddlepaddle-gpu": "paddle",
+    "pytorch": "torch",
+    "tensorflow": "tensorflow",
+    "opencv": "opencv",
+}
+"""What reports call a framework -> the axis that cases name it by."""
+
+KEYS: Mapping[str, Collection[str]] = {
+    "python": {"python", "py"},
+    "cuda": {"nvcc", "cuda", "cuda toolkit", "cuda runtime"},
+    "cudnn": {"cudnn"},
+    "gcc": {"gcc", "g++", "compiler", "编译器"},
+    "os": {"platform", "os", "operating system", "system", "distribution", "libc", "glibc", "操作系统", "系统"},
+}
+"""How reports call the known axes, in small letters, without ``version`` behind (see :func:`folded`)."""
+
+_VERSION_OF = re.compile(r"\s*(?:version|版本号?)$")
+_OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc", re.IGNORECASE)
+_NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
+_FAMILIES = re.compile(
+    r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|amazon linux|"
+    rf"openeuler|anolis|kylin|deepin|uos|arch)\b[^\d\n]{{0,24}}({VERSION})",
+    re.IGNORECASE,
+)
+
+
+def folded(key: str) -> str:
+    """A key in small letters, without ``version`` behind."""
+    return _VERSION_OF.sub("", key.strip().lower())
+
+
+def python(text: str) -> str:
+    """``3.11.3 (main, Apr  5 2023, 14:15:06) [GCC 9.4.0]``, ``Python 3.8``, ``CPython 3.10.12``."""
+    return _first(re.match(rf"(?:c?python[ -]?)?v?({VERSION})", text, re.IGNORECASE))
+
+
+def cuda(text: str) -> str:
+    """``Build cuda_11.8.r11.8/compiler...`` as nvcc --version ends, ``release 11.8, V11.8.89``, or a bare version."""
+    return _first(
+        re.search(rf"release {VERSION}, v({VERSION})", text, re.IGNORECASE)
+        or re.search(rf"cuda_({VERSION})|release ({VERSION})", text)
+        or re.fullmatch(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})", text, re.IGNORECASE)
+    )
+
+
+def cudnn(text: str) -> str:
+    """``8.9``, ``cuDNN v8.9.7``; ``8907`` or ``90100`` as torch.backends.cudnn.version() says."""
+    if re.fullmatch(r"[1-9]\d{3,4}", text):
+        number = int(text)
+        major, rest = divmod(number, 10_000) if number >= 90_000 else divmod(number, 1000)
+        return f"{major}.{rest // 100}.{rest % 100}"
+    return _first(re.match(rf"(?:cudnn[ -]?)?v?({VERSION})", text, re.IGNORECASE))
+
+
+def gcc(text: str) -> str:
+    """``gcc (Debian 12.2.0-14) 12.2.0``, ``x86_64-linux-gnu-gcc-12``: what the brackets hold is the packager's."""
+    if _OTHER_COMPILER.search(text):
+        return ""
+    bare = re.sub(r"\([^()]*\)", "", text)
+    return _first(
+        re.search(rf"(?<![\w.-])v?({VERSION})", bare) or re.search(rf"g(?:cc|\+\+)-?({VERSION})", bare, re.IGNORECASE)
+    )
+
+
+def os(text: str, own: Sequence[str] = ()) -> str:
+    """``Ubuntu 20.04.6 LTS``, ``Debian GNU/Linux 12 (bookworm)``, ``...-with-Ubuntu-18.04-bionic``, as the axis has.
+
+    A release that nothing here knows is still one: ``CentOS Linux release 7.9.2009`` is ``centos-7.9.2009``.
+    ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
+    """
+    text = _NO_RELEASE.sub("", text)
+    releases = catalog.releases()
+    for name in (*own, *releases):
+        family, _, version = name.partition("-")
+        if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}\b", text, re.IGNORECASE):
+            return name
+    if found := _FAMILIES.search(text):
+        family = {"red hat enterprise linux": "rhel"}.get(found[1].lower(), found[1].lower())
+        return f"{family.replace(' ', '-')}-{found[2]}"
+    words = set(re.findall(r"[a-z]+", text.lower()))
+    return next((name for name, release in releases.items() if release.codename in words), "")
+
+
+def glibc(text: str) -> str:
+    """The glibc of ``platform.platform()``: ``Linux-5.10.0-x86_64-with-glibc2.31``; ``glibc-2.35``."""
+    return _first(re.search(rf"glibc[- ]?({VERSION})", text, re.IGNORECASE))
+
+
+def with_glibc(version: str) -> tuple[str, ...]:
+    """The releases whose own glibc is that version, oldest first within each family."""
+    return tuple(name for name, release in catalog.releases().items() if version and release.glibc == version)
+
+
+READERS: Mapping[str, Callable[[str], str]] = {"python": python, "cuda": cuda, "cudnn": cudnn, "gcc": gcc, "os": os}
+"""Axis -> what reads its version from a text."""
+
+
+def _first(found: re.Match[str] | None) -> str:
+    return next((group for group in found.groups() if group), "") if found else ""

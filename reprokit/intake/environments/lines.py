@@ -1,0 +1,84 @@
+"""A report as lines without their Markdown. Pure; one pass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_QUOTE = re.compile(r"^(?:\s{0,3}>)+ ?")
+_FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})")
+_BULLET = re.compile(r"^(?:[-*+•·●]\s+(?:\[[ xX]\]\s+)?|\(?\d{1,2}\s?[.)、）]\s*(?=\D)|[a-h][.)]\s+)+")
+_HTML = re.compile(
+    r"<(?:/?(?:br|p|b|i|strong|em|code|pre|summary|details|li|ul|td|tr|kbd|sub|sup)\b[^<>]{0,80}|!--)[/-]*>"
+)
+_BOLD = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`")
+LONGEST = 2000
+"""Characters of a line that are looked at: no line of an environment is longer, except flags of a processor."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent`` are the blanks before it.
+
+    ``fence`` numbers the fenced block that it is in, 0 = outside; ``edge``: it opens or closes one; ``heading``: it is
+    a Markdown heading; ``cells`` are those of a table's row.
+    """
+
+    number: int
+    raw: str
+    text: str = ""
+    indent: int = 0
+    fence: int = 0
+    edge: bool = False
+    heading: bool = False
+    cells: tuple[str, ...] = ()
+
+    @property
+    def blank(self) -> bool:
+        """Whether nothing stands on it."""
+        return not self.text
+
+
+def split(text: str) -> list[Line]:
+    """The lines of a text, numbered from 1."""
+    found, fence, fences, mark = [], 0, 0, ""
+    for number, raw in enumerate(text.splitlines(), 1):
+        body = _QUOTE.sub("", raw[:LONGEST])
+        edge = _FENCE.match(body)
+        if edge and (not mark or (edge[1].startswith(mark) and not body.strip().strip(mark[0]))):
+            if mark:
+                mark, fence = "", 0
+            else:
+                fences += 1
+                mark, fence = edge[1], fences
+            found.append(Line(number, raw, edge=True))
+            continue
+        found.append(_line(number, raw, body, fence))
+    return found
+
+
+def _line(number: int, raw: str, body: str, fence: int) -> Line:
+    stripped = body.strip()
+    indent = len(body) - len(body.lstrip())
+    if fence:
+        return Line(number, raw, text=stripped, indent=indent, fence=fence)
+    heading = re.match(r"#{1,6}\s+(.*?)\s*#*$", stripped)
+    cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
+    return Line(
+        number, raw, text=plain(heading[1] if heading else stripped), indent=indent, heading=bool(heading), cells=cells
+    )
+
+
+def plain(text: str) -> str:
+    """A line's text without bullets, bold, code marks and HTML tags."""
+    return _BOLD.sub(
+        "", _BULLET.sub("", _HTML.sub("", text.replace("&emsp;", " ").replace("&nbsp;", " ")).strip())
+    ).strip()
+
+
+def without(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> Iterator[Line]:
+    """The lines, those of the spans (numbers of first and last line) blank: they have been read."""
+    taken = {number for first, last in spans for number in range(first, last + 1)}
+    for line in lines:
+        yield Line(line.number, line.raw, edge=True) if line.number in taken else line

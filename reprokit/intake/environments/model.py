@@ -1,0 +1,153 @@
+"""What an environment block says, and how what several blocks say becomes one environment. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from functools import reduce
+from typing import Any
+
+from reprokit.environment import versions
+
+
+class Rank(IntEnum):
+    """How a block knows the version of an axis; where two disagree, the higher one is the axis.
+
+    ``BUILT``: what a framework was built for or brings along, which is not what is installed beside it. ``STATED``: a
+    person, a path or an image's tag says so. ``MEASURED``: the program itself was asked (``nvcc --version``).
+    """
+
+    BUILT = 1
+    STATED = 2
+    MEASURED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A version of an axis, as written, and the words it was taken from (``NVCC: Build cuda_12.0.r12.0/...``)."""
+
+    axis: str
+    version: str
+    rank: Rank
+    said: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """One environment block, or several of them that describe one environment (:func:`merge`).
+
+    ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
+    list of packages has none). ``packages``: canonical pip name -> version; ``conda``: every package of conda as conda
+    calls it, those of Python are in ``packages`` too. ``requirements``: what was asked of pip, as written. ``env``,
+    ``options`` (``gpus``, ``shm_size``, ``memory``, ``cpus``, ``network``, ``user``, ``workdir``) and ``setup`` (other
+    commands that a Dockerfile runs) come from Dockerfiles and ``docker run``. ``system`` is ``linux``, ``windows``,
+    ``macos`` or "". ``glibc`` tells a release where none is named. Texts are as reported: nothing is scrubbed.
+    """
+
+    kind: str
+    first: int
+    last: int
+    values: Mapping[str, str] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    conda: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+    image: str = ""
+    gpus: tuple[str, ...] = ()
+    driver: str = ""
+    driver_cuda: str = ""
+    glibc: str = ""
+    system: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    setup: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def axes(self) -> Mapping[str, str]:
+        """Axis -> version as written: of the claims of the highest rank the fullest, ties to what is said first."""
+        return {axis: self.claim(axis).version for axis in dict.fromkeys(one.axis for one in self.claims)}
+
+    def claim(self, axis: str) -> Claim:
+        """The claim that the value of an axis is taken from; KeyError where nothing is said of it."""
+        claims = [one for one in self.claims if one.axis == axis]
+        if not claims:
+            raise KeyError(axis)
+        best = max(claims, key=lambda one: one.rank)
+        same = (one for one in claims if one.rank is best.rank and versions.matches(best.version, one.version))
+        return max(same, key=lambda one: len(versions.parts(one.version)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know of it, one sentence each: remarks, then where the block contradicts itself."""
+        return (*self.remarks, *_system(self), *_contradictions(self), *_driver(self))
+
+
+def merge(founds: Sequence[Found]) -> Found:
+    """One environment out of blocks that all describe it.
+
+    Where two say the same key, package, variable or option, the first keeps it; a package whose versions differ is
+    noted. Axes follow :class:`Rank`: nvcc before an image's tag before what a framework was built for. The span goes
+    from the first line of any to the last of any. Raises ValueError for no block at all.
+    """
+    if not founds:
+        raise ValueError("merge of no environment block")
+    return reduce(_merged, founds)
+
+
+def _merged(one: Found, other: Found) -> Found:
+    both: dict[str, Any] = {"kind": "+".join(dict.fromkeys((*one.kind.split("+"), *other.kind.split("+"))))}
+    for name in ("values", "packages", "conda", "env", "options"):
+        both[name] = {**getattr(other, name), **getattr(one, name)}
+        both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
+    for name in ("claims", "requirements", "apt", "gpus", "setup", "remarks"):
+        both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
+    both["gpus"] = one.gpus or other.gpus  # the same devices, told in another way
+    for name in ("image", "driver", "driver_cuda", "glibc", "system"):
+        both[name] = getattr(one, name) or getattr(other, name)
+    both["remarks"] += tuple(
+        f"{name} is {one.packages[name]} ({one.kind}) and {version} ({other.kind})"
+        for name, version in other.packages.items()
+        if name in one.packages and not _same(one.packages[name], version)
+    )
+    return replace(one, **both, first=min(one.first, other.first), last=max(one.last, other.last))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two versions say the same as far as both say it; a local suffix (``+cu118``) may be left out."""
+    a, b = ("" if "+" not in one or "+" not in other else text for text in (one, other))
+    if a and b:
+        return one == other
+    return all(
+        x == y for x, y in zip(versions.parts(one.split("+")[0]), versions.parts(other.split("+")[0]), strict=False)
+    )
+
+
+def _contradictions(found: Found) -> Iterator[str]:
+    for axis in found.axes:
+        taken = found.claim(axis)
+        for other in _others(found.claims, taken):
+            yield f"{axis} {taken.version} ({taken.said}), but {other.version} ({other.said})"
+
+
+def _others(claims: Iterable[Claim], taken: Claim) -> Iterator[Claim]:
+    told = {taken.version}
+    for one in claims:
+        if one.axis == taken.axis and one.version not in told and not _same(taken.version, one.version):
+            told.add(one.version)
+            yield one
+
+
+def _system(found: Found) -> Iterator[str]:
+    words = {"windows": "Windows", "macos": "macOS"}
+    if found.system in words:
+        yield f"the report is from {words[found.system]}: a container runs Linux, so its system is not an axis"
+
+
+def _driver(found: Found) -> Iterator[str]:
+    if found.driver_cuda and "cuda" not in found.axes:
+        yield f"the driver supports CUDA up to {found.driver_cuda}; which CUDA was installed is not said"
+    elif found.driver_cuda and found.claim("cuda").rank is Rank.STATED and found.axes["cuda"] == found.driver_cuda:
+        yield f"cuda {found.driver_cuda} is also what the driver supports at most: it may be that and not the toolkit"

@@ -1,0 +1,96 @@
+"""Lines of ``key: value`` and of ``name version``: which keys speak of an environment, and what of it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from reprokit.environment import wording
+from reprokit.intake.environments.lines import Line
+
+_WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
+_ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
+_ROLES |= {name: role for role, names in wording.KEYS.items() if role != "os" for name in names}
+_ROLES |= {name: "platform" for name in wording.KEYS["os"] if name not in _ROLES}
+_ROLES |= {name: f"package {name}" for name in _WORDS["packages"]}
+_ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
+
+_PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2})\s*(.*)")
+_COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,30}){0,5})(?: {2,}|\t+)(\S.*)")
+_SUFFIX = re.compile(r"\s*(?:versions?|版本号?|信息|型号|info|information)$")
+_ASIDE = re.compile(
+    r"[(（][^()（）]{0,200}[)）]|(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
+)
+"""What a form asks for rather than what the reporter says: ``(e.g., 1.0)``, ``如 Windows``."""
+_ITEM_NAMES = sorted(
+    (name for name, role in _ROLES.items() if role.startswith("package") or role in wording.READERS),
+    key=len,
+    reverse=True,
+)
+_ITEM = re.compile(
+    r"(?<![A-Za-z0-9_./-])(?P<name>" + "|".join(map(re.escape, _ITEM_NAMES)) + r")"
+    r"\s{0,3}(?:versions?|版本号?)?\s{0,3}(?:[:：]|={1,2}|为|是|-|is)?\s{0,3}(?P<version>v?\d+(?:\.[\w*]+)+(?:\+[\w.]+)?|\d{1,2}(?![\w.]))",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"(?<![A-Za-z])(?:ubuntu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"
+    r"(?:server |desktop |linux |release |lts )?v?\d[\w.]{0,10}",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A key and its value on a line, and what the key speaks of (``cuda``, ``package torch``; "" = nothing known)."""
+
+    key: str
+    value: str
+    role: str
+    line: int
+
+
+def role(key: str) -> str:
+    """What a key speaks of: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
+    key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
+    bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、")).strip()
+    if bare in _ROLES:
+        return _ROLES[bare]
+    bare = _SUFFIX.sub("", bare)
+    # Bilingual keys: 系统环境/System Environment, 操作系统 | Operating System.
+    parts = (_SUFFIX.sub("", part.strip()) for part in re.split(r"[/|｜]", bare)) if len(bare) < 80 else iter(())
+    return next((_ROLES[part] for part in (bare, *parts) if part in _ROLES), "")
+
+
+def pair(line: Line) -> Pair | None:
+    """The key and value of a line, whether the key is known or not."""
+    if len(line.cells) == 2:
+        return Pair(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
+    found = _PAIR.match(line.text)
+    columns = _COLUMNS.match(line.text)
+    if columns and (not found or not role(found[1])) and role(columns[1]):
+        found = columns
+    if not found or not found[1].strip():
+        return None
+    return Pair(found[1].strip(), found[2].strip(), role(found[1]), line.number)
+
+
+def items(text: str, line: int) -> Iterator[Pair]:
+    """What stands as name and version in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
+    text = _ASIDE.sub("", text)
+    if system := _SYSTEM.search(text):
+        yield Pair("OS", system[0], "platform", line)
+    for found in _ITEM.finditer(text):
+        yield Pair(found["name"], found["version"], _ROLES[found["name"].lower()], line)
+
+
+def covered(text: str) -> float:
+    """Which part of the letters and digits of a text its items are."""
+    bare = _ASIDE.sub("", text)
+    rest = _ITEM.sub("", _SYSTEM.sub("", bare))
+    total = len(re.findall(r"\w", bare))
+    return 1 - len(re.findall(r"\w", rest)) / total if total else 0.0

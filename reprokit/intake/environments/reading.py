@@ -1,0 +1,245 @@
+"""From the pairs of a block to what it says of an environment. Pure; nothing is said that the pairs do not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from packaging.utils import canonicalize_name
+
+from reprokit.environment import frameworks, versions, wording
+from reprokit.intake.environments.model import Claim, Found, Rank
+from reprokit.intake.environments.pairs import Pair, items
+
+NOTHING = re.compile(
+    r"\W*(?:n/?a|none|null|nil|not found|not available|not installed|not applicable|unknown|could not collect|"
+    r"no response|未知|无|没有|不可用|未安装|-+|no|\?)?\W*",
+    re.IGNORECASE,
+)
+"""A value that says that there is nothing, or nothing known."""
+
+_RELEASE = re.compile(r"v?(\d+(?:\.[\w*]+)*(?:\+[\w.]+)?)")
+_GPU = re.compile(r"(?:GPU )?(\d+)[ ]{0,2}[:：]\s*(.+)")
+_SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
+
+
+@dataclass
+class Reading:
+    """What has been read so far; :meth:`found` makes the block of it."""
+
+    rank: Rank
+    claims: list[Claim] = field(default_factory=list)
+    packages: dict[str, str] = field(default_factory=dict)
+    gpus: list[str] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    def claim(self, axis: str, version: str, said: str, rank: Rank | None = None) -> None:
+        """Note what is said of an axis, if it says a version."""
+        if version:
+            shown = said if len(said) <= 100 else said[:97] + "..."
+            self.claims.append(Claim(axis=axis, version=version, rank=rank or self.rank, said=shown))
+
+    def package(self, name: str, version: str, said: str) -> None:
+        """Note a package, and what its version says of the CUDA that it is built for."""
+        name = canonicalize_name(name)
+        if name in self.packages:
+            return
+        self.packages[name] = version
+        self.built(name, version, said)
+
+    def built(self, name: str, version: str, said: str) -> None:
+        """What a framework's version (``2.1.0+cu118``) or NVIDIA's own packages say of CUDA and cuDNN."""
+        if found := re.fullmatch(r"nvidia-(cuda-runtime|cuda-nvcc|cudnn)-cu\d+", name):
+            self.claim("cudnn" if found[1] == "cudnn" else "cuda", version, said, Rank.BUILT)
+            return
+        local = version.partition("+")[2]
+        if name.startswith("torch") and name not in frameworks.GPU_PACKAGES:  # torchvision is built like its torch
+            name = "torch"
+        requirement = f"{name}=={version.partition('+')[0]}" + (f"+{local}" if local else "")
+        for asked in frameworks.asked([requirement], []):
+            if asked.cuda and not asked.indexed:
+                self.claim("cuda", asked.cuda, said, Rank.BUILT)
+
+    def system(self, text: str) -> None:
+        """The kind of system that a text names, the first that does."""
+        if found := system(text):
+            self.texts.setdefault("system", found)
+        if "WSL" in text or "microsoft-standard" in text:
+            self.remarks.append("Linux under Windows (WSL)")
+        if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
+            self.remarks.append("the processor is ARM (aarch64)")
+
+    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> Found:
+        """The block."""
+        if self.texts.get("system") in ("windows", "macos"):
+            self.claims = [one for one in self.claims if one.axis != "os"]
+        return Found(
+            kind=kind,
+            first=first,
+            last=last,
+            values=dict(values),
+            claims=tuple(dict.fromkeys(self.claims)),
+            packages=dict(self.packages),
+            gpus=tuple(self.gpus),
+            remarks=tuple(dict.fromkeys(self.remarks)),
+            **self.texts,  # type: ignore[arg-type]  # names of fields that are texts
+        )
+
+
+def system(text: str) -> str:
+    """``linux``, ``windows`` or ``macos``, where a text names one; Windows' own Linux is Linux."""
+    if re.search(r"WSL|microsoft-standard", text):
+        return "linux"
+    if re.search(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", text, re.IGNORECASE):
+        return "windows"
+    if re.search(r"\bmac ?os|\bdarwin\b|\bos x\b", text, re.IGNORECASE):
+        return "macos"
+    return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
+
+
+def read(pairs: Iterable[Pair], rank: Rank) -> Reading:
+    """What pairs say, first come first read. ``rank``: who says it, a program or a person."""
+    into = Reading(rank)
+    for one in pairs:
+        text = one.value
+        if NOTHING.fullmatch(text) and one.role != "built" and one.role != "compiled":
+            continue
+        name, _, package = one.role.partition(" ")
+        if name == "package":
+            _package(into, package, one)
+        elif name in _READERS:
+            _READERS[name](into, one)
+    _variants(into)
+    return into
+
+
+def _axis(into: Reading, one: Pair) -> None:
+    if one.role == "cuda" and _SUPPORTED.search(f"{one.key} {one.value}"):
+        into.texts.setdefault("driver_cuda", next(iter(re.findall(r"\d+\.\d+", one.value)), ""))
+        return
+    version = wording.READERS[one.role](one.value)
+    into.claim(one.role, version, f"{one.key}: {one.value}")
+    if one.role == "gcc" and re.match(r"gcc version \d", one.value) and not version:
+        into.remarks.append(f"{one.key}: {one.value}")
+    if not version:
+        _more(into, one)
+
+
+def _more(into: Reading, one: Pair) -> None:
+    """Names and versions that stand in a value: ``CUDA 11.2, cuDNN 8.1`` behind ``GPU``."""
+    for item in items(one.value, one.line):
+        if item.role != one.role:
+            read_item = _READERS.get(item.role)
+            if item.role.startswith("package "):
+                _package(into, item.role.partition(" ")[2], item)
+            elif read_item:
+                read_item(into, item)
+
+
+def _platform(into: Reading, one: Pair) -> None:
+    into.system(one.value)
+    if glibc := wording.glibc(one.value):
+        into.texts.setdefault("glibc", glibc)
+    into.claim("os", wording.os(one.value), f"{one.key}: {one.value}")
+    if re.search(r"(?:cuda|python|cudnn|gcc|torch|paddle)", one.value, re.IGNORECASE):
+        _more(into, one)
+
+
+def _glibc(into: Reading, one: Pair) -> None:
+    if version := wording.glibc(one.value) or next(iter(re.findall(r"\d+\.\d+", one.value)), ""):
+        into.texts.setdefault("glibc", version)
+
+
+def _gpu(into: Reading, one: Pair) -> None:
+    listed = re.findall(r"['\"]([^'\"]+)['\"]", one.value) or [one.value]
+    for text in listed:
+        text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip()
+        if text and not re.fullmatch(r"true|false|yes|no|有|是|否|\d+", text, re.IGNORECASE):
+            into.gpus.append(text)
+    _more(into, one)
+
+
+def _driver(into: Reading, one: Pair) -> None:
+    if found := re.search(r"\d{3}(?:\.\d+)+", one.value):
+        into.texts.setdefault("driver", found[0])
+
+
+def _built(into: Reading, one: Pair) -> None:
+    if re.fullmatch(r"none|n/a|not compiled.*|cpu", one.value.strip(), re.IGNORECASE):
+        if not re.fullmatch(r"n/a", one.value.strip(), re.IGNORECASE):
+            into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
+        return
+    into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", Rank.BUILT)
+
+
+def _compiled(into: Reading, one: Pair) -> None:
+    if one.value.strip().lower() == "true":
+        into.texts.setdefault("compiled", "gpu")
+    elif one.value.strip().lower() == "false":
+        into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
+
+
+def _home(into: Reading, one: Pair) -> None:
+    """The folder's name is what somebody called it, and nothing was asked."""
+    if found := re.search(rf"cuda[-/]v?({wording.VERSION})", one.value, re.IGNORECASE):
+        into.claim("cuda", found[1], f"{one.key}: {one.value}", Rank.STATED)
+
+
+def _composite(into: Reading, one: Pair) -> None:
+    before = len(into.claims)
+    _more(into, one)
+    if len(into.claims) > before:
+        return
+    parts = [part.strip() for part in re.split(r"[/,，、&;；]|\s+and\s+|\s+", one.value) if part.strip()]
+    for axis, text in zip(("cuda", "cudnn"), parts, strict=False):
+        into.claim(axis, wording.READERS[axis](text), f"{one.key}: {one.value}")
+
+
+def _details(into: Reading, one: Pair) -> None:
+    """``PyTorch compiling details`` of OpenMMLab, and ``PyTorch built with`` of detectron2."""
+    for axis, pattern in (("cuda", r"CUDA Runtime (\d+\.\d+)"), ("cudnn", r"CuDNN (\d+(?:\.\d+)+)")):
+        if found := re.search(pattern, one.value):
+            into.claim(axis, found[1], f"{one.key}: {found[0]}", Rank.BUILT)
+
+
+def _package(into: Reading, name: str, one: Pair) -> None:
+    found = _RELEASE.match(one.value.strip()) or re.match(
+        rf"{re.escape(one.key)}[ =]{{1,3}}v?(\d[\w.+]*)", one.value, re.IGNORECASE
+    )
+    if found:
+        into.package(name, found[1], f"{one.key}: {one.value}")
+    else:
+        _more(into, one)
+
+
+def _variants(into: Reading) -> None:
+    """PaddlePaddle's GPU build is a package of its own; 0.0.0 is what its development builds are called."""
+    compiled = into.texts.pop("compiled", "")
+    release = into.packages.get("paddlepaddle", "")
+    if release and (compiled == "gpu" or ".post" in release):
+        into.packages = {
+            "paddlepaddle-gpu" if name == "paddlepaddle" else name: version for name, version in into.packages.items()
+        }
+        into.built("paddlepaddle-gpu", release, f"PaddlePaddle {release}")
+    for name, version in into.packages.items():
+        if version == "0.0.0":
+            into.remarks.append(f"{name} 0.0.0 is a development build; which commit it was is not said")
+
+
+_READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
+    "python": _axis,
+    "cuda": _axis,
+    "cudnn": _axis,
+    "gcc": _axis,
+    "platform": _platform,
+    "glibc": _glibc,
+    "gpu": _gpu,
+    "driver": _driver,
+    "built": _built,
+    "compiled": _compiled,
+    "home": _home,
+    "cuda+cudnn": _composite,
+    "details": _details,
+}
