@@ -1,0 +1,213 @@
+"""``reprokit report``."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.report.html.building import Built, Wanted
+    from reprokit.store.database import Store
+    from reprokit.store.records import RunRecord
+
+FORMATS = ("html", "md", "junit", "json", "csv", "gha")
+PORT = 8000
+
+
+@click.command(
+    "report",
+    epilog="""\b
+Examples:
+  reprokit report -o site/                     # every case that was run, as pages that open from the disk
+  reprokit report ptxas-unknown-arch -o site/  # one case
+  reprokit report --serve                      # to look at here and now
+  reprokit report --format junit -o out.xml    # the last run
+  reprokit report 20260101-1 --format csv
+""",
+)
+@click.argument("what", nargs=-1, metavar="[RUN|CASE]...")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The folder of the pages, or the file of another format [default for these: standard output].",
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="html", show_default=True, help="What to write.")
+@click.option("--serve", is_flag=True, help="Serve the pages on this machine, until Ctrl-C.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Of --serve; 0: any.")
+@click.option(
+    "--cases",
+    "folder",
+    type=click.Path(exists=True, path_type=Path),
+    help="A folder of cases: those that were never run are listed too [default: cases/, where there is one].",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=0),
+    default=2,
+    show_default=True,
+    help="The newest runs of each case whose cells all get a page; the cells of the newest verdicts always do.",
+)
+@options.store_option
+def command(
+    what: tuple[str, ...],
+    output: Path | None,
+    form: str,
+    serve: bool,
+    port: int,
+    folder: Path | None,
+    runs: int,
+    store_folder: Path | None,
+) -> int:
+    """Write a report: pages of all cases or of these, or one run in another format.
+
+    The pages are a folder of plain files: they open from the disk, and GitHub Pages or any other server can serve them.
+    Nothing is loaded from elsewhere.
+    """
+    from reprokit.errors import UsageError
+
+    if form != "html":
+        if serve or folder or options.typed("runs"):
+            raise UsageError(f"--serve, --cases and --runs are about pages, not about --format {form}")
+        if len(what) > 1:
+            raise UsageError(f"--format {form} is about one run or case, not about {len(what)}")
+        return _write(form, what[0] if what else "last", output or Path("-"), store_folder)
+    if output is None and not serve:
+        raise UsageError("say where the pages go: -o FOLDER (or --serve to look at them here, or another --format)")
+    if output == Path("-"):
+        raise UsageError("-o -: pages are a folder; name one")
+    store = options.store_of(store_folder)
+    wanted = _wanted(store, what, folder, runs)
+    if serve:
+        return _serve(store, wanted, output, port)
+    assert output is not None
+    _told(output, _build(store, output, wanted))
+    return 0
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    cases: tuple[str, ...]
+    runs: tuple[str, ...]
+
+
+def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
+    """The cases, and the runs, that words name. Raises UsageError for what is neither."""
+    from reprokit.errors import UsageError
+
+    known = set(store.case_ids())
+    cases: list[str] = []
+    runs: list[str] = []
+    for text in what:
+        if text in known or Path(text).exists():
+            cases += options.known_cases(store, [text])
+            continue
+        try:
+            run = store.run(text)
+        except UsageError:
+            if text == "last" or text[:1].isdigit():
+                raise
+            cases += options.known_cases(store, [text])  # which says what is near
+            continue
+        runs.append(run.id)
+        cases += [cell.case_id for cell in run.cells]
+    return _Chosen(cases=tuple(dict.fromkeys(cases)), runs=tuple(dict.fromkeys(runs)))
+
+
+def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int) -> Wanted:
+    from reprokit.report.html.building import Wanted
+
+    chosen = _chosen(store, what)
+    files = _files(folder)
+    if what:  # the folder then only says what these cases are like now
+        files = [file for file in files if file.case.id in chosen.cases]
+    return Wanted(cases=chosen.cases, files=files, runs=runs, also=chosen.runs)
+
+
+def _files(folder: Path | None) -> Sequence[CaseFile]:
+    from reprokit.errors import CaseError
+    from reprokit.runner.plan import load_all
+
+    place = folder or Path("cases")
+    if not place.is_dir():
+        return ()
+    try:
+        return load_all([str(place)])
+    except CaseError as error:
+        if folder:
+            raise
+        click.echo(f"{place}/ is left out: {len(error.problems)} problems (reprokit validate {place})", err=True)
+        return ()
+
+
+def _build(store: Store, target: Path, wanted: Wanted) -> Built:
+    from reprokit.report.html.building import build
+    from reprokit.store.recorder import RecordError
+
+    try:
+        return build(store, target, wanted)
+    except OSError as error:
+        raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
+
+
+def _told(target: Path, built: Built) -> None:
+    from reprokit.spelling import many
+
+    size = f"{built.bytes / 1e6:.1f} MB in {many(built.files, 'file')}"
+    click.echo(f"{target / 'index.html'}: {many(built.cases, 'case')}, {many(built.cells, 'page')} of cells, {size}")
+    if built.left_out:
+        click.echo(f"{many(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True)
+
+
+def _serve(store: Store, wanted: Wanted, output: Path | None, port: int) -> int:
+    from reprokit.report.html.serving import serve
+
+    with tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
+        target = output or Path(scratch)
+        _told(target, _build(store, target, wanted))
+        serve(target, port, lambda url: click.echo(f"{url}  (Ctrl-C ends it)"))
+    return 0
+
+
+def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int:
+    """One run in a format that is one text."""
+    from reprokit.report import explanation
+
+    options.check_writable("-o", output)
+    store = options.store_of(store_folder)
+    run = _run(store, what)
+    if form == "junit":
+        from reprokit.report.junit import junit
+
+        text = junit(run)
+    else:
+        from reprokit.report.result import dumps
+
+        text = dumps(run, store.folder, explanation.files_in(store))
+    options.write_file(output, text)
+    return 0
+
+
+def _run(store: Store, what: str) -> RunRecord:
+    """The run that is named, or the newest run of a case with the cells of that case alone. Raises UsageError."""
+    from reprokit.errors import UsageError
+
+    chosen = _chosen(store, [what])
+    if chosen.runs:
+        return store.run(chosen.runs[0])
+    if len(chosen.cases) > 1:
+        raise UsageError(f"{what} holds several cases that were run: name one of {', '.join(chosen.cases)}")
+    [case_id] = chosen.cases
+    seen = store.last_seen(case_id)
+    if seen is None:
+        raise UsageError(f"the case {case_id!r} was only searched: name the run of a search")
+    run = store.run(seen[0].id)
+    return replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == case_id))

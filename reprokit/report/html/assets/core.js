@@ -1,0 +1,193 @@
+// What every page needs: data that are scripts, elements without HTML, addresses in the hash, verdicts.
+"use strict";
+const reprokit = (() => {
+  const values = new Map(); // key -> value, once its script has run
+  const asked = new Map(); // key -> promise
+  const views = [];
+
+  // ---- data ----
+  const data = (key, value) => values.set(key, value);
+
+  const script = (key) =>
+    new Promise((resolve, reject) => {
+      if (values.has(key)) return resolve(values.get(key));
+      const element = document.createElement("script");
+      element.src = `data/${key.split("/").map(encodeURIComponent).join("/")}.js`;
+      element.onload = () => (values.has(key) ? resolve(values.get(key)) : reject(new Error(`data/${key}.js holds nothing`)));
+      element.onerror = () => {
+        asked.delete(key);
+        element.remove();
+        reject(new Error(`data/${key}.js is not in this report`));
+      };
+      document.head.append(element);
+    });
+
+  const whole = async (key) => {
+    const value = await script(key);
+    for (const [name, one] of Object.entries(value)) {
+      if (one && typeof one === "object" && one.$shared) value[name] = await load(`shared/${one.$shared}`);
+    }
+    return value;
+  };
+
+  const load = (key) => {
+    if (!asked.has(key)) asked.set(key, key.startsWith("shared/") ? script(key) : whole(key));
+    return asked.get(key);
+  };
+
+  // ---- elements ----
+  const h = (tag, properties, ...children) => {
+    const element = tag === "svg" || tag.startsWith("svg:")
+      ? document.createElementNS("http://www.w3.org/2000/svg", tag.replace("svg:", ""))
+      : document.createElement(tag);
+    for (const [name, value] of Object.entries(properties || {})) {
+      if (value === null || value === undefined || value === false) continue;
+      if (name === "on") for (const [event, f] of Object.entries(value)) element.addEventListener(event, f);
+      else if (name === "data") Object.assign(element.dataset, value);
+      else if (name === "href" && !/^(#|data\/|https?:\/\/)/.test(value)) continue; // such as javascript:
+      else element.setAttribute(name, value === true ? "" : value);
+    }
+    element.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+    return element;
+  };
+
+  const HAN = /\p{Script=Han}/u;
+  const KANA = /[\p{Script=Hiragana}\p{Script=Katakana}]/u;
+  // The language of a text as far as its letters tell: it chooses the font, and the voice of a screen reader.
+  const lang = (text) => (KANA.test(text) ? "ja" : HAN.test(text) ? "zh-Hans" : null);
+
+  const time = (text) => h("time", { datetime: text, title: text }, text.slice(0, 16).replace("T", " "));
+
+  const announce = (text) => {
+    document.getElementById("live").textContent = text;
+  };
+
+  // ---- verdicts ----
+  const VERDICTS = {
+    "reproduced": { glyph: "R", words: "every trial failed with the signature" },
+    "flaky": { glyph: "F", words: "some trials failed with the signature, others did not" },
+    "not-reproduced": { glyph: "·", words: "every trial ended well" },
+    "different-failure": { glyph: "x", words: "something failed, but not with the signature" },
+    "timed-out": { glyph: "T", words: "a time limit stopped the trials" },
+    "out-of-memory": { glyph: "M", words: "the trials ran out of memory" },
+    "build-failed": { glyph: "B", words: "the image could not be built" },
+    "environment-mismatch": { glyph: "E", words: "the image is not what the cell asks" },
+    "unsupported": { glyph: "U", words: "the host could not serve the cell" },
+    "engine-error": { glyph: "!", words: "the engine failed" },
+    "cancelled": { glyph: "C", words: "the run was stopped" },
+    "undecided": { glyph: "?", words: "not decided" },
+  };
+
+  const badge = (verdict, asExpected) =>
+    h(
+      "span",
+      { class: `badge v-${verdict}`, title: (VERDICTS[verdict] || {}).words },
+      h("span", { class: "glyph", "aria-hidden": "true" }, (VERDICTS[verdict] || { glyph: "?" }).glyph),
+      verdict,
+      asExpected === false && h("span", { class: "departs" }, "departs"),
+    );
+
+  // ---- addresses ----
+  const href = (path, query) => {
+    const text = new URLSearchParams(Object.entries(query || {}).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false)).toString();
+    return `#${path.split("/").map(encodeURIComponent).join("/")}${text ? `?${text}` : ""}`;
+  };
+
+  const view = (pattern, show) => views.push({ parts: pattern.split("/"), show });
+
+  const address = () => {
+    const [path, ...query] = location.hash.replace(/^#/, "").split("?");
+    const parts = (path || "/").split("/").map((part) => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part; // a percent sign that somebody typed
+      }
+    });
+    return { parts, query: Object.fromEntries(new URLSearchParams(query.join("?"))) };
+  };
+
+  const found = ({ parts }) => {
+    for (const { parts: pattern, show } of views) {
+      if (pattern.length !== parts.length) continue;
+      if (pattern.every((part, at) => part.startsWith(":") || part === parts[at])) {
+        const named = pattern.flatMap((part, at) => (part.startsWith(":") ? [[part.slice(1), parts[at]]] : []));
+        return { show, params: Object.fromEntries(named) };
+      }
+    }
+    return null;
+  };
+
+  const go = (to, { replace = false } = {}) => {
+    if (replace) {
+      history.replaceState(null, "", to);
+      show();
+    } else location.hash = to;
+  };
+
+  // The state of the page that is shown: no new view is made of it, and no step back either.
+  const setQuery = (query) => {
+    const { parts } = address();
+    history.replaceState(null, "", href(parts.join("/"), query));
+  };
+
+  const crumbs = (trail) => {
+    const list = document.getElementById("crumbs");
+    list.replaceChildren(
+      ...trail.map(([text, to], at) =>
+        h("li", null, to && at < trail.length - 1 ? h("a", { href: to }, text) : h("span", { "aria-current": "page" }, text)),
+      ),
+    );
+  };
+
+  let turn = 0;
+  let started = false;
+  const show = async () => {
+    const mine = ++turn;
+    const main = document.getElementById("main");
+    const here = address();
+    const match = found(here);
+    forgetKeys();
+    let page;
+    try {
+      if (!match) throw new Error("there is no such page in this report");
+      main.setAttribute("aria-busy", "true");
+      page = await match.show({ params: match.params, query: here.query, main });
+    } catch (error) {
+      page = { title: "Not found", node: h("div", { class: "note" }, h("h1", null, "Not found"), h("p", null, error.message), h("p", null, h("a", { href: "#/" }, "All cases"))) };
+    }
+    if (mine !== turn) return; // somebody went on meanwhile
+    main.removeAttribute("aria-busy");
+    document.title = page.title ? `${page.title} · reprokit` : "reprokit report";
+    crumbs(page.crumbs || []);
+    main.replaceChildren(page.node);
+    if (page.shown) page.shown();
+    if (started) {
+      // What a browser does for a new document; the first is focused as the reader likes.
+      main.focus({ preventScroll: true });
+      window.scrollTo(0, page.scroll || 0);
+    }
+    started = true;
+  };
+
+  // ---- keys ----
+  let keys = [];
+  const key = (name, words, f, { everywhere = false } = {}) => {
+    const one = { name, words, f, everywhere };
+    keys.push(one);
+    return () => {
+      keys = keys.filter((each) => each !== one);
+    };
+  };
+  const forgetKeys = () => {
+    keys = keys.filter((one) => one.everywhere);
+  };
+
+  return {
+    data, load, h, lang, time, announce, VERDICTS, badge, href, view, go, setQuery, key, show, address,
+    keys: () => keys,
+    get overview() {
+      return values.get("overview");
+    },
+  };
+})();

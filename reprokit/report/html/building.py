@@ -1,0 +1,148 @@
+"""A whole report out of a store: what is written, in which order, and what is left out for its size."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit import __version__
+from reprokit.report.html.case import case_data
+from reprokit.report.html.cell import Log, cell_data
+from reprokit.report.html.gathering import Known, known_cases
+from reprokit.report.html.overview import never_run, overview, row
+from reprokit.report.html.writing import Clean, Folder, name, replacing
+from reprokit.store.records import TrialRecord
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.store.database import Store
+
+ASSETS = Path(__file__).parent / "assets"
+RUNS = 2
+"""The newest runs of a case whose cells get a page each, beside the cells that the newest verdicts are of."""
+LOG_BYTES = 256 * 1024
+"""Of a log that is copied: its beginning and its end."""
+ALL_LOGS = 200 * 1024**2
+"""Bytes of logs in a report, after which they are left out: a site on GitHub Pages has 1 GB."""
+CHUNK = 200
+"""Cells that are in memory at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What a report is about. ``cases``: ids, none = all. ``files``: the cases of a folder, those never run included.
+
+    ``runs``: see RUNS. ``also``: runs whose cells get pages whatever their age. ``clean``: what every text passes.
+    """
+
+    cases: Sequence[str] = ()
+    files: Sequence[CaseFile] = ()
+    runs: int = RUNS
+    also: Collection[str] = ()
+    clean: Clean = str
+    on_case: Callable[[str], None] = lambda case_id: None
+
+
+@dataclass(kw_only=True)
+class Built:
+    """What was written: ``cases`` in the overview, ``cells`` with a page, ``bytes`` of everything.
+
+    ``left_out``: logs that were not copied, since :data:`ALL_LOGS` was reached.
+    """
+
+    cases: int = 0
+    cells: int = 0
+    files: int = 0
+    bytes: int = 0
+    logs: int = field(default=0, repr=False)
+    left_out: int = 0
+
+
+def build(store: Store, target: Path, wanted: Wanted) -> Built:
+    """Write the report for a store to the folder ``target``. Raises UsageError, before anything is written."""
+    built = Built()
+    with replacing(target, wanted.clean) as folder:
+        rows: list[dict[str, Any]] = []
+        files = {file.case.id: file for file in wanted.files}
+        for known in known_cases(store, wanted.cases):
+            wanted.on_case(known.id)
+            rows.append(row(known, files.pop(known.id, None)))
+            _case(store, folder, known, wanted, built)
+        rows += [never_run(file) for file in files.values()]
+        folder.data("overview", overview(rows, __version__))
+        _assets(folder)
+        built.cases, built.files, built.bytes = len(rows), folder.files, folder.bytes
+    return built
+
+
+def _case(store: Store, folder: Folder, known: Known, wanted: Wanted, built: Built) -> None:
+    newest = {run.id for run in known.runs[-wanted.runs :]} if wanted.runs else set()
+    paged = {run for run in known.results if run in newest or run in wanted.also}
+    rows = {one.row: run for run in paged for one in known.results[run]}
+    pages = {(run, one.number) for run in paged for one in known.results[run]}
+    current = {(run.id, record.number) for run, record in known.current}
+    of_current = ((one, run) for run, results in known.results.items() for one in results)
+    rows |= {one.row: run for one, run in of_current if (run, one.number) in current}
+    pages |= current
+    folder.data(f"case/{name(known.id)}", case_data(known, lambda run, number: (run, number) in pages))
+    ordered = sorted(rows)
+    for start in range(0, len(ordered), CHUNK):
+        for at, record in sorted(store.records(ordered[start : start + CHUNK]).items()):
+            run = known.history.runs[rows[at]]
+            path = f"{name(run.id)}/{record.number}"
+
+            def log(trial: TrialRecord, path: str = path) -> Log:
+                return _log(store.folder, folder, f"{path}-{trial.number}.txt", trial, wanted.clean, built)
+
+            folder.data(f"cell/{path}", cell_data(known, run, record, log), share=True)
+            built.cells += 1
+
+
+def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
+    whole = store / trial.log
+    try:
+        text = whole.read_bytes().decode("utf-8", "replace")
+    except OSError:
+        return Log(text="", note="the log is gone")
+    if built.logs > ALL_LOGS:
+        built.left_out += 1
+        return Log(text=same_lines(text, clean), note="the whole log is not in this report, for its size")
+    shown, note = capped(text)
+    folder.log(path, shown)
+    built.logs += len(shown)
+    return Log(text=same_lines(text, clean), file=f"logs/{path}", note=note)
+
+
+def capped(text: str, most: int = LOG_BYTES) -> tuple[str, str]:
+    """A log as it is copied, and what is said of that: of a long one its beginning and its end."""
+    if len(text) <= most:
+        return text, ""
+    head, tail = text[: most // 4], text[-(most - most // 4) :]
+    note = f"{len(text) - most} characters of {len(text)} are left out in the middle"
+    return f"{head}\n[... {note} ...]\n{tail}", note
+
+
+def same_lines(text: str, clean: Clean) -> str:
+    """A text cleaned, with as many lines as before: what the judge looked at is known by its line."""
+    found = clean(text)
+    if found.count("\n") == text.count("\n"):
+        return found
+    return "\n".join(map(clean, text.split("\n")))
+
+
+def _assets(folder: Folder) -> None:
+    """Copy the assets; the page names them with a hash, so that a browser never mixes two versions."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in _sorted(ASSETS.iterdir())}
+    page = texts.pop("index.html")
+    stamp = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:10]
+    for file, text in texts.items():
+        folder.text(f"assets/{file}", text)
+    folder.text("index.html", page.replace("{{stamp}}", stamp))
+    folder.text(".nojekyll", "")  # GitHub Pages then serves files as they are
+
+
+def _sorted(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.is_file() and not path.name.startswith((".", "_")))

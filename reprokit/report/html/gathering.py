@@ -1,0 +1,140 @@
+"""What a report tells of a case, out of the store: read once, for :mod:`.overview`, :mod:`.case` and :mod:`.cell`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from reprokit.history.changes import Change, describe
+from reprokit.history.series import History, Series, gather
+from reprokit.report import explanation
+from reprokit.report.explanation import Explained, FileOf
+from reprokit.store.records import CellRecord, Result, RunRecord
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.store.database import Store
+
+Recorded = tuple[RunRecord, CellRecord]
+CHANGES = 30
+"""The newest transitions of a case that its page tells, with what changed around each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """A case and what is recorded of it.
+
+    ``file``: the case as it ran last (None where this version cannot read it). ``runs``: those in which the case has
+    results, the oldest first, without cells; searches are among them. ``results``: of each run, in the order of its
+    cells. ``history``: the series of this case alone. ``current``: the newest verdict of each cell and variant, of the
+    case as it ran last and the engine that served it last, in the matrix's order; a conclusive verdict wins over a
+    newer inconclusive one, as in ``reprokit explain CASE``. Its records are lean: without trials, Dockerfile and repeat
+    line. ``explained``: what these cells explain. ``changes``: the newest transitions, the newest first.
+    """
+
+    id: str
+    path: str
+    title: str
+    digest: str
+    engine: str
+    file: CaseFile | None
+    runs: tuple[RunRecord, ...]
+    results: Mapping[str, tuple[Result, ...]]
+    history: History
+    current: tuple[Recorded, ...]
+    explained: Explained
+    changes: tuple[Change, ...]
+
+    @property
+    def plain_runs(self) -> tuple[RunRecord, ...]:
+        """The runs that were no search."""
+        return tuple(run for run in self.runs if not run.searches)
+
+
+def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[Known]:
+    """Every case that was ever run, or the chosen ones, by id. One at a time: memory may not hold all."""
+    history = gather(store, chosen)
+    file_of = explanation.files_in(store)
+    by_case: dict[str, list[Series]] = {}
+    for one in history.series:
+        by_case.setdefault(one.case_id, []).append(one)
+    for case_id, series in sorted(by_case.items()):
+        found = _known(store, case_id, History(runs=history.runs, series=tuple(series)), file_of)
+        if found is not None:
+            yield found
+
+
+def _known(store: Store, case_id: str, history: History, file_of: FileOf) -> Known | None:
+    results: dict[str, list[Result]] = {}
+    for series in history.series:
+        for result in series.results:
+            results.setdefault(result.run_id, []).append(result)
+    runs = tuple(run for run in history.runs.values() if run.id in results)
+    last = next((run for run in reversed(runs) if not run.searches), runs[-1])
+    serving = {one.engine for one in history.series for result in one.results if result.run_id == last.id}
+    current = _current(store, history, serving, last)
+    if not current:  # a run that has decided nothing yet
+        return None
+    records = [record for _, record in current]
+    explained = explanation.of_records(records, file_of)
+    newest = records[0]
+    file = file_of(newest.case_digest)
+    found = [(one, each) for one in history.series for each in one.transitions if each.old is not None]
+    found.sort(
+        key=lambda pair: (history.runs[pair[0].results[pair[1].after].run_id].started_at, pair[0].results[0].row)
+    )
+    return Known(
+        id=case_id,
+        path=newest.case_path,
+        title=" ".join(file.case.title.split()) if file else "",
+        digest=newest.case_digest,
+        engine=last.engine,
+        file=file,
+        runs=runs,
+        results={run.id: tuple(sorted(results[run.id], key=lambda one: one.number)) for run in runs},
+        history=history,
+        current=tuple(current),
+        explained=explained,
+        changes=tuple(reversed(describe(store, history, found[-CHANGES:]))),
+    )
+
+
+def _current(store: Store, history: History, engines: set[str], last: RunRecord) -> list[Recorded]:
+    """See :class:`Known`. Of each series only the rows that can be the answer are read."""
+    rows: dict[int, str] = {}
+    for series in history.series:
+        if series.engine in engines:
+            decided = [one for one in reversed(series.results) if one.verdict is not None]
+            sure = [one for one in decided if one.verdict is not None and one.verdict.conclusive]
+            rows |= {one.row: one.run_id for one in (*decided[:1], *sure[:1])}
+    pool: dict[str, Mapping[str, Any]] = {}
+    records = {row: _lean(record, pool) for row, record in store.records(rows).items()}
+    digest = next((one.case_digest for row, one in records.items() if rows[row] == last.id), None)
+    if digest is None:  # the last run has decided nothing yet: the newest that has
+        newest = max(rows, key=lambda row: (history.runs[rows[row]].started_at, row), default=None)
+        digest = records[newest].case_digest if newest is not None else ""
+    found: dict[tuple[str, str], Recorded] = {}
+    for row in sorted(rows, key=lambda row: (history.runs[rows[row]].started_at, row)):
+        record = records[row]
+        if record.case_digest != digest:
+            continue
+        key = json.dumps(dict(sorted(record.cell.items()))), record.variant
+        before = found.get(key)
+        if before is None or record.verdict is None or record.verdict.conclusive or not _conclusive(before[1]):
+            found[key] = history.runs[rows[row]], record
+    order = {(json.dumps(dict(sorted(one.cell.items()))), one.variant): at for at, one in enumerate(history.series)}
+    return [found[key] for key in sorted(found, key=lambda key: order[key])]
+
+
+def _conclusive(record: CellRecord) -> bool:
+    return record.verdict is not None and record.verdict.conclusive
+
+
+def _lean(record: CellRecord, pool: dict[str, Mapping[str, Any]]) -> CellRecord:
+    """A record without what only its own page shows; equal environments are one object."""
+    environment = record.environment
+    if environment is not None:
+        environment = pool.setdefault(json.dumps(environment, sort_keys=True), environment)
+    return replace(record, dockerfile="", repeat="", trials=(), environment=environment)

@@ -1,0 +1,132 @@
+"""The overview: a row per case. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reprokit.evidence.model import Verdict
+from reprokit.explaining.conditions import words
+from reprokit.explaining.explain import Claim
+from reprokit.library.facts import Facts, facts
+from reprokit.library.flip import flip
+from reprokit.report.html import writing
+from reprokit.report.html.gathering import Known
+from reprokit.store.records import Result, RunRecord
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+
+NIGHTS = 14
+"""Runs of a case in its strip."""
+VERDICTS = (*(verdict.value for verdict in Verdict), "undecided")
+"""What positions in columns of verdicts mean."""
+STATUS = ("departs", "inconclusive", "as-expected", "no-expectation")
+"""What the cells of a case together are, the most pressing first."""
+
+
+def status(as_expected: Sequence[tuple[Verdict | None, bool | None]]) -> str:
+    """One word for verdicts, each with whether it is as expected: what is most pressing among them."""
+    if any(expected is False for _, expected in as_expected):
+        return "departs"
+    if any(verdict is None or not verdict.conclusive for verdict, _ in as_expected):
+        return "inconclusive"
+    return "as-expected" if any(expected for _, expected in as_expected) else "no-expectation"
+
+
+def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
+    """``data/overview.js``: ``{format, version, verdicts, newest, cases: [row ...]}``.
+
+    ``newest``: when the newest run of all began, '' without one. ``verdicts``: :data:`VERDICTS`. The rows are
+    :func:`row` and :func:`never_run`.
+    """
+    newest = max((str(row["last"]["at"]) for row in rows if row["last"]), default="")
+    return {
+        "format": writing.FORMAT,
+        "version": version,
+        "verdicts": list(VERDICTS),
+        "newest": newest,
+        "cases": sorted(rows, key=lambda row: str(row["id"])),
+    }
+
+
+def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
+    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, tally, departs, flip, failures,
+
+    strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or ``never-run``. ``tally``:
+    verdict -> cells, of the newest verdicts. ``flip``: ``{claim: exact | one-of | none | expected, words, axes}``.
+    ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest first:
+    ``{run, at, status, words}``. ``last``: ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file
+    is another than the one that ran last.
+
+    ``file``: the case as it is in the folder now, if there is one.
+    """
+    records = [record for _, record in known.current]
+    here = file or known.file
+    last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
+    titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
+    return {
+        **_about(known.id, here, facts(here.case) if here else None),
+        "title": " ".join(here.case.title.split()) if here else known.title,
+        "status": status([(record.verdict, record.as_expected) for record in records]),
+        "cells": len(records),
+        "tally": dict(Counter(record.verdict.value for record in records if record.verdict)),
+        "departs": sum(record.as_expected is False for record in records),
+        "flip": _flip(known),
+        "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
+        "strip": [_square(run, known.results[run.id]) for run in known.plain_runs[-NIGHTS:]],
+        "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
+        "changed": file is not None and file.digest != known.digest,
+    }
+
+
+def never_run(file: CaseFile) -> dict[str, Any]:
+    """A case of the folder that no run is recorded of, with the keys of :func:`row`."""
+    derived = facts(file.case)
+    where = flip(file.case, derived.cells)
+    return {
+        **_about(file.case.id, file, derived),
+        "status": "never-run",
+        "cells": len(derived.cells),
+        "tally": {},
+        "departs": 0,
+        "flip": {"claim": "expected", "words": where.words(), "axes": list(where.axes)},
+        "failures": [],
+        "strip": [],
+        "last": None,
+        "changed": False,
+    }
+
+
+def _about(case_id: str, file: CaseFile | None, derived: Facts | None) -> dict[str, Any]:
+    return {
+        "id": case_id,
+        "name": writing.name(case_id),
+        "title": " ".join(file.case.title.split()) if file else "",
+        "tags": list(file.case.tags) if file else [],
+        "needs": list(derived.needs) if derived else [],
+        "frameworks": sorted(derived.frameworks) if derived else [],
+    }
+
+
+def _flip(known: Known) -> dict[str, Any]:
+    found = known.explained.explanation
+    if found.claim is Claim.NONE:
+        return {"claim": "none", "words": found.why, "axes": []}
+    axes = dict.fromkeys(each.axis for one in found.found for each in one)
+    return {"claim": found.claim.value, "words": words(found.found), "axes": list(axes)}
+
+
+def _square(run: RunRecord, results: Sequence[Result]) -> dict[str, Any]:
+    found = [(result.verdict, result.as_expected) for result in results]
+    return {"run": run.id, "at": run.started_at, "status": status(found), "words": _counts(results)}
+
+
+def _counts(results: Sequence[Result]) -> str:
+    counts = Counter(result.verdict.value if result.verdict else "undecided" for result in results)
+    text = ", ".join(
+        f"{count} {verdict}" for verdict, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    )
+    departs = sum(result.as_expected is False for result in results)
+    return f"{text}; {departs} depart{'s' * (departs == 1)}" if departs else text

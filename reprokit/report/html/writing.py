@@ -1,0 +1,150 @@
+"""The files of a report: data as scripts, names that are safe anywhere, and a folder that is replaced whole."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.errors import UsageError
+
+FORMAT = "reprokit-report/v1"
+MARKER = "reprokit-report.json"
+OURS = ("data", "assets", "index.html", ".nojekyll", MARKER)
+"""What a report consists of, in the order in which it is put in place. Anything else beside it is somebody else's."""
+STAGE = ".reprokit-new-"
+SHARED_FROM = 1500
+"""Characters from which on a value of a cell is written once for all cells that have the same."""
+
+Clean = Callable[[str], str]
+"""What every text of the data passes through before it is written."""
+
+
+def name(text: str) -> str:
+    """A file's name for an id: the id itself where that is a name on every system, else its start and a hash."""
+    if re.fullmatch(r"(?!(con|prn|aux|nul|com\d|lpt\d)$)[a-z0-9][a-z0-9-]{0,99}", text):
+        return text
+    slug = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:60]
+    return f"id-{slug or 'x'}.{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+
+
+def script(key: str, value: object) -> str:
+    """A data file's text: one call, in which nothing of the value can end a script element or a line of JavaScript."""
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<\u2028\u2029":
+        plain = plain.replace(character, f"\\u{ord(character):04x}")
+    return f"reprokit.data({json.dumps(key)},{plain});\n".encode("utf-8", "backslashreplace").decode()
+
+
+def cleaned(value: Any, clean: Clean) -> Any:
+    """The same data with every text in it, keys excepted, cleaned."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, Mapping):
+        return {key: cleaned(one, clean) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(one, clean) for one in value]
+    return value
+
+
+class Folder:
+    """A report that is being written, beside the one that is there. See :func:`replacing`."""
+
+    def __init__(self, stage: Path, clean: Clean) -> None:
+        self._stage = stage
+        self._clean = clean
+        self._shared: set[str] = set()
+        self.bytes = 0
+        self.files = 0
+
+    def data(self, key: str, value: Mapping[str, Any], *, share: bool = False) -> None:
+        """Write ``data/KEY.js``. ``share``: move its large values to files that others can share."""
+        plain = cleaned(value, self._clean)
+        if share:
+            plain = {name: self._share(one) for name, one in plain.items()}
+        self.text(f"data/{key}.js", script(key, plain))
+
+    def log(self, path: str, text: str) -> None:
+        """Write a log, cleaned."""
+        self.text(f"data/logs/{path}", self._clean(text))
+
+    def text(self, path: str, text: str) -> None:
+        """Write a file as it is."""
+        whole = self._stage / path
+        whole.parent.mkdir(parents=True, exist_ok=True)
+        content = text.encode("utf-8", "replace")
+        whole.write_bytes(content)
+        self.files += 1
+        self.bytes += len(content)
+
+    def _share(self, value: Any) -> Any:
+        if not isinstance(value, str | dict | list):
+            return value
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        if len(text) < SHARED_FROM:
+            return value
+        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
+        if digest not in self._shared:
+            self._shared.add(digest)
+            key = f"shared/{digest}"
+            self.text(f"data/{key}.js", script(key, value))
+        return {"$shared": digest}
+
+
+@contextlib.contextmanager
+def replacing(target: Path, clean: Clean) -> Iterator[Folder]:
+    """A new report for the folder ``target``: put in place when the block ends well, gone without a trace otherwise.
+
+    What lies in the folder beside the report stays. Raises UsageError for a folder that holds something, and no report.
+    """
+    check(target)
+    target.mkdir(parents=True, exist_ok=True)
+    handle = os.open(target, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)  # two that write the same report do so one after the other
+        for left in target.glob(f"{STAGE}*"):  # of one that was killed
+            shutil.rmtree(left)
+        stage = Path(tempfile.mkdtemp(dir=target, prefix=STAGE))
+        try:
+            (stage / "new").mkdir()
+            folder = Folder(stage / "new", clean)
+            yield folder
+            folder.text(MARKER, json.dumps({"format": FORMAT}) + "\n")
+            _swap(stage, target)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def check(target: Path) -> None:
+    """Whether a report may be written there. Raises UsageError, which says what to do."""
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise UsageError(f"{target} is a file: name a folder for the report")
+    others = [each.name for each in target.iterdir() if not each.name.startswith(STAGE)]
+    if others and not (target / MARKER).is_file():
+        raise UsageError(
+            f"{target} holds {sorted(others)[0]} and is no report of reprokit (it has no {MARKER}): "
+            "name another folder, or empty this one"
+        )
+
+
+def _swap(stage: Path, target: Path) -> None:
+    """Put the new files where the old ones are; each is renamed, so that a reader finds one or the other."""
+    (stage / "old").mkdir()
+    for each in OURS:
+        new, there = stage / "new" / each, target / each
+        if there.exists():
+            there.rename(stage / "old" / each)
+        if new.exists():
+            new.rename(there)

@@ -1,0 +1,118 @@
+"""The static report: what is written for a made-up store, and what is never replaced."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.cli import invoke
+from reprokit.report.html import writing
+from tests.unit.nights import Nights
+
+
+def data(site: Path, key: str) -> Any:
+    """The value of a data file of a report."""
+    text = (site / "data" / f"{key}.js").read_text(encoding="utf-8")
+    head = f'reprokit.data("{key}",'
+    assert text.startswith(head)
+    assert text.endswith(");\n")
+    return json.loads(text[len(head) : -3])
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    """A store of its own in an empty folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return Nights(tmp_path / "store")
+
+
+def report(*arguments: str) -> int:
+    """Run ``reprokit report`` over the store of :func:`nights`."""
+    return invoke(["report", "--store", "store", *arguments])
+
+
+def files(site: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(path.relative_to(site)): path.read_bytes() for path in site.rglob("*") if path.is_file()}
+
+
+def test_a_report_has_every_case_with_its_last_nights(nights: Nights) -> None:
+    for night in range(20):
+        nights.run({"1": "N", "2": "R" if night < 19 else "N"})
+    assert report("-o", "site") == 0
+    [row] = data(Path("site"), "overview")["cases"]
+    assert row["status"] == "departs"
+    assert row["departs"] == 1
+    assert row["tally"] == {"not-reproduced": 2}
+    assert [square["status"] for square in row["strip"]] == ["as-expected"] * 13 + ["departs"]
+    assert row["strip"][-1]["words"] == "2 not-reproduced; 1 departs"
+    assert data(Path("site"), "case/nightly")["cells"]["number"] == [1, 2]
+    assert len(list(Path("site/data/cell").glob("*/*.js"))) == 4  # of the two newest runs
+
+
+def test_the_same_store_makes_the_same_report(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "F"})
+    assert [report("-o", "one"), report("-o", "two")] == [0, 0]
+    assert files(Path("one")) == files(Path("two"))
+
+
+def test_a_folder_that_is_no_report_is_left_alone(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    nights.run({"1": "N"})
+    Path("thesis").mkdir()
+    Path("thesis/index.html").write_text("mine")
+    assert report("-o", "thesis") == 2
+    assert "thesis holds index.html and is no report of reprokit" in capsys.readouterr().err
+    assert files(Path("thesis")) == {"index.html": b"mine"}
+
+
+def test_what_lies_beside_a_report_stays_when_it_is_written_again(nights: Nights) -> None:
+    nights.run({"1": "N"})
+    assert report("-o", "site") == 0
+    Path("site/CNAME").write_text("bugs.example.com")
+    Path("site/data/case/old.js").write_text("left over")
+    assert report("-o", "site") == 0
+    assert Path("site/CNAME").read_text() == "bugs.example.com"
+    assert not Path("site/data/case/old.js").exists()
+    assert not list(Path("site").glob(f"{writing.STAGE}*"))
+
+
+def test_a_report_that_cannot_be_finished_leaves_the_old_one(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.run({"1": "N"})
+    assert report("-o", "site") == 0
+    before = files(Path("site"))
+    nights.run({"1": "R"})
+
+    def broken(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("reprokit.report.html.building._assets", broken)
+    assert report("-o", "site") == 3
+    assert files(Path("site")) == before
+
+
+@given(st.text())
+def test_no_value_ends_a_script_or_a_line(text: str) -> None:
+    written = writing.script("x", {"a": [text]})
+    assert not set("<\r\u2028\u2029") & set(written)
+    assert written.count("\n") == 1
+    assert json.loads(written.removeprefix('reprokit.data("x",').removesuffix(");\n")) == {"a": [text]}
+
+
+@given(st.text(min_size=1))
+def test_every_id_has_a_name_that_is_safe_anywhere(text: str) -> None:
+    found = writing.name(text)
+    assert set(found) <= set("abcdefghijklmnopqrstuvwxyz0123456789-.")
+    assert len(found) <= 100
+    assert not found.startswith(".")
+    assert found.partition(".")[0] not in {"con", "nul", "aux", "prn", "com1", "lpt1"}
+    assert (found == text) == ("." not in found)
+
+
+def test_ids_that_differ_have_names_that_differ() -> None:
+    ids = ["a", "A", "a/b", "a-b", "..", "x" * 101, "con", "", "案例"]
+    assert len({writing.name(one).lower() for one in ids}) == len(ids)
