@@ -7,7 +7,6 @@ since a template can hide them.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from reprokit.case.tree import Loc
 from reprokit.library.facts import rendered, requirement
 from reprokit.matrix import Cell, expand
 from reprokit.spelling import many
+from reprokit.web import is_loopback
 
 SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
@@ -60,15 +60,6 @@ class Ask:
 def is_strangers(path: str) -> bool:
     """Whether the case at that path came from a web address of another host: its author is not who runs it."""
     return path.lower().startswith(("http://", "https://")) and not is_loopback(path)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether an address is one of this host itself: localhost, 127.0.0.0/8 or ::1."""
-    try:
-        host = urllib.parse.urlsplit(url).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:

@@ -97,7 +97,7 @@ def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
 
 def _trees(item: Text) -> Iterator[Tree]:
     suffix = Path(item.path).suffix.lower()
-    markdown = suffix in MARKDOWN_SUFFIXES or (suffix not in YAML_SUFFIXES and is_markdown(item.text))
+    markdown = item.markdown or suffix in MARKDOWN_SUFFIXES or (suffix not in YAML_SUFFIXES and is_markdown(item.text))
     if not markdown:
         yield parse(item.path, item.text)
         return

@@ -19,9 +19,12 @@ class Block:
 
 
 def blocks(text: str) -> list[Block]:
-    """The cases in a Markdown text, in order. A fence that is never closed goes to the end, as in CommonMark."""
+    """The cases in a Markdown text, in order. A fence that is never closed goes to the end, as in CommonMark.
+
+    Where lines end is no part of a case: what a site or an editor ends with CRLF is the same case, digest and all.
+    """
     found: list[Block] = []
-    lines = text.split("\n")
+    lines = text.replace("\r\n", "\n").split("\n")
     index = 0
     while index < len(lines):
         opening = _FENCE.match(lines[index].rstrip("\r"))

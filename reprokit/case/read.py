@@ -8,14 +8,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from reprokit.case.markdown import blocks
 from reprokit.errors import Problem, UsageError
+
+if TYPE_CHECKING:
+    from reprokit.web.issues import Issue
 
 MAX_BYTES = 8 * 1024**2
 """Largest case file."""
-TIMEOUT = 20.0
-"""Seconds that an address may take to answer."""
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _KEYS = re.compile(r"^(schema|id|title|matrix|environment|command|resources|expect)\s*:", re.MULTILINE)
@@ -30,11 +32,15 @@ LOCK_SUFFIX = ".lock.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """A text and where it is from. ``optional``: found in a folder, so that it need not hold a case (Markdown only)."""
+    """A text and where it is from. ``optional``: found in a folder, so that it need not hold a case (Markdown only).
+
+    ``markdown``: it is Markdown, whatever its name.
+    """
 
     path: str
     text: str
     optional: bool = False
+    markdown: bool = False
 
 
 def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
@@ -132,26 +138,32 @@ def looks_like_case(text: str) -> bool:
 
 
 def _fetch(url: str) -> Text | Problem:
-    import urllib.error  # here, because most runs need no network and it takes a tenth of the start
-    import urllib.parse
-    import urllib.request
+    from reprokit.web import fetch, issues  # here, because most runs need no network and it takes a tenth of the start
 
-    request = urllib.request.Request(url, headers={"User-Agent": "reprokit", "Accept": "text/plain, */*;q=0.5"})
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
-            if urllib.parse.urlsplit(answer.geturl()).scheme not in ("http", "https"):
-                raise UsageError(f"{url}: redirects to something that is no web address")
-            data = answer.read(MAX_BYTES + 1)
-            kind = answer.headers.get_content_type()
-    except urllib.error.HTTPError as error:
-        raise UsageError(f"{url}: the server answers {error.code} {error.reason}") from None
-    except urllib.error.URLError as error:
-        raise UsageError(f"{url}: cannot be fetched: {error.reason}") from None
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{url}: cannot be fetched: {error}") from None
-    if kind == "text/html":
-        raise UsageError(f"{url}: answers with a web page, not with a case (use the address of the raw file)")
-    return _decode(url, data)
+    if issues.is_discussion(url):
+        raise UsageError(f"{url}: a discussion can only be read with a browser; {issues.INSTEAD}")
+    if issues.is_issue(url):
+        return _from_issue(issues.read(url))
+    page = fetch.get(fetch.raw(url))
+    if page.kind != "text/html":
+        return _decode(url, page.data)
+    if issues.may_be_issue(url):
+        return _from_issue(issues.read(url))
+    raise UsageError(f"{url}: answers with a web page, not with a case (use the address of the raw file)")
+
+
+def _from_issue(issue: Issue) -> Text:
+    """The text of an issue if it holds a case, else that of the one comment that does."""
+    if not blocks(issue.body.text):
+        holding = [comment for comment in issue.comments() if blocks(comment.text)]
+        if len(holding) > 1:
+            which = "".join(f"\n  {comment.url}" for comment in holding)
+            raise UsageError(
+                f"{issue.url}: {len(holding)} comments hold a case, and the text above does not: name one{which}"
+            )
+        if holding:
+            return Text(path=holding[0].url, text=holding[0].text, markdown=True)
+    return Text(path=issue.url, text=issue.body.text, markdown=True)
 
 
 def _decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:

@@ -64,6 +64,7 @@ class Repository:
         *,
         url: str = "https://api.github.com",
         sleep: Callable[[float], None] = time.sleep,
+        tries: int = TRIES,
     ) -> None:
         if not _REPOSITORY.fullmatch(name):
             raise UsageError(f"{name!r} is no repository: OWNER/NAME is expected")
@@ -75,6 +76,7 @@ class Repository:
         self._url = f"{url.rstrip('/')}/repos/{name}"
         self._token = token
         self._sleep = sleep
+        self._tries = tries
         self._opener = urllib.request.build_opener(_SameOrigin)
 
     def __repr__(self) -> str:
@@ -123,7 +125,7 @@ class Repository:
 
     def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> tuple[bytes, Message]:
         what = f"{method} {urlsplit(address).path}"
-        for attempt in range(1, TRIES + 1):
+        for attempt in range(1, self._tries + 1):
             # A request is used up when it was redirected: each try has its own.
             try:
                 with self._opener.open(self._request(method, address, body), timeout=TIMEOUT) as answer:
@@ -136,7 +138,7 @@ class Repository:
                 reason = getattr(error, "reason", None) or error or type(error).__name__
                 failure = ApiError(f"{what}: GitHub cannot be reached: {reason}")
                 wait = None if method == "POST" else _backoff(attempt)
-            if wait is None or attempt == TRIES:
+            if wait is None or attempt == self._tries:
                 raise failure from None
             if wait > LONGEST_WAIT:
                 raise ApiError(f"{failure}; it would answer again in {wait:.0f} s", failure.status)

@@ -14,6 +14,7 @@ from reprokit.case import CaseFile, load
 from reprokit.case.files import load_text
 from reprokit.errors import CaseError
 from reprokit.trust import Level
+from reprokit.web import is_loopback
 
 BARE = "schema: reprokit/v1\nid: bare\ntitle: A case\ncommand: python go.py\n"
 
@@ -165,7 +166,7 @@ def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
     ],
 )
 def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
-    assert trust.is_loopback(url) is own
+    assert is_loopback(url) is own
     assert trust.is_strangers(url) is not own
 
 

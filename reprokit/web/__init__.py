@@ -1,0 +1,15 @@
+"""Texts at web addresses: files as they are, and issues through the interfaces of those who host them."""
+
+from __future__ import annotations
+
+import ipaddress
+from urllib.parse import urlsplit
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is one of this host itself: localhost, 127.0.0.0/8 or ::1."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
