@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,10 @@ from reprokit.cli import options
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
+    from reprokit.runner.request import Request
     from reprokit.runner.session import Session
 
+SELECTION = ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip")
 EXAMPLES = """\b
 Examples:
   reprokit run cases/ptxas_unknown_arch.yaml
@@ -22,6 +25,7 @@ Examples:
   reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of the trials fail
   reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
+  reprokit run --cells entry.json                    # the cells of one job of `reprokit matrix --github`
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run --resume                              # go on with the run that was interrupted
@@ -37,6 +41,13 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.selection_options
 @options.filter_options
 @options.trials_option
+@click.option(
+    "--cells",
+    "cells_file",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Run exactly the cells that an entry of `reprokit matrix --github` names (JSON), instead of CASE.",
+)
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
 @options.base_option
@@ -58,6 +69,7 @@ def command(**given: Any) -> int:
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
     given.pop("yes")
+    cells_file = given.pop("cells_file")
     store_folder = options.store_path(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
@@ -73,7 +85,7 @@ def command(**given: Any) -> int:
     try:
         if resume:
             jobs = given["jobs"] if options.typed("jobs") else None
-            others = [name for name in ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip") if given[name]]
+            others = [name for name in SELECTION if given[name]] + (["cells"] if cells_file else [])
             others += [
                 name
                 for name in (
@@ -93,12 +105,31 @@ def command(**given: Any) -> int:
             if others and not given["cases"]:
                 raise UsageError("--resume goes on with what was asked then: leave out the other options, or name CASE")
             return session.resume(options.request_of(given) if given["cases"] else None, jobs)
+        if cells_file:
+            return session.start(_request_of(cells_file, given))
         if not given["cases"]:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
         return session.start(options.request_of(given))
     finally:
         # Whatever became of the record, what was decided is worth its file.
         _write(session, store_folder, json_file, junit_file)
+
+
+def _request_of(path: Path, given: dict[str, Any]) -> Request:
+    """The Request for the cells that a file names. Raises UsageError."""
+    from reprokit.runner.chosen import read
+
+    if others := [name for name in ("cases", *SELECTION, "tags", "frameworks", "needs", "fix") if given[name]]:
+        words = {"cases": "CASE", "tags": "--tag", "frameworks": "--framework"}
+        said = ", ".join(words.get(name, f"--{name}") for name in others)
+        raise UsageError(f"--cells {path} names the cells and their variants: leave out {said}")
+    try:
+        text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--cells {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    chosen = read(text, f"--cells {path}")
+    given["cases"] = tuple(dict.fromkeys(one.path for one in chosen))
+    return dataclasses.replace(options.request_of(given), chosen=chosen)
 
 
 def _write(session: Session, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:

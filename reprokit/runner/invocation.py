@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
@@ -150,6 +150,14 @@ def _engine(name: str) -> Engine:
     from reprokit.engine.select import make
 
     return make(name)
+
+
+def workflow(environment: Mapping[str, str]) -> dict[str, Any]:
+    """``workflow``: which run of GitHub Actions this is a job of, so that ``reprokit merge`` makes one run of its jobs."""
+    if environment.get("GITHUB_ACTIONS") != "true" or not environment.get("GITHUB_RUN_ID"):
+        return {}
+    names = {"run": "GITHUB_RUN_ID", "attempt": "GITHUB_RUN_ATTEMPT", "repository": "GITHUB_REPOSITORY"}
+    return {"workflow": {key: environment.get(name, "") for key, name in names.items()}}
 
 
 def owner() -> dict[str, Any]:

@@ -19,6 +19,7 @@ from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.library.filters import choose
 from reprokit.matrix import Cell, Selection, is_own, label, matches, select
+from reprokit.runner.chosen import cells_named
 from reprokit.runner.request import Request
 from reprokit.spelling import near
 
@@ -73,21 +74,18 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
 
     Raises UsageError (nothing is selected, a wrong name) or CaseError (a template fails for a cell).
     """
-    chosen = choose(files, request.filter)
+    digests = {one.digest for one in request.chosen}
+    chosen = [file for file in files if file.digest in digests] if digests else choose(files, request.filter)
     for option, given, known in (
         ("--dataset", request.datasets, {name for file in chosen for name in file.case.datasets}),
         ("--source", request.sources, {name for file in chosen for name in file.case.sources}),
     ):
         _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
-    if request.fix and not any(file.fixed for file in chosen):
-        raise UsageError("--fix: none of the chosen cases has a fix")
-    cells = list(cells_of(chosen, request.selection))
-    if not cells:
-        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+    cells = _wanted(chosen, request)
     tasks: list[Task] = []
     checked: dict[tuple[str, str], Path] = {}
-    for file, cell in cells:
-        fixed = file.fixed if request.fix and file.case.fix_applies(cell) else None
+    for file, cell, fix in cells:
+        fixed = file.fixed if fix and file.case.fix_applies(cell) else None
         for variant, case in (("case", file.case), ("fix", fixed)):
             if case is not None:
                 tasks.append(task_of(len(tasks) + 1, file, case, variant, cell, request, checked))
@@ -100,6 +98,18 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
 
         return held(tasks)
     return tasks
+
+
+def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:
+    """The cells that a request asks for with their cases, and whether with the fix. Raises UsageError for none."""
+    if request.chosen:
+        return cells_named(chosen, request.chosen)
+    if request.fix and not any(file.fixed for file in chosen):
+        raise UsageError("--fix: none of the chosen cases has a fix")
+    cells = [(file, cell, request.fix) for file, cell in cells_of(chosen, request.selection)]
+    if not cells:
+        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+    return cells
 
 
 def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:

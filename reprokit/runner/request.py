@@ -10,6 +10,7 @@ from typing import Any
 from reprokit.evidence.sequential import Trials
 from reprokit.library.filters import Filter
 from reprokit.matrix import Selection
+from reprokit.runner import chosen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +24,7 @@ class Request:
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     ``locked``: build from the locks beside the cases and from nothing else.
+    ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
     """
 
     cases: tuple[str, ...]
@@ -38,6 +40,7 @@ class Request:
     engine: str = "auto"
     jobs: int = 2
     locked: bool = False
+    chosen: tuple[chosen.Chosen, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""
@@ -59,6 +62,7 @@ class Request:
             "engine": self.engine,
             "jobs": self.jobs,
             "locked": self.locked,
+            "chosen": chosen.to_json(self.chosen),
         }
 
     @classmethod
@@ -87,4 +91,5 @@ class Request:
             engine=data.get("engine", "auto"),
             jobs=data["jobs"],
             locked=data.get("locked", False),
+            chosen=chosen.from_json(data.get("chosen", ())),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from reprokit.evidence.model import RULES_VERSION
 from reprokit.matrix import Selection, label
 from reprokit.report import failures
 from reprokit.report.words import summary
-from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
+from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals, workflow
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
@@ -43,7 +44,7 @@ class Session(Invocation):
             id=run_id,
             started_at=now(),
             version=__version__,
-            request=request.to_json(),
+            request=request.to_json() | workflow(os.environ),
             host=self._host(""),
             owner=owner(),
             cells=tuple(blank(task) for task in tasks),

@@ -1,0 +1,276 @@
+"""The cells of cases as a matrix of jobs of GitHub Actions: ``{"include": [{name, runner, cases}, ...]}``.
+
+What an entry says is read by ``reprokit run --cells``. Nothing here asks a registry, git or an engine: which cells share
+images is known from their Dockerfiles.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.dockerfile import LARGE
+from reprokit.errors import ReprokitError, UsageError
+from reprokit.github.partition import Bounds, Layer, Piece, cut
+from reprokit.library.facts import requirement
+from reprokit.runner import chosen
+from reprokit.runner.images import SourceTrees, wanted
+from reprokit.sources import SourceTree
+from reprokit.spelling import many
+from reprokit.store.records import cell_key
+
+if TYPE_CHECKING:
+    from reprokit.case.cellspec import SourceSpec
+    from reprokit.environment.supply import Supply
+    from reprokit.runner.plan import Task
+
+MOST = 256
+"""Jobs that one matrix of GitHub Actions may have (docs.github.com, "Actions limits")."""
+USUAL = 20
+"""Jobs that run at a time on GitHub's free plan: more would wait for each other (same page)."""
+OUTPUT = 500_000
+"""Characters of a job's output: Actions takes 1 MB of UTF-16."""
+ENTRY = 60_000
+"""Characters of an entry: it travels in an environment variable, of which Linux takes 128 KiB, with line breaks."""
+DISK = 12e9
+"""Bytes that the images of a job may take: a hosted runner has 14 GB for them."""
+MINUTES = 30
+START = 60.0
+"""Seconds until a hosted runner has reprokit."""
+TRIAL = 5.0
+"""Seconds of a trial that nobody has timed."""
+SMALL, BIG = 0.4e9, 2.5e9
+"""Bytes of an image that nobody has built: without and with one of the large packages."""
+PER_LAYER, PER_GB = 3.0, 40.0
+"""Seconds to make a layer, and for each GB of it: a wheel of 2 GB is fetched, unpacked and committed in two minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """What is known from earlier runs, by (case id, key of the cell, variant): bytes of images, seconds of cells."""
+
+    sizes: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+    seconds: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runners:
+    """Labels of the runners, and how many jobs there may be. ``gpu`` empty: there are none with a GPU."""
+
+    hosted: tuple[str, ...] = ("ubuntu-24.04",)
+    gpu: tuple[str, ...] = ("self-hosted", "linux", "gpu")
+    most: int = USUAL
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A matrix, and what it comes to. ``images``: how many the jobs make in sum, and how many there are."""
+
+    include: list[dict[str, Any]]
+    cells: int
+    images: tuple[int, int]
+
+    def text(self) -> str:
+        """The JSON, in one line. Raises UsageError when a job's output cannot hold it."""
+        text = json.dumps({"include": self.include}, ensure_ascii=False, separators=(",", ":"))
+        if len(text) > OUTPUT:
+            raise UsageError(
+                f"the matrix names {many(self.cells, 'cell')} in {len(text)} characters, and an output of Actions "
+                f"holds {OUTPUT}: choose fewer with --tag, --only or --skip"
+            )
+        return text
+
+    def __str__(self) -> str:
+        """In words, for people."""
+        made, distinct = self.images
+        again = f", {many(made - distinct, 'of them', 'of them')} in more than one job" if made > distinct else ""
+        return f"{many(len(self.include), 'job')}, {many(self.cells, 'cell')}, {many(distinct, 'image')}{again}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Unit:
+    """One cell with its variants: they stay together. ``images``: the layers of each, by the image's key."""
+
+    tasks: tuple[Task, ...]
+    images: Mapping[str, tuple[str, ...]]
+
+    @property
+    def gpu(self) -> bool:
+        return any(task.spec.limits.gpus for task in self.tasks)
+
+
+def plan(tasks: Sequence[Task], supply: Supply, known: Known, runners: Runners) -> Plan:
+    """The jobs for these tasks. Raises UsageError where an entry cannot name a case, or the jobs cannot hold them."""
+    for task in tasks:
+        if task.file.path == "<stdin>":
+            raise UsageError("--github: a job cannot read a case from this standard input: name its file")
+    units = _units(tasks, supply)
+    gpu = [unit for unit in units if unit.gpu and runners.gpu]
+    hosted = [unit for unit in units if not (unit.gpu and runners.gpu)]
+    sizes = _sizes(units, known)
+    # As many as each has of the work, since they run side by side, and at least one each.
+    share = max(1, min(runners.most - 1, round(runners.most * len(gpu) / len(units)))) if gpu and hosted else 0
+    parts = (
+        ("hosted", runners.hosted, hosted, runners.most - share, DISK),
+        ("gpu", runners.gpu, gpu, share or runners.most, 1e15),  # its images stay where they were made
+    )
+    include: list[dict[str, Any]] = []
+    made = 0
+    for kind, labels, some, most, disk in parts:
+        for number, job in enumerate(_jobs(some, known, sizes, most, disk), 1):
+            include.append(_entry(f"{kind}-{number:02d}", labels, job))
+            made += len({key for unit in job for key in unit.images})
+    distinct = len({key for unit in units for key in unit.images})
+    return Plan(include=include, cells=len(units), images=(made, distinct))
+
+
+def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:
+    with tempfile.TemporaryDirectory() as folder:
+        trees = _NoTrees(Path(folder))
+        grouped: dict[tuple[str, str], list[Task]] = {}
+        for task in tasks:
+            grouped.setdefault((task.case.id, cell_key(task.cell)), []).append(task)
+        units = []
+        for group in grouped.values():
+            found = [image for task in group if (image := _image(task, supply, trees))]
+            units.append(_Unit(tasks=tuple(group), images=dict(found)))
+    return units
+
+
+class _NoTrees(SourceTrees):
+    """Sources that are named and not fetched: which images are the same depends on what they are asked to be."""
+
+    def __init__(self, empty: Path) -> None:
+        super().__init__({}, lambda note: None)
+        self._empty = empty
+
+    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
+        return SourceTree(name=name, commit="", digest="", archive=self._empty, path=source.path)
+
+
+def _image(task: Task, supply: Supply, trees: SourceTrees) -> tuple[str, tuple[str, ...]] | None:
+    """The key of a task's image, and its layers; None where the cell is refused before anything is built."""
+    try:
+        image = wanted(task, supply, trees)
+    except ReprokitError:
+        return None
+    sources = [f"COPY {name} {source.git} {source.ref} {source.patch}" for name, source in task.spec.sources.items()]
+    return " ".join([image.key, *sources]), (*steps(image.rendered.dockerfile), *sources, image.key)
+
+
+def steps(dockerfile: str) -> tuple[str, ...]:
+    """The instructions of a Dockerfile; each with all before it is a layer."""
+    lines = [line for line in dockerfile.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+    return tuple(line for line in lines if line.split()[0] in ("FROM", "RUN", "COPY", "ADD"))
+
+
+def _prefixes(layers: Sequence[str]) -> list[str]:
+    """An id for each layer: its own instruction with all before it."""
+    return ["\n".join(layers[: end + 1]) for end in range(len(layers))]
+
+
+def _sizes(units: Iterable[_Unit], known: Known) -> dict[str, float]:
+    """Bytes of each layer with all beneath it: no more than the smallest image that stands on it."""
+    found: dict[str, float] = {}
+    for unit in units:
+        for task in unit.tasks:
+            guess = BIG if _large(task) else SMALL
+            size = known.sizes.get((task.case.id, cell_key(task.cell), task.variant), guess)
+            for layers in unit.images.values():
+                for prefix in _prefixes(layers):
+                    found[prefix] = min(found.get(prefix, size), size)
+    return found
+
+
+def _large(task: Task) -> list[str]:
+    """The large packages that a task pins, such as ``torch-2.13.0+cpu``."""
+    pins = [found for text in task.spec.environment.pip if (found := requirement(text)) and found[0] in LARGE]
+    return [f"{name}-{version}" if version else name for name, version in pins]
+
+
+def _jobs(
+    units: Sequence[_Unit], known: Known, sizes: Mapping[str, float], most: int, disk: float
+) -> list[list[_Unit]]:
+    layers: dict[str, Layer] = {}
+    pieces: list[Piece] = []
+    for group in _together(units):
+        ids: list[str] = []
+        for image in group[0].images.values():
+            prefixes = _prefixes(image)
+            for before, layer in zip([None, *prefixes], prefixes, strict=False):
+                size = sizes[layer] - (sizes[before] if before else 0.0)
+                layers[layer] = Layer(seconds=PER_LAYER + PER_GB * size / 1e9, size=size)
+            ids += prefixes
+        order = next(iter(group[0].images.values()), ())
+        for some in _portions(group, known):
+            pieces.append(
+                Piece(
+                    order=(*order, *sorted(ids)),
+                    layers=frozenset(ids),
+                    seconds=sum(_seconds(unit, known) for unit in some),
+                    characters=sum(len(str(unit.tasks[0].cell)) for unit in some),
+                    work=some,
+                )
+            )
+    bounds = Bounds(seconds=60.0 * MINUTES, disk=disk, characters=ENTRY, start=START)
+    try:
+        return [[unit for piece in job for unit in piece.work] for job in cut(pieces, layers, bounds, most)]
+    except ValueError as error:
+        raise UsageError(f"--max-jobs {most}: {error}: choose fewer cells with --tag, --only or --skip") from None
+
+
+def _together(units: Iterable[_Unit]) -> list[list[_Unit]]:
+    """Cells by the images that they need."""
+    found: dict[tuple[str, ...], list[_Unit]] = {}
+    for unit in units:
+        found.setdefault(tuple(sorted(unit.images)), []).append(unit)
+    return list(found.values())
+
+
+def _portions(units: Sequence[_Unit], known: Known) -> list[list[_Unit]]:
+    """What shares images, in portions of which several fit into a job: a matrix of thousands of cells is cut too."""
+    found: list[list[_Unit]] = []
+    full = 0.0
+    for unit in units:
+        seconds = _seconds(unit, known)
+        if not found or full + seconds > 60.0 * MINUTES / 4 or len(found[-1]) >= 100:
+            found.append([])
+            full = 0.0
+        found[-1].append(unit)
+        full += seconds
+    return found
+
+
+def _seconds(unit: _Unit, known: Known) -> float:
+    if not unit.images:
+        return 0.0
+    return sum(
+        known.seconds.get((task.case.id, cell_key(task.cell), task.variant), TRIAL * min(task.trials.max, 5))
+        for task in unit.tasks
+    )
+
+
+def _entry(name: str, labels: Sequence[str], units: Sequence[_Unit]) -> dict[str, Any]:
+    """An entry, its cells in the order in which people see them. The name says what most of its cells are about."""
+    about = Counter(word for unit in units for word in _large(unit.tasks[0]) or [unit.tasks[0].cell.get("os", "")])
+    word = max(sorted(about), key=lambda word: about[word], default="")
+    cases: dict[str, list[_Unit]] = {}
+    for unit in sorted(units, key=lambda unit: unit.tasks[0].number):
+        cases.setdefault(unit.tasks[0].file.digest, []).append(unit)
+    named = [
+        chosen.Chosen(
+            path=some[0].tasks[0].file.path,
+            digest=digest,
+            cells=tuple(unit.tasks[0].cell for unit in some),
+            fix=any(len(unit.tasks) > 1 for unit in some),
+        )
+        for digest, some in cases.items()
+    ]
+    label = re.sub(r"[^a-z0-9.]+", "-", f"{name}-{word}".lower()).strip("-")
+    return {"name": label, "runner": list(labels), "cases": chosen.to_json(named)}
