@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
 
+if TYPE_CHECKING:
+    from reprokit.environment.supply import Supply
 
-@click.command("matrix", epilog="Example: reprokit matrix cases/cityscapes_rmi.yaml --cuda 11.8")
+
+@click.command(
+    "matrix",
+    epilog="""\b
+Examples:
+  reprokit matrix cases/cityscapes_rmi.yaml --cuda 11.8
+  reprokit matrix cases/ --fix --github > matrix.json     # jobs for GitHub Actions; each: reprokit run --cells
+""",
+)
 @options.cases_argument()
 @options.selection_options
 @options.filter_options
@@ -18,27 +29,63 @@ from reprokit.cli import options
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON array of objects {case, cell, expected, unsupported, notes}."
 )
-def command(cases: tuple[str, ...], as_json: bool, base_images: str | None, **given: Any) -> int:
+@click.option(
+    "--github", is_flag=True, help="The cells as JSON for `strategy.matrix` of GitHub Actions, grouped by their images."
+)
+@click.option("--fix", is_flag=True, help="With --github: the fixed variants too.")
+@click.option(
+    "--max-jobs",
+    type=click.IntRange(min=1, max=256),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="With --github: so many jobs at most (Actions takes 256; 20 run at a time on its free plan).",
+)
+@click.option(
+    "--runner", default="ubuntu-24.04", show_default=True, metavar="LABEL,...", help="With --github: hosted runners."
+)
+@click.option(
+    "--gpu-runner",
+    default="self-hosted,linux,gpu",
+    show_default=True,
+    metavar="LABEL,...|none",
+    help="With --github: runners for cells that need a GPU. none: there is none, and they are recorded as unsupported.",
+)
+@options.store_option
+def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: str | None, **given: Any) -> int:
     """Show the cells of cases, after selection, with what each case expects of them.
 
     Cells that cannot be had on this host say why, and what will not go together is named where the case wants it so:
     both are known before anything is built.
     """
     from reprokit import site
+    from reprokit.errors import UsageError
+    from reprokit.runner.request import Request
+    from reprokit.runner.supplying import supply_of
+
+    if github and as_json:
+        raise UsageError("--github prints JSON of its own: leave out --json")
+    for option in () if github else ("fix", "max_jobs", "runner", "gpu_runner"):
+        if options.typed(option):
+            raise UsageError(f"--{option.replace('_', '-')} says how jobs are made: it goes with --github")
+    supply = supply_of(Request(cases=cases, base_images=base_images or site.settings().base_images))
+    if github:
+        return _github(cases, supply, **given)
+    return _cells(cases, supply, as_json, given)
+
+
+def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[str, Any]) -> int:
     from reprokit.environment import host
     from reprokit.errors import UsageError
     from reprokit.library.filters import choose
     from reprokit.matrix import label
     from reprokit.runner.plan import cells_of, load_all, promised_of
     from reprokit.runner.predicting import predict
-    from reprokit.runner.request import Request
-    from reprokit.runner.supplying import supply_of
 
     selection, wanted = options.selection_of(given), options.filter_of(given)
     cells = list(cells_of(choose(load_all(cases), wanted), selection))
     if not cells:
         raise UsageError("the selection is empty: no cell is left")
-    supply = supply_of(Request(cases=cases, base_images=base_images or site.settings().base_images))
     facts = host.facts()
     rows = [(file.case.id, cell, promised_of(file, cell), predict(file, cell, supply, facts)) for file, cell in cells]
     if as_json:
@@ -59,3 +106,43 @@ def command(cases: tuple[str, ...], as_json: bool, base_images: str | None, **gi
         click.echo("  ".join(filter(None, said)))
     click.echo(f"{len(rows)} cell{'s' if len(rows) != 1 else ''}")
     return 0
+
+
+def _github(
+    cases: tuple[str, ...],
+    supply: Supply,
+    *,
+    fix: bool,
+    max_jobs: int,
+    runner: str,
+    gpu_runner: str,
+    store_folder: Path | None,
+    **given: Any,
+) -> int:
+    from reprokit.github.matrix import Runners, plan
+    from reprokit.github.timings import known
+    from reprokit.runner.plan import load_all
+    from reprokit.runner.plan import plan as tasks_of
+    from reprokit.runner.request import Request
+
+    runners = Runners(
+        hosted=_labels("--runner", runner),
+        gpu=() if gpu_runner == "none" else _labels("--gpu-runner", gpu_runner),
+        most=max_jobs,
+    )
+    files = load_all(cases)
+    asked = Request(cases=cases, selection=options.selection_of(given), filter=options.filter_of(given), fix=fix)
+    tasks = tasks_of(files, asked)
+    found = plan(tasks, supply, known(files, options.store_path(store_folder)), runners)
+    click.echo(found.text())
+    click.echo(str(found), err=True)
+    return 0
+
+
+def _labels(option: str, text: str) -> tuple[str, ...]:
+    from reprokit.errors import UsageError
+
+    labels = tuple(filter(None, (label.strip() for label in text.split(","))))
+    if not labels:
+        raise UsageError(f"{option}: no label is given")
+    return labels

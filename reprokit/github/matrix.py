@@ -1,7 +1,7 @@
 """The cells of cases as a matrix of jobs of GitHub Actions: ``{"include": [{name, runner, cases}, ...]}``.
 
-What an entry says is read by ``reprokit run --cells``. Nothing here asks a registry, git or an engine: which cells share
-images is known from their Dockerfiles.
+What an entry says is read by ``reprokit run --cells``. Nothing here asks a registry, git or an engine: which cells
+share images is known from their Dockerfiles.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Plan:
     def __str__(self) -> str:
         """In words, for people."""
         made, distinct = self.images
-        again = f", {many(made - distinct, 'of them', 'of them')} in more than one job" if made > distinct else ""
-        return f"{many(len(self.include), 'job')}, {many(self.cells, 'cell')}, {many(distinct, 'image')}{again}"
+        builds = f" in {made} builds" if made > distinct else ""
+        return f"{many(len(self.include), 'job')}, {many(self.cells, 'cell')}, {many(distinct, 'image')}{builds}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,9 +113,12 @@ def plan(tasks: Sequence[Task], supply: Supply, known: Known, runners: Runners) 
     units = _units(tasks, supply)
     gpu = [unit for unit in units if unit.gpu and runners.gpu]
     hosted = [unit for unit in units if not (unit.gpu and runners.gpu)]
+    if gpu and hosted and runners.most < 2:
+        raise UsageError(f"--max-jobs {runners.most}: cells with and without a GPU need a job each")
     sizes = _sizes(units, known)
     # As many as each has of the work, since they run side by side, and at least one each.
-    share = max(1, min(runners.most - 1, round(runners.most * len(gpu) / len(units)))) if gpu and hosted else 0
+    part = round(runners.most * len(gpu) / len(units)) if units else 0
+    share = max(1, min(runners.most - 1, part)) if gpu and hosted else 0
     parts = (
         ("hosted", runners.hosted, hosted, runners.most - share, DISK),
         ("gpu", runners.gpu, gpu, share or runners.most, 1e15),  # its images stay where they were made

@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """Work that stays together: on which ``layers``, how long it runs in ``seconds``, and how much an entry names it by.
+    """Work that stays together: on which ``layers``, how many ``seconds`` it runs, how many ``characters`` name it.
 
     ``order``: sorts pieces that share many layers next to each other. ``work``: what the caller knows it by.
     """

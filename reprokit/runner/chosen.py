@@ -68,7 +68,9 @@ def read(text: str, where: str) -> tuple[Chosen, ...]:
     try:
         entry = _Entry.model_validate(json.loads(text))
     except ValueError as error:
-        raise UsageError(f"{where}: {_wrong(error)}; expected an entry of what `reprokit matrix --github` prints") from None
+        raise UsageError(
+            f"{where}: {_wrong(error)}; expected an entry of what `reprokit matrix --github` prints"
+        ) from None
     return from_json([table.model_dump() for table in entry.cases], where)
 
 

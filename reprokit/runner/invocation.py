@@ -153,7 +153,7 @@ def _engine(name: str) -> Engine:
 
 
 def workflow(environment: Mapping[str, str]) -> dict[str, Any]:
-    """``workflow``: which run of GitHub Actions this is a job of, so that ``reprokit merge`` makes one run of its jobs."""
+    """``workflow``: which run of GitHub Actions this is a job of; ``reprokit merge`` makes one run of its jobs."""
     if environment.get("GITHUB_ACTIONS") != "true" or not environment.get("GITHUB_RUN_ID"):
         return {}
     names = {"run": "GITHUB_RUN_ID", "attempt": "GITHUB_RUN_ATTEMPT", "repository": "GITHUB_REPOSITORY"}

@@ -1,0 +1,56 @@
+"""How large images were and how long cells took, as far as a store, or the verdicts beside the cases, tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.errors import UsageError
+from reprokit.github.matrix import Known
+from reprokit.library import verdicts
+from reprokit.store.records import cell_key
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+
+
+def known(files: Sequence[CaseFile], store: Path) -> Known:
+    """What is known of these cases. What cannot be read is not known: these are estimates."""
+    sizes: dict[tuple[str, str, str], float] = {}
+    seconds: dict[tuple[str, str, str], float] = {}
+    for folder in sorted({Path(file.path).parent for file in files if "://" not in file.path}):
+        try:
+            seen = verdicts.read(folder / verdicts.FILE)
+        except UsageError:
+            continue
+        for case_id, case in seen.cases.items():
+            for one in case.cells:
+                if one.size:
+                    sizes[case_id, cell_key(one.cell), one.variant] = one.size
+    if (store / "reprokit.db").is_file():
+        _recorded(files, store, sizes, seconds)
+    return Known(sizes=sizes, seconds=seconds)
+
+
+def _recorded(
+    files: Sequence[CaseFile],
+    folder: Path,
+    sizes: dict[tuple[str, str, str], float],
+    seconds: dict[tuple[str, str, str], float],
+) -> None:
+    from reprokit.store.database import Store
+
+    try:
+        store = Store(folder)
+    except UsageError:
+        return
+    for file in files:
+        found = store.last_seen(file.case.id)
+        for cell in found[1] if found else ():
+            key = cell.case_id, cell_key(cell.cell), cell.variant
+            if cell.seconds is not None:
+                seconds[key] = cell.seconds
+            if cell.image and cell.image.get("size"):
+                sizes[key] = cell.image["size"]
+    store.close()
