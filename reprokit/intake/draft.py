@@ -1,0 +1,119 @@
+"""A case that is being drafted, and its text: what is known of it, where that is from, and what is not known. Pure."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.case import emit
+from reprokit.case.model import FIX_KEYS, RESERVED
+from reprokit.case.structure import keys_at
+from reprokit.case.templates import is_template
+from reprokit.case.tree import Loc
+
+SCHEMA = "reprokit/v1"
+_WIDTH = 110
+_GROUPS = ("matrix", "environment", "expect")
+"""Keys before which cases have an empty line."""
+_TEMPLATE = re.compile(r"\{[{%#]|\r")
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Omitted:
+    """Something secret that was left out: its kind, such as ``github-token``, and where it stood; never what it was."""
+
+    kind: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.where})" if self.where else self.kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """What is known of a case.
+
+    ``data``: in the format's own nesting; scalars are texts; ``schema`` may be left out. ``notes``: path -> what is
+    said above that value (where it is from, why); the path ``()`` is the head of the file. ``missing``: what could not
+    be found out, one sentence each. ``omitted``: what was left out of the texts because it is secret.
+    """
+
+    data: Mapping[str, Any]
+    notes: Mapping[Loc, tuple[str, ...]] = field(default_factory=dict)
+    missing: tuple[str, ...] = ()
+    omitted: tuple[Omitted, ...] = ()
+
+
+def literal(text: str) -> str:
+    """What stands in a case for ``text`` where the case takes templates: rendered in any cell it is ``text`` again.
+
+    For every text from outside that goes below :data:`reprokit.case.model.TEMPLATED`.
+    """
+    if not is_template(text):
+        return text
+    if "endraw" in text or "\r" in text:  # Jinja2 would end the block there, or make a line feed of it
+        return _TEMPLATE.sub(lambda match: "{{ '" + ("\\r" if match[0] == "\r" else match[0]) + "' }}", text)
+    return "{% raw %}" + text + "{% endraw %}"
+
+
+def render(draft: Draft) -> str:
+    """The case as YAML, in the format's key order, with its comments; what is read from it is the draft's ``data``."""
+    data = _ordered({"schema": SCHEMA} | dict(draft.data), ())
+    head = "".join(f"# {line}".rstrip() + "\n" for line in _head(draft))
+    return head + emit.document(
+        data,
+        comments=lambda loc: [line for note in draft.notes.get(loc, ()) for line in _wrapped(note)],
+        spaced=lambda loc: loc != ("schema",) and len(loc) == 1 and (loc[0] in _GROUPS or loc in draft.notes),
+        bare_counts=lambda loc: loc[0] not in ("matrix", "report") and "reproduces" not in loc,
+    )
+
+
+def summary(omitted: tuple[Omitted, ...]) -> tuple[str, ...]:
+    """What was left out, one line for each kind and place: ``github-token, 2 times: env GH_TOKEN``."""
+    return tuple(
+        f"{one.kind}{f', {count} times' if count > 1 else ''}{f': {one.where}' if one.where else ''}"
+        for one in sorted(set(omitted))
+        if (count := omitted.count(one))
+    )
+
+
+def _head(draft: Draft) -> Iterator[str]:
+    for note in draft.notes.get((), ()):
+        yield from _wrapped(note)
+    if draft.missing:
+        yield "Not found out:"
+        for sentence in draft.missing:
+            yield from _wrapped(sentence, item=True)
+    if draft.omitted:
+        yield "Left out, as it looks secret or says who or where you are (what stands for it is in angle brackets):"
+        for line in summary(draft.omitted):
+            yield from _wrapped(line, item=True)
+
+
+def _wrapped(text: str, *, item: bool = False) -> list[str]:
+    begin, rest = ("- ", "  ") if item else ("", "")
+    return textwrap.wrap(
+        emit.shown(text),
+        _WIDTH,
+        initial_indent=begin,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _ordered(value: Any, loc: Loc) -> Any:
+    """``value`` with the keys of the format in the format's order, and the others as they are."""
+    if isinstance(value, (list, tuple)):
+        return [_ordered(item, (*loc, index)) for index, item in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    known = FIX_KEYS if loc == ("fix",) else keys_at(loc[1:] if loc[:1] == ("fix",) else loc)
+    last = RESERVED if loc == ("matrix",) else ()
+    names = [name for name in known if name in value]
+    names += [name for name in value if name not in names and name not in last]
+    names += [name for name in last if name in value]
+    return {name: _ordered(value[name], (*loc, name)) for name in names}

@@ -1,0 +1,134 @@
+"""The text of a draft says its data again, in the format's order, and its comments stay comments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from reprokit.case import emit
+from reprokit.case.files import load_text
+from reprokit.case.templates import render_text
+from reprokit.case.tree import parse
+from reprokit.intake.draft import Draft, Omitted, literal, render
+
+WORDS = ["3.10", "no", "1e3", "0o17", "012", "12:30:45", "2026-01-02", "null", "Key:", "中文", "{{x}}", "{%", "<<"]
+SIGNS = [*"#'\"\\-?a=|>%@`,[]{}~", "&a", "*a", "!t", "---", "...", ": ", " #", " ", "\t", "\r\n", "\n", "\n\n"]
+HIDDEN = ["\x85", "\u2028", "\u202e", "\x07", "\x7f", "\ufeff"]
+PIECES = st.sampled_from([*WORDS, *SIGNS, *HIDDEN])
+TEXTS = st.one_of(st.text(), st.lists(PIECES, max_size=6).map("".join))
+KEYS = TEXTS.filter(lambda text: len(text) < 500)
+DATA = st.dictionaries(
+    KEYS,
+    st.recursive(
+        TEXTS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=4), max_leaves=12
+    ),
+    max_size=5,
+)
+
+
+def read(text: str) -> Any:
+    tree = parse("x.yaml", text)
+    assert not tree.problems, text
+    return tree.data
+
+
+@given(DATA)
+def test_what_was_written_is_read_again(data: dict[str, Any]) -> None:
+    if data:
+        assert read(emit.document(data)) == data
+
+
+@given(TEXTS)
+def test_a_reader_that_guesses_types_reads_the_same_text(text: str) -> None:
+    """Without counts, that is: those lose nothing."""
+    written = emit.document({"key": text, "list": [text, {"inner": text}]}, bare_counts=lambda loc: False)
+    assert yaml.safe_load(written) == {"key": text, "list": [text, {"inner": text}]}
+
+
+@given(DATA, st.lists(TEXTS, max_size=3), st.data())
+def test_comments_change_nothing(data: dict[str, Any], said: list[str], draw: st.DataObject) -> None:
+    places = [()] + [(key,) for key in data] + [(key, 0) for key, value in data.items() if isinstance(value, list)]
+    draft = Draft(
+        data=data,
+        notes={draw.draw(st.sampled_from(places)): tuple(said)},
+        missing=tuple(said),
+        omitted=tuple(Omitted(kind=one, where=one) for one in said),
+    )
+    assert read(render(draft)) == {"schema": "reprokit/v1", **data}
+
+
+@given(TEXTS)
+@example("{% raw %} {{ a }} {% endraw %}")
+@example("{{{%-endraw%}\r\n{#")
+@example("${#array[@]} ${{ github.token }}")
+def test_a_text_from_outside_is_no_template(text: str) -> None:
+    assert render_text(literal(text), {}) == text
+
+
+def test_a_draft_reads_as_cases_are_written() -> None:
+    draft = Draft(
+        data={
+            "command": "cd app\npython train.py\n",
+            "env": {"STRICT_MODE": "0", "COST_MODEL": "False", "NAME": "two words"},
+            "matrix": {"include": [{"cuda": "12.0", "gcc": "11"}], "python": ["3.10"], "os": ["debian-12"]},
+            "environment": {"pip": ["numpy==1.24.4", "pandas<2"]},
+            "title": "It fails: always",
+            "id": "it-fails",
+            "expect": {"reproduces": [{"cuda": "12.0"}], "failure": {"exit_code": "1", "exception": "ValueError"}},
+            "files": {"a.py": "  indented\n\n"},
+        },
+        notes={(): ("Draft made for a test.",), ("matrix", "python"): ("this machine's 3.10.12",)},
+        missing=("the version of CUDA",),
+        omitted=(Omitted(kind="github-token", where="env"), Omitted(kind="github-token", where="env")),
+    )
+    text = render(draft)
+    assert text == (
+        """\
+# Draft made for a test.
+# Not found out:
+# - the version of CUDA
+# Left out, as it looks secret or says who or where you are (what stands for it is in angle brackets):
+# - github-token, 2 times: env
+schema: reprokit/v1
+id: it-fails
+title: "It fails: always"
+
+matrix:
+  # this machine's 3.10.12
+  python: ["3.10"]
+  os: [debian-12]
+  include:
+    - {cuda: "12.0", gcc: "11"}
+
+environment:
+  pip: [numpy==1.24.4, pandas<2]
+files:
+  a.py: |2+
+      indented
+
+env:
+  STRICT_MODE: 0
+  COST_MODEL: "False"
+  NAME: two words
+command: |
+  cd app
+  python train.py
+
+expect:
+  failure:
+    exit_code: 1
+    exception: ValueError
+  reproduces:
+    - {cuda: "12.0"}
+"""
+    )
+    assert load_text("x.yaml", text).case.expect.failure.exit_code == 1
+
+
+@pytest.mark.parametrize("text", ["# no comment", "a # b", "key: value", "{{ cuda }}", "12.0", "0x1f", "", " ", "a:"])
+def test_what_would_be_misread_is_quoted(text: str) -> None:
+    assert emit.scalar(text).startswith('"')
