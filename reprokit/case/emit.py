@@ -74,13 +74,13 @@ def inline(value: Any, *, bare_counts: bool = True) -> str:
 
 
 def document(
-    data: Mapping[str, Any],
+    data: Mapping[str, Any] | Sequence[Any],
     *,
     comments: Callable[[Loc], Sequence[str]] = lambda loc: (),
     spaced: Callable[[Loc], bool] = lambda loc: False,
     bare_counts: Callable[[Loc], bool] = lambda loc: True,
 ) -> str:
-    """The text that :func:`reprokit.case.tree.parse` reads ``data`` (mappings, lists, texts) from.
+    """The text that :func:`reprokit.case.tree.parse` reads ``data`` (a mapping or list of such, and of texts) from.
 
     ``comments``: the lines to stand above the value at a path. ``spaced``: whether an empty line stands before it.
     ``bare_counts``: whether counts at a path stand without quotes.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from reprokit.case import emit
+from reprokit.case.emit import Flow
 from reprokit.case.read import LOCK_SUFFIX as SUFFIX
 from reprokit.case.read import MARKDOWN_SUFFIXES
 from reprokit.case.tree import Tree, parse, value_at
@@ -31,9 +32,6 @@ HEAD = """\
 # named here is refused. `reprokit run --locked {name}` builds from this and from nothing else;
 # `reprokit lock --upgrade {name}` makes it anew.
 """
-_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_+~./@:-]*")
-_GUESSED = re.compile(r"(?i)(true|false|yes|no|on|off|null|y|n|~)|.*:")
-"""Words that other readers of YAML take for something else than text."""
 _ARTEFACTS = ("pip_itself", "cuda", "cudnn", "pip")
 BASE_SOURCES = ("bootstrap", "registry", "image")
 _NEW = "make it anew: reprokit lock --upgrade"
@@ -85,7 +83,7 @@ def dumps(lock: Lock, case_name: str) -> str:
             unsupported=[_cell(one) for one in lock.unsupported],
         ),
     }
-    return HEAD.format(name=case_name) + "".join(line + "\n" for line in _lines(document, 0))
+    return HEAD.format(name=case_name) + emit.document(document, bare_counts=lambda loc: False)
 
 
 def _base(base: LockedBase) -> dict[str, Any]:
@@ -100,23 +98,23 @@ def _entry(entry: Entry) -> dict[str, Any]:
         cells=[_cell(one) for one in entry.cells],
         date=pins.date,
         base=pins.base.reference,
-        providers=_Flow(entry.providers),
+        providers=Flow(entry.providers),
         served_by=_sorted(entry.served_by),
-        sources={name: _Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
+        sources={name: Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
         **{group: {one.name: _artefact(one) for one in getattr(pins, group)} for group in _ARTEFACTS},
         local=_sorted(pins.local),
         apt=_sorted(pins.apt),
     )
 
 
-def _cell(one: LockedCell) -> _Flow:
+def _cell(one: LockedCell) -> Flow:
     reason = {"reason": one.reason} if one.reason else {}
-    return _Flow(cell=_Flow(one.cell), variant=one.variant, asked=one.asked, **reason)
+    return Flow(cell=Flow(one.cell), variant=one.variant, asked=one.asked, **reason)
 
 
 def _artefact(one: Artefact) -> dict[str, Any]:
     url = {"url": one.url} if one.url else {}
-    return _Flow(version=one.version, hash=f"sha256:{one.sha256}", size=one.size, file=one.file, **url)
+    return Flow(version=one.version, hash=f"sha256:{one.sha256}", size=one.size, file=one.file, **url)
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -125,37 +123,6 @@ def _given(**values: Any) -> dict[str, Any]:
 
 def _sorted(values: Mapping[str, str]) -> dict[str, str]:
     return dict(sorted(values.items()))
-
-
-class _Flow(dict[str, Any]):
-    """A mapping that is written on one line."""
-
-
-def _lines(value: Any, depth: int) -> Iterator[str]:
-    pad = "  " * depth
-    if isinstance(value, list):
-        for item in value:
-            if isinstance(item, _Flow):
-                yield f"{pad}- {_inline(item)}"
-            else:
-                first, *rest = _lines(item, depth + 1)
-                yield f"{pad}- {first.lstrip()}"
-                yield from rest
-        return
-    for key, item in value.items():
-        if isinstance(item, (dict, list)) and not isinstance(item, _Flow):
-            yield f"{pad}{_inline(key)}:"
-            yield from _lines(item, depth + 1)
-        else:
-            yield f"{pad}{_inline(key)}: {_inline(item)}"
-
-
-def _inline(value: Any) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_inline(key)}: {_inline(item)}" for key, item in value.items()) + "}"
-    text = str(value)
-    plain = isinstance(value, int) or (_PLAIN.fullmatch(text) and not _GUESSED.fullmatch(text))
-    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 class _Reader:

@@ -92,7 +92,7 @@ def test_what_is_changed_or_added_is_written_where_it_was() -> None:
     assert parse("", text).data == data
     assert "id: toy-reduced   # a name\n" in text
     assert "  a.txt: |\n    one\n    two\n  # of b\n" in text
-    assert text.endswith("command: go\nexpect:\n  failure:\n    exit_code: 1\n    message: 'a: b'\n")
+    assert text.endswith('command: go\nexpect:\n  failure:\n    exit_code: 1\n    message: "a: b"\n')
 
 
 def test_what_cannot_be_cut_is_written_anew_and_says_the_same() -> None:

@@ -10,11 +10,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from reprokit.case import emit
 from reprokit.case.tree import Loc, Place, Tree, parse
-
-_ODD_ENDS = re.compile("[\r\x85\u2028\u2029]")
 
 Edit = tuple[int, int, str]
 """Offsets of what is replaced, and by what."""
@@ -32,7 +29,7 @@ def rewrite(tree: Tree, data: Mapping[str, Any]) -> str:
         text = text[:start] + new + text[end:]
     text = re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" not in tree.text else text
     written = parse(tree.path, text)
-    return text if not written.problems and written.data == data else _dumped(data)
+    return text if not written.problems and written.data == data else emit.document(data)
 
 
 def _edits(tree: Tree, loc: Loc, old: Any, new: Any) -> Iterator[Edit]:
@@ -62,7 +59,7 @@ def _mapping(tree: Tree, loc: Loc, old: dict[str, Any], new: dict[str, Any]) -> 
         last = (*loc, [key for key in old if key in new][-1])
         indent = " " * (tree.places[last].key_column - 1)
         end = _line_end(tree.text, _end(tree, last))
-        yield end, end, "".join(indent + line + "\n" for line in _dumped(added).splitlines())
+        yield end, end, "".join(indent + line + "\n" for line in emit.document(added).splitlines())
 
 
 def _left_out(old: Sequence[Any], new: Sequence[Any]) -> set[int] | None:
@@ -99,7 +96,7 @@ def _replaced(tree: Tree, loc: Loc, new: Any) -> Edit:
     place = tree.places[loc]
     keyed = place.key_line > 0
     indent = place.key_column - 1 if keyed else place.column - 1
-    text = _dumped({"key": new} if keyed else [new])
+    text = emit.document({"key": new} if keyed else [new])
     first, *rest = text.removeprefix("key:" if keyed else "-").rstrip("\n").split("\n")
     new_text = "\n".join([first.strip(), *(" " * indent + line if line.strip() else "" for line in rest)])
     start, end = place.start, _end(tree, loc)
@@ -151,25 +148,3 @@ def _with_comment(text: str, start: int) -> int:
             break
         start = above
     return start
-
-
-class _Dumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and lists below their key indented, as cases are written."""
-
-    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
-        super().increase_indent(flow, False)
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    if text.isascii() and text.isdigit():  # as people write counts; what reads a case takes it for text all the same
-        return dumper.represent_scalar("tag:yaml.org,2002:int", text)
-    # Lines that end otherwise than by a line feed are none to PyYAML, which indents what follows all the same.
-    style = '"' if _ODD_ENDS.search(text) else "|" if "\n" in text else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def _dumped(data: Any) -> str:
-    return str(yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=2**20))
