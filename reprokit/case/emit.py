@@ -20,7 +20,7 @@ _PLAIN = re.compile(r"[^\W\d][^\x00-\x1f\x7f]*|/[^\x00-\x1f\x7f]*")
 _GUESSED = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n|none_|\.inf|\.nan")
 """Words that readers of YAML 1.1 or 1.2 take for something else than text."""
 _NOT_PLAIN = re.compile(r":(\s|$)|\s#|^\s|\s$")
-_NOT_IN_FLOW = re.compile(r"[\[\]{},]")
+_NOT_IN_FLOW = re.compile(r"[\[\]{},?]|:(?![/\w])")
 _COUNT = re.compile(r"0|[1-9][0-9]{0,14}")
 _HIDDEN = re.compile(
     "[^\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
@@ -96,6 +96,8 @@ class _Writer:
         bare_counts: Callable[[Loc], bool],
     ) -> None:
         self.comments, self.spaced, self.bare_counts = comments, spaced, bare_counts
+        self.open = False
+        """Whether the last text keeps all empty lines behind it, so that another would be part of it."""
 
     def entries(self, loc: Loc, value: Any, depth: int) -> Iterator[str]:
         """The lines of what a mapping or list holds."""
@@ -103,14 +105,16 @@ class _Writer:
         listed = not isinstance(value, Mapping)
         for key, item in enumerate(value) if listed else value.items():
             at = (*loc, key)
-            if self.spaced(at):
+            if self.spaced(at) and not self.open:
                 yield ""
             yield from (f"{pad}# {line}".rstrip() for line in self.comments(at))
             begin = f"{pad}-" if listed else f"{pad}{scalar(str(key), bare_counts=False)}:"
             yield from self.entry(at, item, depth, begin)
 
     def entry(self, loc: Loc, item: Any, depth: int, begin: str) -> Iterator[str]:
-        if isinstance(item, str) and (block := _block(item)):
+        block = _block(item) if isinstance(item, str) else ""
+        self.open = block.endswith("+")
+        if block:
             yield f"{begin} {block}"
             yield from ("  " * (depth + 1) + line if line else "" for line in item.rstrip("\n").split("\n"))
             yield from [""] * (len(item) - len(item.rstrip("\n")) - 1)

@@ -18,7 +18,7 @@ SCHEMA = "reprokit/v1"
 _WIDTH = 110
 _GROUPS = ("matrix", "environment", "expect")
 """Keys before which cases have an empty line."""
-_TEMPLATE = re.compile(r"\{[{%#]|\r")
+_TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 
 @dataclass(frozen=True, kw_only=True, order=True)

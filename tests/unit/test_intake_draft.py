@@ -49,6 +49,11 @@ def test_a_reader_that_guesses_types_reads_the_same_text(text: str) -> None:
     assert yaml.safe_load(written) == {"key": text, "list": [text, {"inner": text}]}
 
 
+def test_what_keeps_its_empty_lines_gets_none_from_below() -> None:
+    data = {"schema": "reprokit/v1", "files": {"a": "x\n\n"}, "expect": {}}
+    assert read(render(Draft(data=data))) == data
+
+
 @given(DATA, st.lists(TEXTS, max_size=3), st.data())
 def test_comments_change_nothing(data: dict[str, Any], said: list[str], draw: st.DataObject) -> None:
     places = [()] + [(key,) for key in data] + [(key, 0) for key, value in data.items() if isinstance(value, list)]
@@ -64,6 +69,7 @@ def test_comments_change_nothing(data: dict[str, Any], said: list[str], draw: st
 @given(TEXTS)
 @example("{% raw %} {{ a }} {% endraw %}")
 @example("{{{%-endraw%}\r\n{#")
+@example("{\r{{")
 @example("${#array[@]} ${{ github.token }}")
 def test_a_text_from_outside_is_no_template(text: str) -> None:
     assert render_text(literal(text), {}) == text
