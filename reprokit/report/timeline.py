@@ -126,6 +126,13 @@ def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], 
     ``name``: how a cell is called. ``whole``: every cell and every change, rather than the first few.
     """
     lines: list[str] = []
+    for some in alike(changes):
+        lines += _new(some, stamp) if some[0].before is None else _block(some, name, stamp, whole)
+    return lines
+
+
+def alike(changes: Sequence[Change]) -> list[list[Change]]:
+    """Changes, the newest first, those of several cells together that are alike, with the same differences around."""
     grouped: dict[object, list[Change]] = {}
     for change in sorted(changes, key=lambda one: one.after[0].started_at, reverse=True):
         one = change.transition
@@ -134,9 +141,7 @@ def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], 
             runs = change.before[0].id, change.after[0].id, change.settled and change.settled.id
             key = one.words, *runs, one.seen, one.rate, one.clean, change.differences
         grouped.setdefault(key, []).append(change)
-    for alike in grouped.values():
-        lines += _new(alike, stamp) if alike[0].before is None else _block(alike, name, stamp, whole)
-    return lines
+    return list(grouped.values())
 
 
 def _new(alike: Sequence[Change], stamp: Callable[[str], str]) -> Iterable[str]:

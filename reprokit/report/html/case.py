@@ -1,56 +1,219 @@
-"""A case's page: its matrix as columns, what it explains, its history. Pure."""
+"""A case's page: its matrix as columns, what it explains, its history. Pure.
+
+Cells come as columns, of which each has as many entries as there are cells: ten thousand cells stay small, and are
+read at once. Words that repeat (reasons, states) stand once, in a list, and cells name their position.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
-from reprokit.report import explanation
+from reprokit.evidence.model import Verdict
+from reprokit.explaining.ordering import in_order
+from reprokit.history.changes import Change, change_json
+from reprokit.history.series import Series
+from reprokit.matrix import Cell, label
+from reprokit.report import differences, explanation, timeline
 from reprokit.report.html.gathering import Known
 from reprokit.report.html.overview import VERDICTS
-from reprokit.store.records import CellRecord
+from reprokit.store.records import CellRecord, Result, RunRecord, cell_key
 
 HasPage = Callable[[str, int], bool]
 """Whether the cell of that number of that run has a page of its own in this report."""
+NIGHTS = 60
+"""Runs of which every verdict is shown."""
+RUNS = 200
+"""Runs that are listed."""
+FEW = 20
+"""Cells that are named of a change that many share."""
+LETTERS = dict(zip(VERDICTS, "RFNXTMBEU!C?", strict=True))
+"""A verdict in a strip of nights, in lower case where it is not as expected; a blank: not run."""
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Once(Generic[T]):
+    """Values that stand once, and are named by their position."""
+
+    def __init__(self, values: Iterable[T] = ()) -> None:
+        self._at = {value: at for at, value in enumerate(values)}
+
+    def at(self, value: T) -> int:
+        """The position of a value, which is added where it is new."""
+        return self._at.setdefault(value, len(self._at))
+
+    @property
+    def values(self) -> list[T]:
+        """All of them, in the order of their positions."""
+        return list(self._at)
 
 
 def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``: ``{id, title, path, digest, engine, axes, values, cells, explanation}``.
+    """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, axes, cells,
 
-    ``axes``: names, in the case's order; ``values``: of each axis, null where a cell is without it. ``cells``: columns,
-    each as long as there are cells: ``at`` (one list per axis of positions in its values), ``variant`` (0 the case, 1
-    the fix), ``verdict`` and ``expected`` (positions in the overview's verdicts; expected may be null), ``asExpected``,
-    ``run`` (positions in ``runs``), ``number``, ``page`` (whether ``data/cell/RUN/NUMBER.js`` exists).
-    ``runs``: ``{id, at, engine}``. ``explanation``: lines, as ``reprokit explain`` prints them.
+    reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
+
+    ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix. ``axes``:
+    ``{name, values}`` in the case's order. ``cells``: columns: ``at`` (axis -> positions in its values, -1 where a cell
+    is without it), ``variant`` (0 the case, 1 the fix), ``verdict`` and ``expected`` (positions in the overview's
+    verdicts, -1 for none), ``fits`` (1 as expected, 0 departs, -1), ``reason``, ``state`` and ``failure`` (positions in
+    those lists, -1), ``run`` (a position in ``runs``), ``number`` (-1: in the matrix, but never run), ``page`` (1 where
+    the cell has one), ``strip`` (a letter of :data:`LETTERS` for each of the ``nights``, which are ids of runs, the
+    oldest first). ``pages``: ``{night: numbers}``, of the nights in which cells have pages, each cell's number, 0
+    without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see ``reprokit changes
+    --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which differences are told.
     """
-    records = [record for _, record in known.current]
-    axes = list(dict.fromkeys(axis for record in records for axis in record.cell))
-    values = {axis: list(dict.fromkeys(record.cell.get(axis) for record in records)) for axis in axes}
-    where = {axis: {value: at for at, value in enumerate(values[axis])} for axis in axes}
-    runs = list(dict.fromkeys(run.id for run, _ in known.current))
-    started = {run.id: run for run, _ in known.current}
+    case = known.file.case if known.file else None
     return {
         "id": known.id,
         "title": known.title,
+        "description": case.description if case else "",
+        "report": case.report.url if case and case.report else "",
+        "tags": list(case.tags) if case else [],
         "path": known.path,
         "digest": known.digest,
+        "text": known.file.text if known.file else "",
+        "fix": str(case.fix.get("summary") or "") if case and case.fix is not None else None,
         "engine": known.engine,
-        "axes": axes,
-        "values": [values[axis] for axis in axes],
-        "runs": [{"id": run, "at": started[run].started_at, "engine": started[run].engine} for run in runs],
-        "cells": {
-            "at": [[where[axis][record.cell.get(axis)] for record in records] for axis in axes],
-            "variant": [int(record.variant == "fix") for record in records],
-            "verdict": [_code(record) for record in records],
-            "expected": [record.expected and VERDICTS.index(record.expected.value) for record in records],
-            "asExpected": [record.as_expected for record in records],
-            "run": [runs.index(run.id) for run, _ in known.current],
-            "number": [record.number for record in records],
-            "page": [has_page(run.id, record.number) for run, record in known.current],
-        },
-        "explanation": list(explanation.full(known.explained)),
+        **_matrix(known, has_page),
+        "explanation": _explanation(known),
+        "changes": [_told(alike, known) for alike in timeline.alike(known.changes)],
+        "concerns": list(differences.ORDER),
+        "unmeasured": list(differences.ASKED),
     }
 
 
-def _code(record: CellRecord) -> int:
-    return VERDICTS.index(record.verdict.value if record.verdict else "undecided")
+def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
+    """Axes, cells as columns, and the lists that they name."""
+    unrun = known.explained.cells[len(known.explained.records) :]
+    axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
+    places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
+    runs = Once(dict.fromkeys([*(run.id for run in known.runs[-RUNS:]), *(run.id for run, _ in known.current)]))
+    nights = [run.id for run in known.plain_runs[-NIGHTS:]]
+    over_time = {(cell_key(one.cell), one.variant): one for one in _of_engine(known)}
+    reasons, states, failures = Once[str](), Once[str](), Once[tuple[str, bool]]()
+    titles: dict[tuple[str, bool], Mapping[str, Any]] = {}
+    stamp = timeline.stamps(known.runs)
+    rows, numbers = [], []
+    for run, record in known.current:
+        series = over_time.get((cell_key(record.cell), record.variant))
+        by_night = {result.run_id: result for result in series.results} if series else {}
+        found = [by_night.get(night) for night in nights]
+        numbers.append([result.number if result and has_page(result.run_id, result.number) else 0 for result in found])
+        rows.append(
+            {
+                "axes": record.cell,
+                "variant": int(record.variant == "fix"),
+                "verdict": VERDICTS.index(record.verdict.value if record.verdict else "undecided"),
+                "expected": VERDICTS.index(record.expected.value) if record.expected else -1,
+                "fits": {True: 1, False: 0, None: -1}[record.as_expected],
+                "reason": reasons.at(record.reason),
+                "state": states.at(timeline.now(known.history, series, stamp)) if series else -1,
+                "failure": _failure(failures, titles, record),
+                "run": runs.at(run.id),
+                "number": record.number,
+                "page": int(has_page(run.id, record.number)),
+                "strip": "".join(map(_letter, found)).rstrip(),
+            }
+        )
+    rows += [_blank(cell) for cell in unrun]
+    paged = {night: column for night, column in enumerate(zip(*numbers, strict=True)) if any(column)}
+    return {
+        "axes": [{"name": name, "values": values} for name, values in axes.items()],
+        "cells": {
+            "at": {name: [places[name].get(row["axes"].get(name), -1) for row in rows] for name in axes},
+            **{name: [row[name] for row in rows] for name in rows[0] if name != "axes"},
+        },
+        "reasons": reasons.values,
+        "states": states.values,
+        "failures": [{**titles[one], "other": one[1]} for one in failures.values],
+        "runs": [_run(known, run) for run in runs.values],
+        "nights": nights,
+        "pages": paged,
+    }
+
+
+def _of_engine(known: Known) -> list[Series]:
+    """The series of the engine that served the case last."""
+    return [one for one in known.history.series if one.engine == known.engine] or list(known.history.series)
+
+
+def _blank(cell: Cell) -> dict[str, Any]:
+    """A cell of the matrix that was never run."""
+    names = ("expected", "fits", "reason", "state", "failure", "run", "number")
+    return {"axes": cell, "variant": 0, "verdict": -1, "page": 0, "strip": "", **dict.fromkeys(names, -1)}
+
+
+def _axes(known: Known, cells: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+    """The axes in the order of the case, their values in their own order where they have one, else as they came."""
+    seen: dict[str, dict[str, None]] = {name: {} for name in (known.file.case.matrix.axes if known.file else ())}
+    for cell in cells:
+        for name, value in cell.items():
+            seen.setdefault(name, {})[value] = None
+    used = {name: list(values) for name, values in seen.items() if values}
+    return {name: (in_order(name, values) if name != "os" else []) or values for name, values in used.items()}
+
+
+def _failure(
+    failures: Once[tuple[str, bool]], titles: dict[tuple[str, bool], Mapping[str, Any]], record: CellRecord
+) -> int:
+    """The position of the way in which a cell failed, whose words ``titles`` keeps; -1 where it did not."""
+    one = record.details.get("failure")
+    if not one:
+        return -1
+    key = str(one["id"]), record.verdict is Verdict.DIFFERENT_FAILURE
+    titles.setdefault(key, {name: one.get(name) for name in ("id", "title", "known")})
+    return failures.at(key)
+
+
+def _letter(result: Result | None) -> str:
+    if result is None or result.verdict is None:
+        return " "
+    letter = LETTERS[result.verdict.value]
+    return letter.lower() if result.as_expected is False else letter
+
+
+def _run(known: Known, run_id: str) -> dict[str, Any]:
+    """A run, with how many cells of the case came to which verdict."""
+    run: RunRecord = known.history.runs[run_id]
+    found = Counter(one.verdict.value if one.verdict else "undecided" for one in known.results.get(run_id, ()))
+    return {
+        "id": run.id,
+        "at": run.started_at,
+        "engine": str(run.host.get("engine") or ""),
+        "version": run.version,
+        "search": str((run.request.get("search") or {}).get("kind", "")),
+        "found": dict(found),
+    }
+
+
+def _explanation(known: Known) -> dict[str, Any]:
+    """What ``reprokit explain`` says of the case: ``{claim, words, lines, axes, commands}``.
+
+    ``axes``: those that it names; ``commands``: lines to type, with the cells that they decide.
+    """
+    told = explanation.to_json(known.explained)
+    return {
+        "claim": told["claim"],
+        "words": told["words"],
+        "lines": list(explanation.full(known.explained))[1:],
+        "decided": told["decided"],
+        "axes": list(dict.fromkeys(each["axis"] for one in told["conditions"] for each in one["axes"])),
+        "commands": [
+            {"cell": label(each["cell"]), "line": each["command"]} for each in told["tell_apart"] if each["command"]
+        ],
+    }
+
+
+def _told(alike: Sequence[Change], known: Known) -> dict[str, Any]:
+    """Changes that are alike, as one."""
+    _, name = timeline.names(known.history.series)
+    told = change_json(alike[0])
+    kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
+    return {
+        **{key: told[key] for key in kept},
+        "count": len(alike),
+        "cells": [name(one.series) for one in alike[:FEW]],
+    }

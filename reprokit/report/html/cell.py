@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.report import detail
+from reprokit import environment
+from reprokit.environment.measured import Measured
+from reprokit.environment.versions import matches
+from reprokit.evidence.text import clean
+from reprokit.history import changed
+from reprokit.library.facts import canonical
+from reprokit.matrix import KNOWN_AXES
+from reprokit.matrix import matches as covers
 from reprokit.report.html.gathering import Known
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
+
+PACKAGES = (
+    "frameworks",
+    "packages beneath the frameworks",
+    "other pip packages",
+    "libraries (apt)",
+    "other packages (apt)",
+)
+"""The concerns whose facts are many, and the same in all cells of an image: they are shared."""
+MOST = 200_000
+"""Characters of a log that come with the page; of a longer one its ends, and what was judged."""
+AROUND = 50
+"""Of a longer one: lines around what was judged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,30 +46,31 @@ class Log:
 
 
 def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]) -> dict[str, Any]:
-    """``data/cell/RUN/N.js``: ``{case, run, at, number, cell, variant, verdict, expected, asExpected, reason, trials,
+    """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
 
-    environment, dockerfile, repeat}``. ``trials``: ``{number, outcome, exitCode, seconds, reason, lines, log, file,
-    note}``; ``log`` are the parts around the signature, as ``reprokit show`` prints them.
+    reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
+    dockerfile, repeat, byHand, trials, log1, log2 ...}``.
+
+    ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
+    ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
+    ``byHand``: lines that build the image and repeat a trial on any machine. ``trials``: ``{number, outcome, exitCode,
+    seconds, oom, timedOut, reason, exception, lines, file, note}``; its log is ``logNUMBER``: see :func:`excerpt`.
     """
-    trials = []
+    text = known.file.text if known.file else ""
+    facts = dict(changed.side(lambda digest: text if digest == known.digest else "", run, record).facts)
+    packages = {name: facts.pop(name) for name in PACKAGES if facts.get(name)}
+    details = record.details
+    trials, logs = [], {}
     for trial in record.trials:
         found = log(trial)
-        trials.append(
-            {
-                "number": trial.number,
-                "outcome": trial.outcome.value,
-                "exitCode": trial.exit_code,
-                "seconds": trial.seconds,
-                "reason": trial.reason,
-                "log": list(detail.mark(found.text, trial, False)),
-                "file": found.file,
-                "note": found.note,
-            }
-        )
+        trials.append(_trial(trial, found))
+        logs[f"log{trial.number}"] = excerpt(found.text, _judged(trial), MOST if found.file else 0)
     return {
         "case": known.id,
         "run": run.id,
         "at": run.started_at,
+        "engine": str(run.host.get("engine") or ""),
+        "version": run.version,
         "number": record.number,
         "cell": dict(record.cell),
         "variant": record.variant,
@@ -56,8 +78,142 @@ def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[T
         "expected": record.expected and record.expected.value,
         "asExpected": record.as_expected,
         "reason": record.reason,
-        "trials": trials,
-        "environment": record.environment and dict(record.environment),
+        "rules": record.rules,
+        "seconds": record.seconds,
+        "tried": details.get("tried"),
+        "failures": details.get("failures") or [details["failure"]] * bool(details.get("failure")),
+        "rejudged": [
+            {"at": again["at"], "rules": again["before"]["rules"], "verdict": again["before"]["verdict"]}
+            for again in details.get("rejudged", ())
+        ],
+        "build": details.get("build"),
+        "notes": list(details.get("notes", ())),
+        "image": _image(record),
+        "asked": _asked(record),
+        "facts": {concern: values for concern, values in facts.items() if values},
+        "packages": packages,
+        "measured": record.environment is not None,
         "dockerfile": record.dockerfile,
         "repeat": record.repeat,
+        "byHand": _by_hand(known, record),
+        "trials": trials,
+        **logs,
     }
+
+
+def _image(record: CellRecord) -> dict[str, Any] | None:
+    if not record.image:
+        return None
+    base = record.details.get("base") or {}
+    return {
+        **{name: record.image.get(name) for name in ("tag", "id", "size", "built", "seconds")},
+        "base": f"{base['reference']} ({base['source']})" if base.get("reference") and base.get("source") else "",
+        "servedBy": {name: str(text) for name, text in record.details.get("served_by", {}).items() if name != "base"},
+        "sources": {name: str(tree.get("commit") or "") for name, tree in record.details.get("sources", {}).items()},
+    }
+
+
+def _asked(record: CellRecord) -> list[dict[str, Any]]:
+    """What the cell asks for beside what was measured; ``differs`` says how, '' where it does not or none can tell."""
+    measured = Measured.from_json(record.environment) if record.environment else None
+    installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
+    rows: list[dict[str, Any]] = []
+    for axis, value in record.cell.items():
+        found = getattr(measured, axis) if measured and axis in KNOWN_AXES else installed.get(canonical(axis))
+        differs = ""
+        if measured and axis in KNOWN_AXES:
+            differs = "; ".join(environment.compare({axis: value}, measured))
+        elif found and not matches(value, found.partition("+")[0]):
+            differs = f"the cell asks for {axis} {value}, the image measures {found}"
+        rows.append({"name": axis, "asked": value, "measured": found, "differs": differs})
+    return rows
+
+
+def _by_hand(known: Known, record: CellRecord) -> list[str]:
+    """See :func:`cell_data`. [] where that is not all that it takes, as with data of the machine that ran it.
+
+    The image that ``reprokit render`` writes holds the files of the case, which a trial has mounted.
+    """
+    tag = (record.image or {}).get("tag")
+    if not tag or not record.repeat or record.dockerfile.startswith("#!") or not _in_matrix(known, record):
+        return []
+    words = shlex.split(record.repeat)
+    mounts = [word for word in words if word.startswith("--mount=")]
+    if any(f"-{record.case_id}-{record.variant}/files/" not in word for word in mounts):
+        return []
+    name = f"repro-{record.number}"
+    only = ["--only", ",".join(f"{axis}={value}" for axis, value in record.cell.items())] if record.cell else []
+    fix = record.variant == "fix"
+    render = ["reprokit", "render", record.case_path, *only, *["--fix"] * fix, "-o", name]
+    run = [name if word == tag else word for word in words if word not in mounts]
+    return [shlex.join(render), f"docker build -t {name} {name}/*{'_fix' * fix}/", shlex.join(run)]
+
+
+def _in_matrix(known: Known, record: CellRecord) -> bool:
+    """Whether ``--only`` leads to the cell."""
+    cell = dict(record.cell)
+    if known.file is None or record.case_digest != known.digest or any("," in value for value in cell.values()):
+        return False
+    matrix = known.file.case.matrix
+    if cell in [dict(one) for one in matrix.include]:
+        return True
+    crossed = cell.keys() == matrix.axes.keys() and all(cell[axis] in values for axis, values in matrix.axes.items())
+    return crossed and not any(covers(cell, one) for one in matrix.exclude)
+
+
+def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "outcome": trial.outcome.value,
+        "exitCode": trial.exit_code,
+        "seconds": trial.seconds,
+        "oom": trial.oom,
+        "timedOut": trial.timed_out,
+        "reason": trial.reason,
+        "exception": trial.exception,
+        "lines": list(trial.lines),
+        "file": log.file,
+        "note": log.note,
+    }
+
+
+def _judged(trial: TrialRecord) -> set[int]:
+    """The lines, from 1, that the judge looked at."""
+    seen = trial.exception
+    return {*trial.lines, *(range(seen["line"], seen["end_line"] + 1) if seen else ())}
+
+
+def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:
+    """A log as ``{lines, parts}``: how many lines it has, and parts, each the number of its first line and its text.
+
+    A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
+    much from its end, and what is around the lines that were ``judged``.
+    """
+    cleaned = clean(text)
+    if not cleaned:
+        return {"lines": 0, "parts": []}
+    lines = cleaned.removesuffix("\n").split("\n")
+    if len(cleaned) <= most:
+        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]]}
+    end = max(most // 4, 5000)
+    first, last = _within(lines, end), _within(lines[::-1], end)
+    wanted = {*range(first), *range(len(lines) - last, len(lines))}
+    wanted |= {number - 1 + by for number in judged for by in range(-AROUND, AROUND + 1)}
+    parts: list[tuple[int, list[str]]] = []
+    for at in sorted(wanted & set(range(len(lines)))):
+        if not parts or parts[-1][0] + len(parts[-1][1]) != at + 1:
+            parts.append((at + 1, []))
+        line = lines[at]
+        cut = f" ... {len(line) - end} more characters" if len(line) > end else ""
+        parts[-1][1].append(line[:end] + cut)
+    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts]}
+
+
+def _within(lines: list[str], most: int) -> int:
+    """How many of the first lines have ``most`` characters together; at least one."""
+    size = 0
+    for at, line in enumerate(lines):
+        size += len(line) + 1
+        if size > most:
+            return max(at, 1)
+    return len(lines)

@@ -1,0 +1,122 @@
+// A case over time: verdicts of every night together, strips of single cells, and what changed in words.
+"use strict";
+(() => {
+  const { h, KINDS, VERDICTS, time } = reprokit;
+  const { many, section, fold, verdictWords: words } = reprokit.parts;
+  const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
+  const LINES = 6; // facts of a change that are shown unfolded
+  const KIND = new Map(reprokit.overview.verdicts.map((verdict, at) => ["RFNXTMBEU!C?"[at], verdict]));
+
+  const kindOf = (letter) => (letter === " " ? null : KIND.get(letter.toUpperCase()));
+
+  // The newest last. One element a night; what it says stands in its title.
+  const strip = (data, cells, at) => {
+    const letters = cells.strip[at];
+    const squares = data.nights.map((run, night) => {
+      const letter = letters[night] || " ";
+      const kind = kindOf(letter);
+      const off = kind && letter !== letter.toUpperCase();
+      const number = data.pages[night] ? data.pages[night][at] : 0;
+      const said = `${dayOf(data, run)}: ${kind ? words(kind) : "not run"}${off ? ", not as expected" : ""}`;
+      const looks = { class: kind ? `night v-${kind}${off ? " off" : ""}` : "night blank", title: said };
+      const mark = kind ? VERDICTS[kind].glyph : "";
+      if (!number) return h("span", looks, mark);
+      return h("a", { ...looks, href: reprokit.href(`/case/${data.id}/cell/${run}-${number}`), "aria-label": said, tabindex: "-1" }, mark);
+    });
+    return h("span", { class: "nights" }, squares);
+  };
+
+  const dayOf = (data, id) => {
+    const run = data.runs.find((one) => one.id === id);
+    return run ? run.at.slice(0, 16).replace("T", " ") : id;
+  };
+
+  // Of each night how many cells came to what, as a column. `cells`: positions.
+  const together = (data, cells) => {
+    const columns = data.nights.map((run, night) => {
+      const found = {};
+      let departs = 0, all = 0;
+      for (const at of cells) {
+        const letter = data.cells.strip[at][night] || " ";
+        const kind = kindOf(letter);
+        if (!kind) continue;
+        all += 1;
+        found[kind] = (found[kind] || 0) + 1;
+        if (letter !== letter.toUpperCase()) departs += 1;
+      }
+      const kinds = KINDS.filter((kind) => found[kind]);
+      const text = all ? kinds.map((kind) => `${found[kind]} ${words(kind)}`).join(", ") : "not run";
+      const bars = kinds.map((kind) => {
+        const bar = h("span", { class: `part-of v-${kind}` });
+        bar.style.flexGrow = found[kind];
+        return bar;
+      });
+      const said = `${dayOf(data, run)}: ${text}${departs ? `; ${departs} not as expected` : ""}`;
+      return h("li", { class: `night-of${departs ? " off" : ""}`, title: said }, h("span", { class: "hidden" }, said), h("span", { class: "stack", "aria-hidden": "true" }, bars));
+    });
+    const ends = [data.nights[0], data.nights.at(-1)].map((run) => dayOf(data, run).slice(0, 10));
+    return h("figure", { class: "together" },
+      h("ol", { class: "columns" }, columns),
+      h("figcaption", null, h("span", null, ends[0]), h("span", null, many(data.nights.length, "run"), ", all cells that pass the filters"), h("span", null, ends[1])));
+  };
+
+  const strips = (model, cells) => {
+    const { data } = model;
+    const box = h("div", { class: "strips", role: "list" });
+    const button = h("button", { class: "tool", type: "button" });
+    let shown = 0;
+    const add = (count) => {
+      for (const at of cells.slice(shown, shown + count)) {
+        const state = data.states[data.cells.state[at]] || "never run";
+        const to = model.href(at);
+        box.append(h("div", { class: "strip", role: "listitem" },
+          h("span", { class: "cell-name" }, to ? h("a", { href: to }, model.name(at)) : model.name(at)),
+          strip(data, data.cells, at), h("span", { class: "state" }, state)));
+      }
+      shown = Math.min(cells.length, shown + count);
+      button.textContent = `${Math.min(MORE, cells.length - shown)} more of ${many(cells.length - shown, "cell")}`;
+      button.hidden = shown >= cells.length;
+    };
+    button.addEventListener("click", () => add(MORE));
+    add(FIRST);
+    return h("div", null, box, button);
+  };
+
+  const cellLink = (data, record) => {
+    const text = `${record.run}:${record.number}`;
+    const night = data.nights.indexOf(record.run);
+    const paged = data.pages[night] && data.pages[night].includes(record.number);
+    return paged ? h("a", { href: reprokit.href(`/case/${data.id}/cell/${record.run}-${record.number}`) }, text) : h("span", { class: "mono" }, text);
+  };
+
+  const change = (data, one) => {
+    const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, fact.name),
+      h("td", null, side(fact.before, "del")), h("td", null, side(fact.after, "ins"))));
+    const table = (some) => h("table", { class: "differences" },
+      h("thead", null, h("tr", null, ["what", "", "before", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
+    const count = one.confirmed ? "" : h("p", { class: "dim" }, `Seen ${one.seen === 1 ? "once" : `${one.seen} times`}: it does not count yet.`);
+    return h("li", { class: `change${one.confirmed ? "" : " open"}` },
+      h("h3", null, time(one.after.at), " ", one.words),
+      h("p", null, one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`),
+      count,
+      h("p", { class: "dim" }, "run ", cellLink(data, one.before), " → ", cellLink(data, one.after)),
+      rows.length ? scrolled("What changed around it", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "Nothing that is recorded changed around it."),
+      rows.length > LINES ? fold(`${rows.length - LINES} more that changed`, () => scrolled("More that changed", table(rows.slice(LINES)))) : null);
+  };
+
+  const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, reprokit.parts.visible(value)));
+
+  // A table that is wider than a phone scrolls by itself, and by keyboard.
+  const scrolled = (label, table) => h("div", { class: "scrolled", role: "region", "aria-label": label, tabindex: "0" }, table);
+
+  const history = (model, cells) => {
+    const { data } = model;
+    if (!data.nights.length) return null;
+    const changes = data.changes.length
+      ? h("ol", { class: "changes" }, data.changes.map((one) => change(data, one)))
+      : h("p", { class: "dim" }, data.nights.length > 1 ? "No cell has changed." : "One run so far: nothing to compare.");
+    return section("History", data.nights.length > 1 ? together(data, cells) : null, strips(model, cells), h("h3", { class: "sub" }, "Changes"), changes);
+  };
+
+  Object.assign(reprokit.parts, { history, scrolled, side });
+})();

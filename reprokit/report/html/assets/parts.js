@@ -1,0 +1,95 @@
+// What the case page and the cell page share: sections, code to copy, prose, and text whose hidden characters show.
+"use strict";
+(() => {
+  const { h } = reprokit;
+
+  // Characters that would reorder, hide or end what stands beside them are shown by their number.
+  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff]/g;
+  function visible(text) {
+    return text.replace(HIDDEN, (c) => "⟨U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+  }
+
+  let made = 0;
+  function section(title, ...children) {
+    const id = "s" + ++made;
+    return h("section", { class: "part", "aria-labelledby": id }, h("h2", { id }, title), ...children);
+  }
+
+  function fold(title, content, open) {
+    const details = h("details", { class: "fold" }, h("summary", null, title));
+    const fill = () => { if (details.childElementCount === 1) details.append(content()); };
+    if (open) { details.open = true; fill(); }
+    details.addEventListener("toggle", fill);
+    return details;
+  }
+
+  function copyable(text, label) {
+    const words = label || "lines";
+    const button = h("button", { class: "copy", type: "button", "aria-label": "Copy " + words }, "Copy");
+    button.addEventListener("click", async () => {
+      const done = await copied(text);
+      button.textContent = done ? "Copied" : "Press Ctrl+C";
+      reprokit.announce(done ? "Copied" : "The browser does not allow it: select the text and press Ctrl+C");
+      setTimeout(() => { button.textContent = "Copy"; }, 2000);
+    });
+    const code = h("pre", { tabindex: "0", role: "region", "aria-label": words }, h("code", null, visible(text)));
+    return h("div", { class: "copyable" }, code, button);
+  }
+
+  // Pages opened from a disk may have no clipboard interface; the old way works there.
+  async function copied(text) {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      const area = h("textarea", { class: "offscreen", "aria-hidden": "true" });
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      const done = document.execCommand("copy");
+      area.remove();
+      return done;
+    }
+  }
+
+  // The little of Markdown that descriptions of cases use: paragraphs, list items, code.
+  function prose(text) {
+    const blocks = text.trim().split(/\n\s*\n/);
+    return h("div", { class: "prose", lang: reprokit.lang(text) || undefined }, blocks.map((block) => {
+      const lines = block.split("\n");
+      if (lines.every((line, at) => /^\s*[-*] /.test(line) || (at && /^\s+/.test(line)))) {
+        const items = block.replace(/\n\s+(?![-*] )/g, " ").split("\n");
+        return h("ul", null, items.map((item) => h("li", null, inline(item.replace(/^\s*[-*] /, "")))));
+      }
+      return h("p", null, inline(lines.join(" ")));
+    }));
+  }
+
+  function inline(text) {
+    return visible(text).split(/(`[^`]+`)/).map((part) =>
+      /^`[^`]+`$/.test(part) ? h("code", null, part.slice(1, -1)) : part);
+  }
+
+  // An address that a case names: a link only where it leads to the web.
+  function address(text) {
+    let url = null;
+    try { url = new URL(text); } catch { /* no address */ }
+    return url && /^https?:$/.test(url.protocol)
+      ? h("a", { href: url.href, rel: "noopener noreferrer nofollow" }, visible(text)) : h("span", null, visible(text));
+  }
+
+  function facts(pairs) {
+    return h("dl", { class: "facts" }, pairs.filter(([, value]) => value !== null && value !== "").map(([name, value]) =>
+      h("div", null, h("dt", null, name), h("dd", null, value))));
+  }
+
+  function seconds(value) {
+    if (value === null || value === undefined) return "";
+    if (value < 60) return value.toFixed(value < 1 ? 2 : 1) + " s";
+    return Math.floor(value / 60) + " min " + String(Math.floor(value % 60)).padStart(2, "0") + " s";
+  }
+
+  const many = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
+
+  reprokit.parts = { visible, section, fold, copyable, prose, inline, address, facts, seconds, many };
+})();
