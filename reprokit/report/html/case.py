@@ -96,7 +96,8 @@ def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
     reasons, states, failures = Once[str](), Once[str](), Once[tuple[str, bool]]()
     titles: dict[tuple[str, bool], Mapping[str, Any]] = {}
     stamp = timeline.stamps(known.runs)
-    rows, numbers = [], []
+    rows: list[dict[str, Any]] = []
+    numbers: list[list[int]] = []
     for run, record in known.current:
         series = over_time.get((cell_key(record.cell), record.variant))
         by_night = {result.run_id: result for result in series.results} if series else {}

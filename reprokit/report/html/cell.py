@@ -81,7 +81,7 @@ def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[T
         "rules": record.rules,
         "seconds": record.seconds,
         "tried": details.get("tried"),
-        "failures": details.get("failures") or [details["failure"]] * bool(details.get("failure")),
+        "failures": details.get("failures") or [one for one in [details.get("failure")] if one],
         "rejudged": [
             {"at": again["at"], "rules": again["before"]["rules"], "verdict": again["before"]["verdict"]}
             for again in details.get("rejudged", ())

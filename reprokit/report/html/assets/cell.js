@@ -1,15 +1,243 @@
+// The page of one cell of one run.
 "use strict";
-reprokit.view("/case/:id/cell/:cell", async ({ params }) => {
-  const { h, href, badge } = reprokit;
-  const [, run, number] = params.cell.match(/^(.*)-(\d+)$/) || [];
-  const data = await reprokit.load(`cell/${run}/${number}`);
-  return {
-    title: `${data.case} ${run}-${number}`,
-    crumbs: [[data.case, href(`/case/${data.case}`)], [`${run}-${number}`, ""]],
-    node: h("div", null,
-      h("h1", null, Object.entries(data.cell).map(([name, value]) => `${name}=${value}`).join(" ")),
-      h("p", null, badge(data.verdict, data.asExpected), " ", data.reason),
-      data.trials.map((trial) => h("pre", null, trial.log.join("\n"))),
-      h("pre", null, data.dockerfile)),
+(() => {
+  const { h, href, time, SHOWS, SURE } = reprokit;
+  const { section, fold, copyable, facts, seconds, many, visible, scrolled, side, verdictWords: words } = reprokit.parts;
+  const LINES = 12; // differences that are shown unfolded
+
+  reprokit.view("/case/:id/cell/:cell", async ({ params, query }) => {
+    const [, run, number] = params.cell.match(/^(.*)-(\d+)$/) || [];
+    if (!run) throw new Error(`${params.cell} names no cell: expected a run and a number`);
+    const [model, cell] = await Promise.all([reprokit.modelOf(params.id), reprokit.load(`cell/${run}/${number}`)]);
+    if (cell.case !== params.id) throw new Error(`cell ${number} of run ${run} is one of ${cell.case}`);
+    const here = model.locate(cell.cell, cell.variant === "fix" ? 1 : 0);
+    const name = nameOf(model, cell);
+    const trials = trialsOf(cell, params, query);
+    const apart = h("div");
+    const node = h("div", { class: "cell" },
+      head(model, cell, here, name),
+      build(cell),
+      trials.node,
+      apart,
+      environment(cell),
+      image(cell),
+      byHand(cell),
+      past(model, here));
+    const shown = () => {
+      if (trials.show) trials.show();
+      differences(model, cell).then((found) => { if (found) apart.replaceChildren(found); });
+    };
+    return { title: `${name} · ${cell.case}`, crumbs: [[cell.case, href(`/case/${cell.case}`)], [name, ""]], node, shown };
+  });
+
+  const nameOf = (model, cell) => {
+    const telling = model.telling.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
+    return (telling.join(" ") || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
   };
-});
+
+  const head = (model, cell, here, name) => {
+    const common = model.common.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
+    const newer = here >= 0 && model.href(here) && !(model.data.runs[model.cells.run[here]].id === cell.run && model.cells.number[here] === cell.number);
+    return h("header", { class: "cell-head" },
+      h("div", { class: "bar" }, h("h1", null, visible(name)), neighbours(model, here, cell)),
+      h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
+        h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
+      h("p", { class: "why" }, visible(cell.reason || "stopped before it was decided")),
+      newer ? h("p", { class: "notice" }, "This is not what is known of the cell now: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ".") : null,
+      cell.rejudged.map((again) => h("p", { class: "dim" }, "Judged again ", time(again.at), `; before, by rules ${again.rules}: ${words(again.verdict)}.`)),
+      facts([
+        ["run", h("span", { class: "mono" }, `${cell.run}:${cell.number}`)],
+        ["began", h("span", null, time(cell.at), " UTC")],
+        ["by", cell.engine],
+        ["in all cells", common.length ? common.join(" ") : null],
+        ["took", seconds(cell.seconds)],
+        ["tried", cell.tried ? visible(cell.tried) : null],
+        ["failure", cell.failures.length ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", visible(one.title || one.id), one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
+      ]));
+  };
+
+  const expectation = (cell) => {
+    if (cell.asExpected === true) return "as expected";
+    if (!cell.expected) return "nothing was expected";
+    return cell.asExpected === false ? `${words(cell.expected)} was expected` : `inconclusive; ${words(cell.expected)} was expected`;
+  };
+
+  const neighbours = (model, here, cell) => {
+    const order = [...model.cells.verdict.keys()].filter((at) => model.cells.variant[at] === (cell.variant === "fix" ? 1 : 0) && model.href(at));
+    const place = order.indexOf(here);
+    const step = (by, key, text, label) => {
+      const at = place < 0 ? undefined : order[place + by];
+      if (at === undefined) return h("span", { class: "tool off-duty", "aria-hidden": "true" }, text);
+      const to = model.href(at);
+      reprokit.key(key, label, () => reprokit.go(to));
+      return h("a", { class: "tool", href: to, title: model.name(at), "aria-label": `${label}: ${model.name(at)}` }, text);
+    };
+    const other = model.locate(cell.cell, cell.variant === "fix" ? 0 : 1);
+    const twin = other >= 0 && model.href(other);
+    if (twin) reprokit.key("x", "this cell with, or without, the fix", () => reprokit.go(twin));
+    reprokit.key("m", "the matrix", () => reprokit.go(href(`/case/${cell.case}`)));
+    return h("nav", { class: "steps", "aria-label": "Other cells" },
+      twin ? h("a", { class: "tool", href: twin }, cell.variant === "fix" ? "without the fix" : "with the fix") : null,
+      step(-1, "p", "← previous", "the previous cell"), step(1, "n", "next →", "the next cell"));
+  };
+
+  const build = (cell) => cell.build
+    ? section("The build failed", h("p", null, "Step: ", h("code", null, visible(String(cell.build.step)))), copyable((cell.build.tail || []).join("\n"), "The end of the build's output"))
+    : null;
+
+  const trialsOf = (cell, params, query) => {
+    if (!cell.trials.length) return { node: null };
+    const first = cell.trials.find((trial) => trial.outcome === cell.verdict) || cell.trials.find((trial) => trial.lines.length) || cell.trials[0];
+    let trial = cell.trials.find((one) => String(one.number) === query.trial) || first;
+    let line = Number((/^L(\d+)$/.exec(query.at || "") || [])[1] || 0);
+    const path = `/case/${params.id}/cell/${params.cell}`;
+    const state = () => ({ trial: trial === first ? "" : trial.number, at: line ? `L${line}` : "" });
+    const body = h("div");
+    const bar = h("div", { class: "trials", role: "group", "aria-label": "Trials" });
+    let view = null;
+
+    const draw = () => {
+      bar.replaceChildren(...cell.trials.map((one) => h("button", { type: "button", class: "trial", "aria-pressed": String(one === trial), on: { click: () => { trial = one; line = 0; reprokit.setQuery(state()); draw(); bar.querySelector("[aria-pressed=true]").focus(); view.show(); } } },
+        h("span", { class: `sq key v-${looks(one.outcome)}`, "aria-hidden": "true" }, reprokit.parts.verdictGlyph(looks(one.outcome))), ` ${one.number} `,
+        h("span", { class: "dim" }, `${words(one.outcome)} · ${ending(one)} · ${seconds(one.seconds)}`))));
+      const excerpt = cell[`log${trial.number}`] || { lines: 0, parts: [] };
+      view = reprokit.parts.logView(excerpt, trial, {
+        wanted: line,
+        to: (number) => href(path, { ...state(), at: `L${number}` }),
+        on: (number) => { line = number; reprokit.setQuery(state()); reprokit.announce(`Line ${number} is in the address`); },
+        label: `Log of trial ${trial.number}`,
+      });
+      const wrap = h("button", { type: "button", class: "chip-button", "aria-pressed": String(wrapped()) }, "wrap lines");
+      const setWrap = (on) => { view.node.classList.toggle("wrap", on); wrap.setAttribute("aria-pressed", String(on)); };
+      wrap.addEventListener("click", () => { wraps = !wrapped(); setWrap(wraps); });
+      setWrap(wrapped());
+      body.replaceChildren(
+        h("p", { class: "why" }, visible(trial.reason)),
+        h("div", { class: "bar log-bar" },
+          h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
+          excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
+          excerpt.lines ? wrap : null,
+          trial.file ? h("a", { href: `data/${trial.file}` }, "the whole log") : null,
+          trial.note ? h("span", { class: "dim" }, trial.note) : null),
+        view.node, exception(trial) || "");
+    };
+    draw();
+    if (cell.trials.length > 1) {
+      reprokit.key("t", "the next trial", () => {
+        trial = cell.trials[(cell.trials.indexOf(trial) + 1) % cell.trials.length];
+        line = 0;
+        reprokit.setQuery(state());
+        draw();
+        view.show();
+      });
+    }
+    return { node: section(many(cell.trials.length, "trial"), bar, body), show: () => view.show() };
+  };
+
+  let wraps = null; // as long as nobody chose: on a phone
+  const wrapped = () => (wraps === null ? window.innerWidth < 640 : wraps);
+
+  const looks = (outcome) => (outcome === "passed" ? "not-reproduced" : outcome);
+  const ending = (trial) => [trial.timedOut ? "time limit" : trial.exitCode === null ? "no exit status" : `exit ${trial.exitCode}`, trial.oom ? "out of memory" : ""].filter(Boolean).join(", ");
+
+  const exception = (trial) => {
+    const seen = trial.exception;
+    if (!seen) return null;
+    const frames = seen.frames || [];
+    return h("div", { class: "exception" },
+      h("h3", { class: "sub" }, "Exception"),
+      h("p", { class: "mono" }, h("strong", null, visible(seen.type)), seen.message ? `: ${visible(seen.message)}` : ""),
+      frames.length ? h("ol", { class: "frames" }, frames.map((frame) => h("li", null, h("span", { class: "mono" }, visible(frame.function)), h("span", { class: "dim mono" }, ` ${visible(frame.file)}:${frame.line}`)))) : null);
+  };
+
+  // What differs between two cells, as `reprokit diff` tells it.
+  const compare = (data, one, other) => {
+    const sides = [one, other].map((cell) => ({ ...cell.facts, ...cell.packages }));
+    const known = [...data.concerns, ...[...new Set(sides.flatMap(Object.keys))].filter((concern) => !data.concerns.includes(concern)).sort()];
+    const both = one.measured && other.measured;
+    const FIRST = ["libc6", "libstdc++6", "libgcc-s1", "libgomp1"];
+    const found = [];
+    for (const concern of known) {
+      if (!both && !data.unmeasured.includes(concern)) continue;
+      const [before, after] = sides.map((facts) => facts[concern] || {});
+      const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+      names.sort((a, b) => FIRST.includes(b) - FIRST.includes(a) || (a < b ? -1 : 1));
+      for (const name of names) {
+        if (before[name] !== after[name]) found.push({ concern, name, before: before[name] ?? null, after: after[name] ?? null });
+      }
+    }
+    return found;
+  };
+  reprokit.compare = compare;
+
+  const differences = async (model, cell) => {
+    const shows = SHOWS.includes(cell.verdict), sure = SURE.includes(cell.verdict);
+    const variant = cell.variant === "fix" ? 1 : 0;
+    const at = model.nearest(cell.cell, variant, (one) => SURE.includes(model.kinds[one]) && model.href(one) && (!sure || SHOWS.includes(model.kinds[one]) !== shows));
+    if (at < 0) return null;
+    let other;
+    try {
+      other = await reprokit.load(`cell/${model.data.runs[model.cells.run[at]].id}/${model.cells.number[at]}`);
+    } catch {
+      return null;
+    }
+    const found = compare(model.data, cell, other);
+    const axes = Object.keys({ ...cell.cell, ...other.cell }).filter((axis) => cell.cell[axis] !== other.cell[axis]);
+    const rows = found.map((one) => h("tr", null, h("td", null, one.concern), h("th", { scope: "row" }, visible(one.name)), h("td", null, side(one.before, "del")), h("td", null, side(one.after, "ins"))));
+    const table = (some) => h("table", { class: "differences" },
+      h("thead", null, h("tr", null, ["what", "", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
+    return section(sure ? "What is different where the verdict is another" : "The nearest cell that was decided",
+      h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.asExpected),
+        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", ")}`)),
+      cell.measured && other.measured ? null : h("p", { class: "dim" }, "One of them has no image that was measured: only what was asked for is compared."),
+      rows.length ? scrolled("Differences", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "The environments are the same, as far as they were measured."),
+      rows.length > LINES ? fold(`${rows.length - LINES} more differences`, () => scrolled("More differences", table(rows.slice(LINES)))) : null);
+  };
+
+  const environment = (cell) => {
+    const rows = cell.asked.map((one) => h("tr", { class: one.differs ? "differs" : null },
+      h("th", { scope: "row" }, visible(one.name)), h("td", null, visible(one.asked)),
+      h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : visible(String(one.measured))),
+      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", visible(one.differs)) : one.measured ? h("span", { class: "dim" }, "the same") : "")));
+    const group = (facts) => Object.entries(facts).map(([concern, values]) => Object.entries(values).map(([name, value], at) =>
+      h("tr", null, h("td", null, at ? "" : concern), h("th", { scope: "row" }, visible(name)), h("td", null, visible(value)))));
+    const table = (facts) => scrolled("Facts", h("table", { class: "cells facts-table" }, h("tbody", null, group(facts))));
+    const count = Object.values(cell.packages).reduce((sum, values) => sum + Object.keys(values).length, 0);
+    return section("Environment",
+      rows.length ? scrolled("Asked and measured", h("table", { class: "cells" },
+        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", ""].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
+      cell.measured ? null : h("p", { class: "dim" }, "No image was measured."),
+      fold("Everything that was asked for and measured", () => table(cell.facts)),
+      count ? fold(many(count, "package"), () => table(cell.packages)) : null);
+  };
+
+  const image = (cell) => {
+    if (!cell.image && !cell.dockerfile) return null;
+    const found = cell.image || {};
+    const script = cell.dockerfile.startsWith("#!");
+    return section("Image",
+      facts([
+        ["tag", found.tag ? h("span", { class: "mono" }, found.tag) : null],
+        ["id", found.id ? h("span", { class: "mono" }, String(found.id).slice(0, 19)) : null],
+        ["size", found.size ? `${Math.round(found.size / 1e6).toLocaleString("en")} MB` : null],
+        ["built", found.built ? `in ${seconds(found.seconds)}` : found.tag ? "before; reused" : null],
+        ["base", found.base || null],
+        ...Object.entries(found.servedBy || {}),
+        ...Object.entries(found.sources || {}).map(([name, commit]) => [`source ${name}`, commit]),
+        ...cell.notes.map((note) => ["note", visible(note)]),
+      ]),
+      cell.dockerfile ? fold(`${script ? "Build script" : "Dockerfile"}, ${many(cell.dockerfile.trimEnd().split("\n").length, "line")}`, () => copyable(cell.dockerfile.trimEnd(), script ? "Build script" : "Dockerfile")) : null);
+  };
+
+  const byHand = (cell) => {
+    const parts = [];
+    if (cell.byHand.length) parts.push(h("p", null, "On any machine with Docker, without reprokit at the end:"), copyable(cell.byHand.join("\n"), "Lines to build and run it by hand"));
+    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran"), !cell.byHand.length));
+    return parts.length ? section("Repeat it by hand", parts) : null;
+  };
+
+  const past = (model, here) => here >= 0 && model.data.nights.length > 1
+    ? section("History", h("p", null, visible(model.data.states[model.cells.state[here]] || "")), reprokit.parts.strip(model.data, model.data.cells, here),
+      h("p", null, h("a", { href: href(`/case/${model.data.id}`) }, "All cells of the case")))
+    : null;
+})();

@@ -118,5 +118,5 @@
     return section("History", data.nights.length > 1 ? together(data, cells) : null, strips(model, cells), h("h3", { class: "sub" }, "Changes"), changes);
   };
 
-  Object.assign(reprokit.parts, { history, scrolled, side });
+  Object.assign(reprokit.parts, { history, strip, scrolled, side });
 })();
