@@ -19,7 +19,6 @@ from reprokit.case.tree import Loc
 from reprokit.library.facts import rendered, requirement
 from reprokit.matrix import Cell, expand
 from reprokit.spelling import many
-from reprokit.web import is_loopback
 
 SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
@@ -55,11 +54,6 @@ class Ask:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}:{self.column}: {self.words}"
-
-
-def is_strangers(path: str) -> bool:
-    """Whether the case at that path came from a web address of another host: its author is not who runs it."""
-    return path.lower().startswith(("http://", "https://")) and not is_loopback(path)
 
 
 def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:

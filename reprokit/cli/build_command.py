@@ -19,6 +19,7 @@ from reprokit.cli import options
 @options.locked_option
 @options.refresh_option
 @options.engine_option
+@options.trust_options
 @options.jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
 @options.store_option

@@ -29,6 +29,7 @@ Examples:
 @options.stand_in_options
 @options.base_option
 @options.engine_option
+@options.trust_options
 @options.jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
 @options.store_option

@@ -168,6 +168,28 @@ def refresh_option(function: F) -> F:
     )(function)
 
 
+def trust_options(function: F) -> F:
+    """--yes, --reviewed."""
+    function = click.option(
+        "--reviewed",
+        multiple=True,
+        metavar="sha256:...",
+        callback=_digests,
+        help="Run only cases whose text has this digest (several: any of them); nothing is asked then.",
+    )(function)
+    return click.option(
+        "-y", "--yes", is_flag=True, help="Answer what would be asked with yes: run whatever case a URL leads to."
+    )(function)
+
+
+def _digests(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    """Digests as reprokit writes them."""
+    for text in given:
+        if not re.fullmatch(r"(sha256:)?[0-9a-f]{64}", text):
+            raise click.BadParameter(f"{text}: expected sha256: and 64 hexadecimal digits, as `validate --asks` prints")
+    return tuple(f"sha256:{text.removeprefix('sha256:')}" for text in given)
+
+
 def store_option(function: F) -> F:
     """--store."""
     return click.option(
@@ -249,6 +271,8 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
         "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
         "base_images": given.pop("base_images") or settings.base_images,
         "engine": given.pop("engine") or getattr(settings, "engine", "auto"),
+        "yes": given.pop("yes", False),
+        "reviewed": given.pop("reviewed", ()),
     }
 
 

@@ -27,6 +27,7 @@ Examples:
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run --cells entry.json                    # the cells of one job of `reprokit matrix --github`
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
+  reprokit run https://github.com/OWNER/NAME/issues/1   # a stranger's: shows what it asks for, and asks
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run --resume                              # go on with the run that was interrupted
 
@@ -59,7 +60,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
 @click.option("--resume", is_flag=True, help="Go on with the last interrupted run; decided cells are not repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
-@click.option("-y", "--yes", is_flag=True, help="Answer what would be asked with yes.")
+@options.trust_options
 @options.store_option
 def command(**given: Any) -> int:
     """Build and run the cells of cases, and judge whether the failure reproduces.
@@ -68,7 +69,6 @@ def command(**given: Any) -> int:
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
-    given.pop("yes")
     cells_file = given.pop("cells_file")
     store_folder = options.store_path(given.pop("store_folder"))
     options.check_writable("--json", json_file)
@@ -99,6 +99,7 @@ def command(**given: Any) -> int:
                     "base_images",
                     "refresh_bases",
                     "engine",
+                    "reviewed",
                 )
                 if given[name]
             ]

@@ -21,8 +21,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_options(function: F) -> F:
-    """--jobs, --json, --resume, --verbose, --store."""
-    function = options.store_option(function)
+    """--yes, --reviewed, --jobs, --json, --resume, --verbose, --store."""
+    function = options.trust_options(options.store_option(function))
     function = click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")(function)
     function = click.option(
         "--resume", is_flag=True, help="Go on with the last interrupted one; what was decided is not repeated."
@@ -50,7 +50,7 @@ def serve(
     if not (case or resume):
         raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
     jobs = given["jobs"] if options.typed("jobs") else None
-    if resume and any(name != "jobs" and options.typed(name) for name in given):
+    if resume and any(name not in ("jobs", "yes") and options.typed(name) for name in given):
         raise UsageError("--resume goes on with what was asked then: leave out the other options")
     begin = None if resume else asked(case, given)
     # Imported here, since `reprokit --help` must not pay for it.

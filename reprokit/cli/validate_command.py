@@ -7,9 +7,17 @@ import click
 from reprokit.cli import options
 
 
-@click.command("validate", epilog="Example: reprokit validate cases/ bug-report.md")
+@click.command(
+    "validate",
+    epilog="""\b
+Examples:
+  reprokit validate cases/ bug-report.md
+  reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before a stranger's case is run
+""",
+)
 @options.cases_argument()
-def command(cases: tuple[str, ...]) -> int:
+@click.option("--asks", is_flag=True, help="Say what building and running the cases would mean, and their digests.")
+def command(cases: tuple[str, ...], asks: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
     from reprokit.matrix import count
     from reprokit.runner.plan import load_all
@@ -20,4 +28,9 @@ def command(cases: tuple[str, ...]) -> int:
         matrix = file.case.matrix
         cells = count(matrix.axes, matrix.exclude, matrix.include)
         click.echo(f"{file.path}: {file.case.id}: valid ({many(cells, 'cell')})")
+    if asks:
+        from reprokit import trust
+
+        for file in files:
+            click.echo(f"\n{trust.summary(file)}", nl=False)
     return 0

@@ -25,6 +25,9 @@ class Request:
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
+
+    ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, see :mod:`reprokit.runner.approving`.
+    They are about this invocation and no part of what a run is asked.
     """
 
     cases: tuple[str, ...]
@@ -41,6 +44,8 @@ class Request:
     jobs: int = 2
     locked: bool = False
     chosen: tuple[chosen.Chosen, ...] = ()
+    yes: bool = False
+    reviewed: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""

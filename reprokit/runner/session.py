@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION
-from reprokit.matrix import Selection, label
+from reprokit.matrix import Cell, Selection, label
 from reprokit.report import failures
 from reprokit.report.words import summary
+from reprokit.runner.approving import approve
 from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals, workflow
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
@@ -36,7 +37,7 @@ class Session(Invocation):
     def start(self, request: Request) -> int:
         """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
         files = load_all(request.cases)
-        tasks = plan(files, request)
+        tasks = self._approved(files, request)
         run_id = new_id()
         make_folder(self.folder)
         request = self._keep_stdin(run_id, request, files)
@@ -75,7 +76,10 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        tasks = plan(load_all(request.cases), request)
+        files = load_all(request.cases)
+        if asked is not None and asked.reviewed:
+            approve(files, asked)
+        tasks = plan(files, request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
         if now_planned != then:
@@ -90,7 +94,7 @@ class Session(Invocation):
 
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
-        tasks = plan(load_all(request.cases), request)
+        tasks = self._approved(load_all(request.cases), request)
         make_folder(self.folder)
         _, listener, display = self._display()
         runner = self._runner("", request, None, listener)
@@ -114,7 +118,7 @@ class Session(Invocation):
 
         if request.engine == "venv":  # else every cell would be locked as unsupported
             raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")
-        tasks = plan(load_all(request.cases), request)
+        tasks = self._approved(load_all(request.cases), request)
         wishes = locks.wishes(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
@@ -141,6 +145,16 @@ class Session(Invocation):
         for one in refused:
             self._say(str(one))
         return 3 if refused else 0
+
+    @staticmethod
+    def _approved(files: Sequence[CaseFile], request: Request) -> list[Task]:
+        """What is to be built and run, once it may be. Raises UsageError when it may not."""
+        tasks = plan(files, request)
+        cells: dict[str, list[Cell]] = {}
+        for task in tasks:
+            cells.setdefault(task.file.digest, []).append(task.cell)
+        approve(list({task.file.digest: task.file for task in tasks}.values()), request, cells)
+        return tasks
 
     def _go(
         self,

@@ -35,6 +35,7 @@ from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.matrix import label
 from reprokit.runner import Runner
+from reprokit.runner.approving import approve
 from reprokit.runner.images import SourceTrees
 from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
 from reprokit.runner.listener import Listener, Silent
@@ -108,6 +109,7 @@ class SearchSession(Invocation):
         """
         run_id = new_id()
         self.file = _the_case(request)
+        approve([self.file], request)
         make_folder(self.folder)
         self.request = self._keep_stdin(run_id, request, [self.file])
         self.arguments = arguments

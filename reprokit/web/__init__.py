@@ -13,3 +13,8 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_strangers(path: str) -> bool:
+    """Whether the case at that path came from a web address of another host: its author is not who runs it."""
+    return path.lower().startswith(("http://", "https://")) and not is_loopback(path)

@@ -14,7 +14,7 @@ from reprokit.case import CaseFile, load
 from reprokit.case.files import load_text
 from reprokit.errors import CaseError
 from reprokit.trust import Level
-from reprokit.web import is_loopback
+from reprokit.web import is_loopback, is_strangers
 
 BARE = "schema: reprokit/v1\nid: bare\ntitle: A case\ncommand: python go.py\n"
 
@@ -167,10 +167,10 @@ def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
 )
 def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
     assert is_loopback(url) is own
-    assert trust.is_strangers(url) is not own
+    assert is_strangers(url) is not own
 
 
 def test_files_and_standard_input_are_ones_own() -> None:
-    assert not trust.is_strangers("bug.yaml")
+    assert not is_strangers("bug.yaml")
     [file] = load("-", stdin=io.StringIO(BARE))
-    assert not trust.is_strangers(file.path)
+    assert not is_strangers(file.path)
