@@ -46,9 +46,11 @@ integration: venv ## The tests on the real engine
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench
 
-lock: ## Renew the locked development dependencies (needs uv)
+lock: ## Renew the locked dependencies, for development and for .ci/install (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
+	echo 'hatchling>=1.18' | uv pip compile pyproject.toml - --extra gpu --universal --python-version 3.10 --generate-hashes \
+		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.txt
 
 data: venv ## Renew the compatibility data that package indexes can answer (needs an index; minutes)
 	$(PIP) install --quiet "remotezip>=0.12"

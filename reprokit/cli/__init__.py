@@ -34,6 +34,7 @@ COMMANDS = {
     "doctor": "Look for what is wrong with this host, and say which command mends it.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",
+    "github": "The steps of workflows on GitHub Actions, which call them.",
 }
 
 

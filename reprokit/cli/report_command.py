@@ -188,6 +188,10 @@ def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int
         from reprokit.report.junit import junit
 
         text = junit(run)
+    elif form == "gha":
+        from reprokit.report.annotations import gha
+
+        text = "".join(f"{line}\n" for line in gha(run))
     else:
         from reprokit.report.result import dumps
 

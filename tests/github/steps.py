@@ -339,8 +339,8 @@ class _Player:
     def _use(self, step: Step, data: Mapping[str, Any], contexts: Mapping[str, Any]) -> None:
         name = str(data["uses"]).partition("@")[0]
         inputs = _texts(data.get("with"), contexts, self.functions)
-        if name.startswith("./"):
-            self._composite(step, self.replay.source / name / "action.yml", inputs)
+        if name.startswith(("./", "$/")):
+            self._composite(step, self.replay.source / name[2:] / "action.yml", inputs)
             return
         if name not in self.replay.stand_ins:
             raise AssertionError(f"nothing stands in for {name}")
@@ -373,7 +373,7 @@ class _Player:
 
 def play_action(action: Path, folder: Path, inputs: Mapping[str, str], **given: Any) -> Job:
     """One composite action of this repository, as a job of one step; its ``outputs`` are the action's."""
-    steps: list[dict[str, Any]] = [{"id": "action", "uses": f"./{action}", "with": dict(inputs)}]
+    steps: list[dict[str, Any]] = [{"id": "action", "uses": f"$/{action}", "with": dict(inputs)}]
     folder.mkdir(parents=True, exist_ok=True)
     workflow = folder / "workflow.yml"
     workflow.write_text(yaml.safe_dump({"name": "t", "on": "push", "jobs": {"job": {"runs-on": "x", "steps": steps}}}))

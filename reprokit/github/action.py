@@ -1,0 +1,74 @@
+"""The composite action: its inputs as a command line, and a result as its outputs. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from reprokit.errors import UsageError
+from reprokit.matrix import KNOWN_AXES
+from reprokit.spelling import near
+from reprokit.store.records import RunRecord
+
+FAIL_ON = ("departure", "inconclusive", "never")
+TRUTH = {"true": True, "false": False, "": False}
+
+ONE = (*KNOWN_AXES, "trials")
+"""Inputs that are one value, and options of the same name."""
+LINES = {"axes": "axis", "only": "only", "skip": "skip", "tag": "tag", "dataset": "dataset"}
+"""Inputs with a value on each line, and the options that each line becomes."""
+
+
+def arguments(inputs: Mapping[str, str]) -> list[str]:
+    """The words of ``reprokit run`` that the action's inputs ask for. No input can become another option.
+
+    Raises UsageError for an input that is no value of its kind.
+    """
+    cases = list(_lines(inputs.get("case", "")))
+    if not cases:
+        raise UsageError("input `case`: name a case file or a folder, one a line")
+    if "-" in cases:
+        raise UsageError("input `case`: a workflow has no standard input to read a case from")
+    words = [f"--{name}={value}" for name in ONE if (value := inputs.get(name, "").strip())]
+    for name, option in LINES.items():
+        words += [f"--{option}={line}" for line in _lines(inputs.get(name, ""))]
+    if truth("fix", inputs.get("fix", "")):
+        words.append("--fix")
+    return ["run", *words, "--yes", "--", *cases]
+
+
+def truth(name: str, text: str) -> bool:
+    """``true`` or ``false``. Raises UsageError for anything else."""
+    value = TRUTH.get(text.strip().lower())
+    if value is None:
+        raise UsageError(f"input `{name}`: expected true or false, not {text!r}")
+    return value
+
+
+def fails(fail_on: str, status: int) -> bool:
+    """Whether the step ends as a failure, by the exit status of the run. Raises UsageError for an unknown word.
+
+    Wrong usage, a wrong case and an interruption always do: nothing was found out.
+    """
+    if fail_on not in FAIL_ON:
+        known = ", ".join(FAIL_ON)
+        raise UsageError(f"input `fail-on`: expected one of {known}, not {fail_on!r}{near(fail_on, FAIL_ON)}")
+    accepted = {"departure": {0, 3}, "inconclusive": {0}, "never": {0, 1, 3}}[fail_on]
+    return status not in accepted
+
+
+def outputs(run: RunRecord) -> dict[str, str]:
+    """What later steps of a workflow may ask of a run. ``verdicts`` is JSON: how many cells have each."""
+    counts = Counter(cell.verdict.value if cell.verdict else "cancelled" for cell in run.cells)
+    return {
+        "run-id": run.id,
+        "cells": str(len(run.cells)),
+        "departures": str(sum(cell.as_expected is False for cell in run.cells)),
+        "inconclusive": str(sum(cell.verdict is None or not cell.verdict.conclusive for cell in run.cells)),
+        "verdicts": json.dumps(dict(sorted(counts.items()))),
+    }
+
+
+def _lines(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.strip())
