@@ -1,0 +1,178 @@
+"""What is secret, and what says who and where somebody is, never gets through; what reports are full of does.
+
+Tokens are put together here, so that nobody's scanner takes this file for a leak.
+"""
+
+from __future__ import annotations
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.intake import secrets
+from reprokit.intake.secrets import of_this_host, scrub, secret_name
+
+ALNUM = string.ascii_letters + string.digits
+
+
+def letters(size: int, alphabet: str = ALNUM) -> st.SearchStrategy[str]:
+    return st.text(alphabet, min_size=size, max_size=size)
+
+
+TOKENS = {
+    "github-token": letters(36).map("ghp_".__add__) | letters(60, ALNUM + "_").map("github_pat_".__add__),
+    "gitlab-token": letters(20, ALNUM + "_-").map("glpat-".__add__),
+    "huggingface-token": letters(34, string.ascii_letters).map("hf_".__add__),
+    "aws-access-key": letters(16, string.ascii_uppercase + "234567").map("AKIA".__add__),
+    "google-api-key": letters(35, ALNUM + "_-").map(("AI" + "za").__add__),
+    "slack-token": letters(40, ALNUM + "-").map(("xo" + "xb-").__add__),
+    "openai-key": letters(48).map("sk-".__add__) | letters(80, ALNUM + "_-").map("sk-proj-".__add__),
+    "anthropic-key": letters(80, ALNUM + "_-").map("sk-ant-api03-".__add__),
+    "stripe-key": letters(24).map("sk_live_".__add__),
+    "npm-token": letters(36).map("npm_".__add__),
+    "pypi-token": letters(120, ALNUM + "_-").map("pypi-AgEI".__add__),
+    "docker-token": letters(27, ALNUM + "_-").map("dckr_pat_".__add__),
+    "jwt": st.tuples(letters(20), letters(60), letters(43)).map(lambda part: "eyJ{}.eyJ{}.{}".format(*part)),
+    "private-key": letters(400, ALNUM + "+/\n").map(
+        lambda body: f"-----BEGIN OPENSSH PRIVATE {'KEY'}-----\n{body}\n-----END OPENSSH PRIVATE {'KEY'}-----"
+    ),
+}
+PASSWORDS = st.text(ALNUM + "!#%^*+./@_-", min_size=6, max_size=30).filter(
+    lambda text: text[0].isalnum() and any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
+)
+SAID = [
+    "export {}_TOKEN={}",
+    "MY_{}_PASSWORD: '{}'",
+    '{{"{}_api_key": "{}"}}',
+    "tool --{}-password {} --verbose",
+    "https://example.org/x?{}_access_token={}",
+    '{}.client_secret = "{}"',
+    "AWS_{}_SECRET_ACCESS_KEY={}",
+]
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_token_never_survives(kind: str) -> None:
+    @given(TOKENS[kind], st.text(), st.text(), st.sampled_from([" ", "\n", '"', "'", "=", "(", ","]))
+    def check(token: str, before: str, after: str, edge: str) -> None:
+        found = scrub(before + edge + token + edge + after)
+        assert token not in found.text
+        assert not any(token in str(one) for one in found.omitted)
+        assert found.omitted
+
+    check()
+
+
+@given(PASSWORDS, st.sampled_from(SAID), letters(4, string.ascii_lowercase), st.text(), st.text())
+def test_the_value_of_a_name_that_says_secret_never_survives(
+    value: str, said: str, name: str, before: str, after: str
+) -> None:
+    found = scrub(f"{before}\n{said.format(name, value)}\n{after}")
+    if value not in before + after + name:
+        assert value not in found.text
+
+
+@given(st.text(ALNUM + "!%^*+.@_-", min_size=1), st.text(ALNUM + "!%^*+.@_-", min_size=1), st.text())
+def test_credentials_in_an_address_never_survive(user: str, password: str, around: str) -> None:
+    text = f"{around} https://x{user}:{password}@example.org/tree.git {around}"
+    assert "://<credentials>@example.org/tree.git" in scrub(text).text
+
+
+@given(st.text(min_size=6).filter(lambda text: text.strip() == text and text[0].isalnum() and text[-1].isalnum()))
+def test_a_known_value_never_survives(value: str) -> None:
+    assert value not in scrub(f"a {value} b", known=[value]).text or value in "<secret> a b"
+
+
+EDGES = ["/home/anna/x", "anna@box:~$ ", "password=", "Authorization: ", "Bearer ", "C:\\Users\\Anna B\\", "<secret>"]
+EDGES += [*"@\n \"'=<>~", "a@b.org", "gpu-1.local", "/t/ab-", "git@", "://"]
+PIECES = st.lists(
+    st.one_of(
+        *TOKENS.values(),
+        PASSWORDS,
+        st.text(max_size=5),
+        st.sampled_from(SAID),
+        st.sampled_from(EDGES),
+    ),
+    max_size=12,
+).map("".join)
+
+
+@given(PIECES)
+def test_scrubbing_again_changes_nothing(text: str) -> None:
+    once = scrub(text).text
+    assert scrub(once).text == once
+
+
+SURVIVES = """\
+torch==2.1.0+cu121 numpy 1.26.4 driver 535.104.05, cuDNN 8.9.7.29, sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b
+commit 3f1c2d4e5f60718293a4b5c6d7e8f90123456789
+https://docs.python.org/3/library/os.html and https://example.org/home/index.html
+git@github.com:PaddlePaddle/PaddleSeg.git and ssh://git@git.example.org/x.git
+  File "/home/repro/train.py", line 3, in <module>
+  File "/workspace/app/train.py", line 3, in <module>
+  File "/usr/lib/python3.11/threading.py", line 3, in __init__: threading.local() torch._C.local
+/root/.cache/pip ~/.cache /home /usr/local/cuda-12.1/bin/nvcc
+tokenizer = AutoTokenizer.from_pretrained("bert-base")  max_tokens=4096  pad_token="<pad>"  eos_token_id: 2
+KeyError: 'token'
+token = tokens[i0]  num_tokens = 12  password = os.getenv("PW")  api_key=api_key  use_auth_token=True
+PWD=/workspace TOKENIZERS_PARALLELISM=false password: str = None
+The password is wrong, the token is 12 characters. lodash@4.17.21 torch@v2.1 image@sha256:abcd
+key=value sort_key=3 for key in d: "KEY": 1
+GPU-7c3f2a1b-1234-5678-9abc-def012345678 pytorch-2.1.0-py3.11_cuda12.1_cudnn8.9.2_0
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVICES=0,1
+"""
+
+
+@pytest.mark.parametrize("line", SURVIVES.splitlines())
+def test_what_reports_are_full_of_survives(line: str) -> None:
+    assert scrub(line).text == line
+    assert not scrub(line).omitted
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("anna@login7:~/proj$ python train.py", "<user>@<host>:~/proj$ python train.py"),
+        ("(base) [anna@gpu-3 work]$ ls", "(base) [<user>@<host> work]$ ls"),
+        ("root@9f3c2a1b77aa:/workspace# ls", "root@<host>:/workspace# ls"),
+        ('File "/home/anna.b/x/train.py"', 'File "~/x/train.py"'),
+        ("cc -I/home/anna/include /nfs/home/anna/y file:///Users/anna/x", "cc -I~/include ~/y file://~/x"),
+        ("C:\\Users\\Anna Berg\\x.py C:\\\\Users\\\\anna\\\\x", "~\\x.py ~\\\\x"),
+        ("PATH=/usr/bin:/home/anna/bin", "PATH=/usr/bin:~/bin"),
+        ("write to anna.b+x@corp.example.com", "write to <email>"),
+        ("node-3.cluster.local nas.lan ip-10-0-0-1.ec2.internal", "<host> <host> <host>"),
+        ('-H "Authorization: Basic YTpi"', '-H "Authorization: Basic <authorization>"'),
+        ("PASSWORD=hunter2 password: letmein", "PASSWORD=<secret> password: <secret>"),
+        ('{\\"password\\": \\"abc\\"}', '{\\"password\\": \\"<secret>\\"}'),
+    ],
+)
+def test_what_stands_for_what_was_left_out_can_be_read(text: str, expected: str) -> None:
+    assert scrub(text).text == expected
+
+
+def test_what_was_left_out_is_listed_with_its_place() -> None:
+    found = scrub("a\nDB_PASSWORD=hunter2\nanna@gpu-3:~$ x\n", where="log")
+    assert [str(one) for one in found.omitted] == ["secret (log, line 2, after DB_PASSWORD)", "host (log, line 3)"]
+
+
+def test_this_host_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets.socket, "gethostname", lambda: "lab-42.example.org")
+    monkeypatch.setattr(secrets.getpass, "getuser", lambda: "annab")
+    monkeypatch.setenv("HOME", "/srv/people/annab")
+    known = of_this_host({"WANDB_API_KEY": "0123456789abcdef", "TOKENIZERS_PARALLELISM": "false", "MY_TOKEN": "1"})
+    text = "lab-42: annab ran /srv/people/annab/x with 0123456789abcdef on lab-42.example.org, ubuntu annabelle"
+    assert scrub(text, known=known).text == "<host>: <user> ran ~/x with <secret> on <host>, ubuntu annabelle"
+
+
+@pytest.mark.parametrize(
+    "name", ["HF_TOKEN", "db_password", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "GIT_CREDENTIALS"]
+)
+def test_names_that_say_secret(name: str) -> None:
+    assert secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["PWD", "TOKENIZERS_PARALLELISM", "KEYMAP", "PATH", "PASSES", "CUDA_HOME"])
+def test_names_that_do_not(name: str) -> None:
+    assert not secret_name(name)
