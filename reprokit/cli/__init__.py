@@ -26,6 +26,7 @@ COMMANDS = {
     "diff": "Show how the environments of two cells, or of two runs, differ.",
     "list": "List cases with what was last seen of them.",
     "index": "Write the catalogue page of a folder of cases.",
+    "merge": "Merge the stores of several jobs into one, with a run of all their cells.",
     "history": "List runs, or the cells of a case over time and what changed when.",
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
     "rejudge": "Judge recorded cells again from their logs, and list which verdicts would be others.",

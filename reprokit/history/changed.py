@@ -57,7 +57,8 @@ def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
     facts["case"] = {"text": cell.case_digest[:SHORT], "trials": str(len(cell.trials))}
     if (signature := judged_by(cell)) != cell.case_digest:
         facts["case"]["judged again by the signature of"] = signature[:SHORT]
-    facts["reprokit"] = {"version": run.version, "rules": cell.rules}
+    version = (cell.details.get("job") or {}).get("version") or run.version
+    facts["reprokit"] = {"version": version, "rules": cell.rules}
     known = {concern: {name: value for name, value in values.items() if value} for concern, values in facts.items()}
     return dataclasses.replace(found, facts=known)
 

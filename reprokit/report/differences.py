@@ -93,8 +93,9 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     measured = cell.environment or {}
     packages = measured.get("packages") or {}
     details = cell.details
+    host = (details.get("job") or {}).get("host") or run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": str(run.host.get("engine") or "").partition(" ")[0]},
+        "engine": {"engine": str(host.get("engine") or "").partition(" ")[0]},
         "operating system": {"os": measured.get("os"), "glibc": measured.get("glibc")},
         "GPU": {"gpu": ", ".join(measured.get("gpu") or ()), "driver": measured.get("driver")},
         "CUDA": {"release": measured.get("cuda"), "compiler build": measured.get("cuda_build")},
@@ -105,7 +106,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "sources": {
             source: str(tree.get("commit") or tree.get("digest")) for source, tree in details.get("sources", {}).items()
         },
-        "kernel": {"release": run.host.get("kernel"), "engine version": run.host.get("engine")},
+        "kernel": {"release": host.get("kernel"), "engine version": host.get("engine")},
     }
     _sort_packages(facts, packages)
     for concern, values in asked.items():

@@ -11,7 +11,7 @@ import fcntl
 import os
 import sqlite3
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ from reprokit.matrix import Cell
 from reprokit.store import tables
 from reprokit.store.folder import make_folder
 from reprokit.store.records import CellRecord, Result, RunRecord, TrialRecord
-from reprokit.store.rows import bare_run, cell_of, cell_row, trial_of, trial_row
+from reprokit.store.rows import bare_run, cell_of, cell_row, run_row, trial_of, trial_row
 
 
 class Store:
@@ -75,16 +75,7 @@ class Store:
         for digest, (case_id, title, text) in texts.items():
             self.know(digest, case_id, title, text)
         with self._lock, self._engine.begin() as connection:
-            connection.execute(
-                insert(tables.runs).values(
-                    id=run.id,
-                    started_at=run.started_at,
-                    version=run.version,
-                    request=dict(run.request),
-                    host=dict(run.host),
-                    owner=dict(run.owner),
-                )
-            )
+            connection.execute(insert(tables.runs).values(**run_row(run)))
             if run.cells:
                 connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
 
@@ -123,6 +114,38 @@ class Store:
                 .values(finished_at=finished_at, exit_status=exit_status, host=dict(host))
             )
 
+    def put(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
+        """Write a run with all its cells at once, in place of what stands under its id. ``texts``: as of ``begin``."""
+        for digest, (case_id, title, text) in texts.items():
+            self.know(digest, case_id, title, text)
+        cells = select(tables.cells.c.id).where(tables.cells.c.run_id == run.id)
+        with self._lock, self._engine.begin() as connection:
+            connection.execute(delete(tables.trials).where(tables.trials.c.cell_id.in_(cells)))
+            connection.execute(delete(tables.cells).where(tables.cells.c.run_id == run.id))
+            values = run_row(run)
+            if not connection.execute(update(tables.runs).where(tables.runs.c.id == run.id).values(**values)).rowcount:
+                connection.execute(insert(tables.runs).values(**values))
+            for cell in run.cells:
+                row = connection.execute(insert(tables.cells).values(**cell_row(run.id, cell)))
+                if cell.trials:
+                    row_id = row.inserted_primary_key[0] if row.inserted_primary_key else None
+                    connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+
+    def texts(self, digests: Iterable[str]) -> dict[str, tuple[str, str, str]]:
+        """Of cases that are known: digest -> (id, title, text)."""
+        table, wanted = tables.cases.c, set(digests)
+        with self._engine.connect() as connection:
+            rows = connection.execute(select(table.digest, table.id, table.title, table.text))
+            return {row.digest: (row.id, row.title, row.text) for row in rows if row.digest in wanted}
+
+    def faults(self) -> str:
+        """What is wrong with the database's file, as SQLite tells it; '' when it is whole."""
+        if self._engine.dialect.name != "sqlite":
+            return ""
+        with self._engine.connect() as connection:
+            said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
+        return "" if said == "ok" else str(said)
+
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search was told or found (JSON); what was kept under the key before is replaced."""
         row = (tables.findings.c.run_id == run_id) & (tables.findings.c.key == key)
@@ -139,7 +162,8 @@ class Store:
     def run(self, reference: str) -> RunRecord:
         """A run by id, by a unique beginning of it, or ``last``. Raises UsageError when there is none."""
         with self._engine.connect() as connection:
-            query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
+            whole = (tables.runs.c.id != reference).asc()  # an id is found though another begins with it
+            query = select(tables.runs).order_by(whole, tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
             if reference != "last":
                 query = query.where(tables.runs.c.id.startswith(reference, autoescape=True))
             rows = connection.execute(query.limit(2)).all()

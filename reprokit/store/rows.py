@@ -10,6 +10,20 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord, cell_key
 
 
+def run_row(run: RunRecord) -> dict[str, Any]:
+    """A run as a row of ``runs``, without its cells."""
+    return {
+        "id": run.id,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "exit_status": run.exit_status,
+        "version": run.version,
+        "request": dict(run.request),
+        "host": dict(run.host),
+        "owner": dict(run.owner),
+    }
+
+
 def cell_row(run_id: str, cell: CellRecord) -> dict[str, Any]:
     """A cell as a row of ``cells``, without its trials."""
     return {

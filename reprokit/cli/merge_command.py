@@ -1,0 +1,118 @@
+"""``reprokit merge``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.merging.merge import Merged, Planned
+    from reprokit.store.database import Store
+
+
+@click.command(
+    "merge",
+    epilog="""\b
+Examples:
+  reprokit merge artifacts/ --store nightly           # every store below the folder, one artifact each
+  reprokit merge artifacts/ --planned matrix.json     # and say which cells of the matrix no job recorded
+  reprokit merge /mnt/other/.reprokit                 # take over the runs of another store
+
+\b
+Exit status: that of the newest run that was made of jobs, as of `reprokit run`; at least 3 when something could not
+be read.
+""",
+)
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))
+@click.option(
+    "--planned",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="What `reprokit matrix --github` printed: its cells that no job recorded become cancelled.",
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
+@click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@options.store_option
+def command(
+    folders: tuple[Path, ...],
+    planned: Path | None,
+    json_file: Path | None,
+    junit_file: Path | None,
+    store_folder: Path | None,
+) -> int:
+    """Merge the stores of several jobs into one: all jobs of one workflow run become one run with each cell once.
+
+    FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that are nobody's job are
+    taken over as they are. To merge again changes nothing; what a later job adds is added.
+    """
+    from reprokit.merging import merge as merging
+    from reprokit.merging.sources import find, read
+    from reprokit.runner.invocation import now
+    from reprokit.store.database import Store
+
+    options.check_writable("--json", json_file)
+    options.check_writable("--junit", junit_file)
+    found = find(folders)
+    plan = _planned(planned) if planned else None
+    store = Store(options.store_path(store_folder))
+    done = merging.merge((read(name, folder) for name, folder in found), store, plan, now())
+    # Where the result goes to standard output, people read standard error.
+    _tell(done, err=Path("-") in (json_file, junit_file))
+    _write(done, store, json_file, junit_file)
+    own = done.nights[-1].exit_status or 0 if done.nights else 0
+    return 1 if own == 1 else 3 if own or done.problems else 0
+
+
+def _planned(path: Path) -> Planned:
+    from reprokit.errors import UsageError
+    from reprokit.merging.merge import planned
+    from reprokit.runner.chosen import read_all
+    from reprokit.runner.invocation import workflow
+
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--planned {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    known = workflow(os.environ).get("workflow", {})
+    return planned(read_all(text, f"--planned {path}"), {name: known[name] for name in known if name != "attempt"})
+
+
+def _tell(done: Merged, *, err: bool) -> None:
+    from reprokit.report import failures
+    from reprokit.report.words import summary
+    from reprokit.spelling import many
+
+    for problem in done.problems:
+        click.echo(f"skipped: {problem}", err=err)
+    for job, count in done.lost.items():
+        click.echo(f"lost: {job}: {many(count, 'cell')} that no job recorded", err=err)
+    for run in done.nights:
+        jobs = len(run.request["merged"])
+        click.echo(f"run {run.id}, {run.started_at}: {many(jobs, 'job')}, {many(len(run.cells), 'cell')}", err=err)
+        click.echo(summary(run.cells), err=err)
+        for line in failures.lines(run.cells):
+            click.echo(line, err=err)
+    if done.imported:
+        click.echo(f"{many(len(done.imported), 'run')} taken over as they are", err=err)
+    if not done.changed:
+        click.echo("nothing is new: the store holds all of it", err=err)
+
+
+def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
+    from reprokit.errors import UsageError
+    from reprokit.report import explanation, junit, result
+
+    if json_file is None and junit_file is None:
+        return
+    if not done.nights:
+        raise UsageError("no run was made of jobs: there is no result to write")
+    run = done.nights[-1]
+    if json_file:
+        options.write_file(json_file, result.dumps(run, store.folder, explanation.files_in(store)))
+    if junit_file:
+        options.write_file(junit_file, junit.junit(run))
