@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.reading import Reading, reading
 from reprokit.explaining.conditions import words
 from reprokit.explaining.explain import Claim
 from reprokit.library.facts import Facts, facts
@@ -52,17 +53,20 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
 
 
 def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
-    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, tally, departs, flip, failures,
+    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, tally, fix, departs, flip,
 
-    strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or ``never-run``. ``tally``:
-    verdict -> cells, of the newest verdicts. ``flip``: ``{claim: exact | one-of | none | expected, words, axes}``.
-    ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest first:
+    failures, strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or ``never-run``.
+    ``tally``: verdict -> cells, of the newest verdicts without the fix; ``fix``: ``{decided, left}`` of the cells with
+    it, or null. ``flip``: ``{claim: exact | one-of | none | expected, words, axes}``. ``failures``: titles of the ways
+    in which it failed, to be searched. ``strip``: the last runs, the oldest first:
     ``{run, at, status, words}``. ``last``: ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file
     is another than the one that ran last.
 
     ``file``: the case as it is in the folder now, if there is one.
     """
     records = [record for _, record in known.current]
+    own = [record for record in records if record.variant == "case"]
+    fixed = [reading(record.verdict) for record in known.explained.fixed]
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
@@ -70,8 +74,9 @@ def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
         "status": status([(record.verdict, record.as_expected) for record in records]),
-        "cells": len(records),
-        "tally": dict(Counter(record.verdict.value for record in records if record.verdict)),
+        "cells": len(own),
+        "tally": dict(Counter(record.verdict.value if record.verdict else "undecided" for record in own)),
+        "fix": {"decided": len(fixed), "left": fixed.count(Reading.BAD)} if fixed else None,
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
         "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
@@ -90,6 +95,7 @@ def never_run(file: CaseFile) -> dict[str, Any]:
         "status": "never-run",
         "cells": len(derived.cells),
         "tally": {},
+        "fix": None,
         "departs": 0,
         "flip": {"claim": "expected", "words": where.words(), "axes": list(where.axes)},
         "failures": [],

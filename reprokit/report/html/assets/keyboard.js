@@ -1,4 +1,4 @@
-// Shortcuts: what pages register with reprokit.key, and the list of them.
+// Shortcuts: what pages register with reprokit.key, and the list of them, with what the letters of verdicts mean.
 "use strict";
 (() => {
   const { h, key } = reprokit;
@@ -10,7 +10,11 @@
     dialog.replaceChildren(
       h("h2", { id: "keys-title" }, "Keys"),
       h("dl", null, names.map((one) => h("div", null, h("dt", null, h("kbd", null, one.name)), h("dd", null, one.words)))),
-      h("form", { method: "dialog" }, h("button", { class: "tool" }, "Close")),
+      h("h2", null, "Verdicts of a cell"),
+      h("dl", null, Object.entries(reprokit.VERDICTS).map(([verdict, { words }]) => h("div", null, h("dt", null, reprokit.badge(verdict)), h("dd", null, words)))),
+      h("h2", null, "A case departs"),
+      h("p", null, "where a verdict is not the one that the case expects. Only the first four verdicts are findings about the bug; a case with any other is inconclusive."),
+      h("button", { type: "button", class: "tool", autofocus: true, on: { click: () => dialog.close() } }, "Close"),
     );
     dialog.showModal();
   };
@@ -25,7 +29,7 @@
   });
 
   document.getElementById("help").addEventListener("click", help);
-  key("?", "these keys", help, { everywhere: true });
+  key("?", "this help", help, { everywhere: true });
   key("g", "all cases", () => reprokit.go("#/"), { everywhere: true });
   document.getElementById("skip").addEventListener("click", (event) => {
     event.preventDefault(); // the hash is the page's address

@@ -3,6 +3,7 @@
 (() => {
   const CHOICES = { auto: "Auto", light: "Light", dark: "Dark" };
   const root = document.documentElement;
+  const dark = matchMedia("(prefers-color-scheme: dark)");
   let chosen = "auto";
   try {
     chosen = localStorage.getItem("reprokit-theme") || "auto";
@@ -11,7 +12,7 @@
   }
   const apply = () => {
     if (!(chosen in CHOICES)) chosen = "auto";
-    root.dataset.theme = chosen;
+    root.dataset.theme = chosen === "auto" && dark.matches ? "dark" : chosen; // the stylesheets know this one alone
     const button = document.getElementById("theme");
     if (!button) return;
     button.textContent = CHOICES[chosen];
@@ -19,6 +20,7 @@
     button.title = "Theme: as the system, light, or dark";
   };
   apply();
+  dark.addEventListener("change", apply);
   document.addEventListener("DOMContentLoaded", () => {
     apply();
     document.getElementById("theme").addEventListener("click", () => {
