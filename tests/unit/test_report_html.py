@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
-from reprokit.report.html import writing
+from reprokit.report.html import building, overview, writing
 from tests.unit.nights import Nights
 
 
@@ -116,3 +117,58 @@ def test_every_id_has_a_name_that_is_safe_anywhere(text: str) -> None:
 def test_ids_that_differ_have_names_that_differ() -> None:
     ids = ["a", "A", "a/b", "a-b", "..", "x" * 101, "con", "", "案例"]
     assert len({writing.name(one).lower() for one in ids}) == len(ids)
+
+
+def _luminance(colour: str) -> float:
+    """Relative luminance as WCAG 2 defines it."""
+    parts = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+def _contrast(one: str, other: str) -> float:
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _themes() -> dict[str, dict[str, str]]:
+    css = (Path(building.__file__).parent / "assets" / "base.css").read_text(encoding="utf-8")
+    light, dark = (dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6});", part)) for part in css.split('[data-theme="dark"]'))
+    return {"light": light, "dark": dark}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_text_is_readable_on_its_colour(theme: str) -> None:
+    colours = _themes()[theme]
+    assert colours.keys() == _themes()["light"].keys()
+    pairs = [(name, name.removesuffix("-ink")) for name in colours if name.endswith("-ink")]
+    pairs += [(ink, back) for ink in ("ink", "ink-2", "link") for back in ("bg", "surface", "raised", "code")]
+    pairs += [("s-as-expected-ink", "bg"), ("s-as-expected-ink", "surface")]
+    low = {pair: found for pair in pairs if (found := _contrast(colours[pair[0]], colours[pair[1]])) < 4.5}
+    assert not low
+    for back in ("bg", "surface", "raised"):  # borders of controls, and what has the focus
+        assert _contrast(colours["line-strong"], colours[back]) >= 3
+        assert _contrast(colours["focus"], colours[back]) >= 3
+
+
+def test_every_verdict_has_a_colour_and_a_letter() -> None:
+    assets = Path(building.__file__).parent / "assets"
+    css, script = ((assets / name).read_text(encoding="utf-8") for name in ("base.css", "core.js"))
+    for verdict in overview.VERDICTS:
+        assert f".v-{verdict} {{" in css
+        assert f'"{verdict}": {{ glyph:' in script
+    letters = re.findall(r'": { glyph: "(.)"', script)
+    assert len(set(letters)) == len(letters) == len(overview.VERDICTS)
+
+
+def test_the_page_names_nothing_elsewhere_and_runs_nothing_inline() -> None:
+    assets = Path(building.__file__).parent / "assets"
+    for path in assets.iterdir():
+        text = re.sub(r"http://www\.w3\.org/(2000/svg|1999/xhtml)", "", path.read_text(encoding="utf-8"))
+        assert not re.search(r"(?:src|href|url|import|fetch)\W{1,3}(?:https?:)?//", text), path.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+    page = (assets / "index.html").read_text(encoding="utf-8")
+    assert not re.search(r"<script(?![^>]* src=)|<style|\son\w+=|\sstyle=", page)
+    assert "default-src 'none'; script-src 'self'; style-src 'self'" in page
+    named = set(re.findall(r"assets/([\w.]+)", page))
+    assert named == {path.name for path in assets.iterdir()} - {"index.html"}

@@ -28,7 +28,8 @@ inconclusive). The shape of each file stands in the docstring of the function th
 For scripts, ``window.reprokit`` (assets/core.js) has::
 
     data(key, value), load(key) -> Promise
-    view(pattern, async ({params, query, main}) -> {title, node})     # "/case/:id"; node replaces <main>'s content
+    view(pattern, async ({params, query}) -> {title, crumbs, node, shown})        # pattern: "/case/:id"; crumbs:
+                                                # [[text, href]]; node: the content; shown(): called once it is in place
     h(tag, {class, id, on: {click: f}, data: {..}, attributes...}, ...children)   # children: texts, elements, lists
     href(path, query) -> "#/case/x?y=z"; go(href, {replace}); setQuery(query)     # setQuery: in place, no new view
     badge(verdict, asExpected) -> element; VERDICTS[verdict] -> {glyph, words}

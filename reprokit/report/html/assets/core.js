@@ -152,7 +152,7 @@ const reprokit = (() => {
     try {
       if (!match) throw new Error("there is no such page in this report");
       main.setAttribute("aria-busy", "true");
-      page = await match.show({ params: match.params, query: here.query, main });
+      page = await match.show({ params: match.params, query: here.query });
     } catch (error) {
       page = { title: "Not found", node: h("div", { class: "note" }, h("h1", null, "Not found"), h("p", null, error.message), h("p", null, h("a", { href: "#/" }, "All cases"))) };
     }
@@ -161,13 +161,13 @@ const reprokit = (() => {
     document.title = page.title ? `${page.title} · reprokit` : "reprokit report";
     crumbs(page.crumbs || []);
     main.replaceChildren(page.node);
-    if (page.shown) page.shown();
     if (started) {
       // What a browser does for a new document; the first is focused as the reader likes.
       main.focus({ preventScroll: true });
-      window.scrollTo(0, page.scroll || 0);
+      window.scrollTo(0, 0);
     }
     started = true;
+    if (page.shown) page.shown();
   };
 
   // ---- keys ----

@@ -53,11 +53,13 @@
 
   const word = (name, value) => h("a", { class: `word ${name}`, href: href("/", { [name]: value }), title: `Cases with the ${name === "needs" ? "need" : name} ${value}` }, value);
 
+  let opened = null; // the case that was looked at last: to come back is to come back to it
+
   const row = (one) =>
     h("tr", { role: "row", class: one.status === "departs" ? "pressing" : null },
       h("td", { role: "cell", class: "c-status" }, status(one.status)),
       h("td", { role: "cell", class: "c-case" },
-        h("a", { class: "title", href: href(`/case/${one.id}`), lang: lang(one.title) }, one.title || one.id),
+        h("a", { class: "title", href: href(`/case/${one.id}`), lang: lang(one.title), on: { click: () => { opened = one; } } }, one.title || one.id),
         h("div", { class: "about" }, h("code", null, one.id), one.tags.map((tag) => word("tag", tag)), one.needs.map((need) => word("needs", need)),
           one.changed && h("span", { class: "muted" }, "edited since it ran"))),
       h("td", { role: "cell", class: "c-tally" }, tally(one)),
@@ -94,7 +96,7 @@
     const body = h("tbody", { role: "rowgroup" });
     const count = h("span", { class: "count" });
     const chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
-    const clear = h("button", { type: "button", class: "tool", on: { click: () => reset() } }, "Clear");
+    const clear = h("button", { type: "button", class: "tool", on: { click: () => { reset(); box.focus(); } } }, "Clear");
 
     const chip = (name, words, cases_) =>
       h("button", { type: "button", class: "chip", "aria-pressed": String(state.status === name), on: { click: () => { state.status = name; update(); } } },
@@ -103,8 +105,8 @@
     let filling = 0;
     const fill = (shown) => {
       const mine = ++filling;
-      body.replaceChildren(...shown.slice(0, FIRST).map(element));
-      let at = FIRST;
+      let at = Math.max(FIRST, shown.indexOf(opened) + 1);
+      body.replaceChildren(...shown.slice(0, at).map(element));
       const more = () => {
         if (mine !== filling || at >= shown.length) return;
         body.append(...shown.slice(at, (at += MORE)).map(element));
@@ -164,7 +166,6 @@
       box.value = "";
       for (const one of selects.querySelectorAll("select")) one.value = state[one.id.slice(3)];
       update();
-      box.focus();
     };
 
     const step = (by) => {
@@ -190,6 +191,12 @@
         h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head("c-status", h("span", { class: "hidden" }, "Status")), head("c-case", "Case"), head("c-tally", "Now"), head("c-strip", "Last runs"), head("c-why", "Reproduces when"), head("c-last", "Last run"))),
         body));
     update({ quiet: true });
-    return { title: "", node };
+    const shown = () => {
+      const link = opened && made.has(opened) && made.get(opened).querySelector(".title");
+      if (!link || !link.isConnected) return;
+      link.scrollIntoView({ block: "center" });
+      link.focus({ preventScroll: true });
+    };
+    return { title: "", node, shown };
   });
 })();
