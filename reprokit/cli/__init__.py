@@ -31,7 +31,7 @@ COMMANDS = {
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
     "rejudge": "Judge recorded cells again from their logs, and list which verdicts would be others.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
-    "report": "Write a report: pages that open from the disk, or one run as Markdown, JUnit, JSON, CSV, annotations.",
+    "report": "Write a report: pages that open from the disk, or one run as Markdown, JUnit, JSON or CSV.",
     "doctor": "Look for what is wrong with this host, and say which command mends it.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
     from reprokit.store.records import RunRecord
 
-FORMATS = ("html", "md", "junit", "json", "csv", "gha")
+FORMATS = ("html", "junit", "json", "gha")
 PORT = 8000
 
 
@@ -30,7 +30,7 @@ Examples:
   reprokit report ptxas-unknown-arch -o site/  # one case
   reprokit report --serve                      # to look at here and now
   reprokit report --format junit -o out.xml    # the last run
-  reprokit report 20260101-1 --format csv
+  reprokit report 20260101-1 --format json
 """,
 )
 @click.argument("what", nargs=-1, metavar="[RUN|CASE]...")
@@ -179,25 +179,25 @@ def _serve(store: Store, wanted: Wanted, output: Path | None, port: int) -> int:
 
 def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int:
     """One run in a format that is one text."""
-    from reprokit.report import explanation
-
     options.check_writable("-o", output)
     store = options.store_of(store_folder)
-    run = _run(store, what)
+    options.write_file(output, _text(form, store, _run(store, what)))
+    return 0
+
+
+def _text(form: str, store: Store, run: RunRecord) -> str:
+    if form == "gha":
+        from reprokit.report.annotations import gha
+
+        return "".join(f"{line}\n" for line in gha(run))
     if form == "junit":
         from reprokit.report.junit import junit
 
-        text = junit(run)
-    elif form == "gha":
-        from reprokit.report.annotations import gha
+        return junit(run)
+    from reprokit.report.explanation import files_in
+    from reprokit.report.result import dumps
 
-        text = "".join(f"{line}\n" for line in gha(run))
-    else:
-        from reprokit.report.result import dumps
-
-        text = dumps(run, store.folder, explanation.files_in(store))
-    options.write_file(output, text)
-    return 0
+    return dumps(run, store.folder, files_in(store))
 
 
 def _run(store: Store, what: str) -> RunRecord:

@@ -107,13 +107,14 @@ def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clea
         text = whole.read_bytes().decode("utf-8", "replace")
     except OSError:
         return Log(text="", note="the log is gone")
+    text = same_lines(text, clean)
     if built.logs > ALL_LOGS:
         built.left_out += 1
-        return Log(text=same_lines(text, clean), note="the whole log is not in this report, for its size")
+        return Log(text=text, note="the whole log is not in this report, for its size")
     shown, note = capped(text)
-    folder.log(path, shown)
+    folder.text(f"data/logs/{path}", shown)
     built.logs += len(shown)
-    return Log(text=same_lines(text, clean), file=f"logs/{path}", note=note)
+    return Log(text=text, file=f"logs/{path}", note=note)
 
 
 def capped(text: str, most: int = LOG_BYTES) -> tuple[str, str]:

@@ -26,6 +26,8 @@ SHARED_FROM = 1500
 
 Clean = Callable[[str], str]
 """What every text of the data passes through before it is written."""
+NAMES = ("id", "name", "case", "run", "verdict", "expected", "outcome", "status", "variant")
+"""Keys of what pages find each other by, and of words of ours: these stay what they are."""
 
 
 def name(text: str) -> str:
@@ -45,11 +47,13 @@ def script(key: str, value: object) -> str:
 
 
 def cleaned(value: Any, clean: Clean) -> Any:
-    """The same data with every text in it, keys excepted, cleaned."""
+    """The same data with every text in it cleaned, but for keys and what stands under one of :data:`NAMES`."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
-        return {key: cleaned(one, clean) for key, one in value.items()}
+        return {
+            key: one if key in NAMES and isinstance(one, str) else cleaned(one, clean) for key, one in value.items()
+        }
     if isinstance(value, list | tuple):
         return [cleaned(one, clean) for one in value]
     return value
@@ -71,10 +75,6 @@ class Folder:
         if share:
             plain = {name: self._share(one) for name, one in plain.items()}
         self.text(f"data/{key}.js", script(key, plain))
-
-    def log(self, path: str, text: str) -> None:
-        """Write a log, cleaned."""
-        self.text(f"data/logs/{path}", self._clean(text))
 
     def text(self, path: str, text: str) -> None:
         """Write a file as it is."""
