@@ -14,6 +14,7 @@ from reprokit import __version__
 
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
+    "new": "Make a draft of a case from a bug report: a file, an issue, standard input.",
     "validate": "Check case files; every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",

@@ -60,10 +60,10 @@ def telling_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tu
     package); no line numbers. ``message`` false: the exception says nothing, so that where inside of a library it was
     raised is all there is to tell it by.
     """
-    kinds = [(_kind(frame), frame) for frame in frames if not _INLINED.match(frame.function)]
-    last_own = max((at for at, (kind, _) in enumerate(kinds) if kind == "own"), default=-1)
-    called = [frame for kind, frame in kinds[last_own + 1 :] if kind == "package"]
-    own = _distinct(frame for kind, frame in reversed(kinds) if kind == "own")
+    kinds = [(kind(frame), frame) for frame in frames if not _INLINED.match(frame.function)]
+    last_own = max((at for at, (of, _) in enumerate(kinds) if of == "own"), default=-1)
+    called = [frame for of, frame in kinds[last_own + 1 :] if of == "package"]
+    own = _distinct(frame for of, frame in reversed(kinds) if of == "own")
     if not message:
         inner = _distinct(reversed(called))
         shown = (inner + own)[:TOP]
@@ -73,7 +73,7 @@ def telling_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tu
     return (*inner[:TOP], *(name for name in shown[:TOP] if name not in inner)), (own or shown or [""])[0]
 
 
-def _kind(frame: Frame) -> str:
+def kind(frame: Frame) -> str:
     """``own``, ``package`` (installed), or ``other``: the interpreter's, generated, or only passed through."""
     if package := _PACKAGE.match(frame.file):
         return "other" if _PASSED.match(f"{frame.file[package.end() :]}:{frame.function}") else "package"
@@ -82,10 +82,11 @@ def _kind(frame: Frame) -> str:
 
 def _distinct(frames: Iterable[Frame]) -> list[str]:
     """Each frame once, in order: a recursion is as deep as its data."""
-    return list(dict.fromkeys(_name(frame) for frame in frames))
+    return list(dict.fromkeys(name(frame) for frame in frames))
 
 
-def _name(frame: Frame) -> str:
+def name(frame: Frame) -> str:
+    """``file:function`` of a frame, the file by its last part; a package's ``__init__.py`` keeps the package."""
     parts = frame.file.replace("\\", "/").rsplit("/", 2)
     keep = 2 if parts[-1] in ("__init__.py", "__main__.py") else 1
     return f"{'/'.join(parts[-keep:])}:{frame.function}" if frame.function else "/".join(parts[-keep:])

@@ -1,0 +1,97 @@
+"""``reprokit new``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from reprokit.case.files import CaseFile
+    from reprokit.intake.draft import Draft
+
+
+@click.command(
+    "new",
+    epilog="Examples: reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
+    "reprokit new --from https://github.com/o/r/issues/1",
+)
+@click.option(
+    "--from", "source", metavar="FILE|-|URL", help="A bug report to make a draft of: a file, standard input, an issue."
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the case to this file.")
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def command(source: str | None, output: Path | None, force: bool) -> int:
+    """Make a draft of a case from a bug report, in English or Chinese.
+
+    It goes to standard output, or to the file of -o. What was taken from which lines, and what the report does not say,
+    stands in it as comments. Tokens, home directories and host names are left out.
+    """
+    from reprokit.errors import UsageError
+
+    if output is not None and output.exists() and not force:
+        raise UsageError(f"{output} exists already; --force overwrites it, or name another file with -o")
+    if source is None:
+        raise UsageError("name a bug report: --from FILE, --from - for standard input, or --from and its address")
+    from reprokit.intake.drafting import draft
+    from reprokit.intake.reporting import read_report
+
+    report = read_report(source)
+    return finish(draft(report.text, url=report.url, source=report.path), report.path, output)
+
+
+def finish(made: Draft, origin: str, output: Path | None) -> int:
+    """Write a draft, or print it, and say on standard error what it holds. A draft that is no valid case is refused."""
+    from reprokit import writing
+    from reprokit.case.files import load_text
+    from reprokit.errors import CaseError, UsageError
+    from reprokit.intake.draft import render
+
+    text = render(made)
+    try:
+        case = load_text(str(output or "case.yaml"), text)
+    except CaseError as error:
+        raise UsageError(
+            f"{origin}: what was found in it makes no valid case, and nothing was written:\n{error}\n"
+            "This is a defect of reprokit; leaving out the part of the report that it comes from goes around it"
+        ) from None
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        writing.write(output, text)
+    for line in _summary(made, case, origin, output):
+        click.echo(line, err=True)
+    return 0
+
+
+def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> Iterator[str]:
+    """What a draft holds and lacks, in a few lines."""
+    from reprokit.intake.draft import summary
+    from reprokit.matrix import count
+    from reprokit.spelling import many
+
+    matrix = case.case.matrix
+    cells = many(count(matrix.axes, matrix.exclude, matrix.include), "cell")
+    yield f"{output or 'draft'}: {case.case.id}, from {origin}: {cells}"
+    failure = case.case.expect.failure
+    told = {
+        "failure": " ".join(
+            str(text) for text in (failure.exception or failure.signal, failure.message or failure.output) if text
+        ),
+        "sources": ", ".join(case.case.sources),
+        "datasets": ", ".join(case.case.datasets),
+        "files": ", ".join(case.case.files),
+        "env": ", ".join(case.case.env),
+    }
+    for name, text in told.items():
+        if text:
+            yield f"  {name:<9} {text}"
+    if made.missing:
+        yield f"not found out ({many(len(made.missing), 'thing')}, also at the head of the draft):"
+        yield from (f"  - {sentence}" for sentence in made.missing)
+    if made.omitted:
+        yield f"left out as secret or personal: {'; '.join(summary(made.omitted))}"
+    if output is not None:
+        yield f"next: look through {output}, then reprokit validate {output} and reprokit run {output}"

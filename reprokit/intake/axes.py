@@ -1,0 +1,210 @@
+"""The environments of a report as a matrix: axes that this project can have, cut to the precision of cases. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.environment import catalog, versions
+from reprokit.environment.resolving import DEFAULT_OS, resolve
+from reprokit.environment.supply import Supply
+from reprokit.errors import ReprokitError
+from reprokit.intake.environments import Found
+
+PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}
+"""Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
+ORDER = ("os", "cuda", "cudnn", "python", "gcc")
+MOST_PARTIAL = 1
+"""``exclude`` is written where it has at most so many entries per environment; else ``include`` says it shorter."""
+
+
+@dataclass
+class Matrix:
+    """``data``: the format's ``matrix``; ``notes``: place -> comments; ``cells``: one per environment, in their order.
+
+    ``dropped``: what was reported and is no axis, in words. ``shared``: the axes that every cell has.
+    """
+
+    data: dict[str, Any] = field(default_factory=dict)
+    notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
+    cells: list[dict[str, str]] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+    @property
+    def shared(self) -> frozenset[str]:
+        """Axes that every cell has, so that templates can use them."""
+        return frozenset(set.intersection(*(set(cell) for cell in self.cells)) if self.cells else ())
+
+
+def matrix(
+    environments: Sequence[Found], failing: int, *, compiles: bool, free: Sequence[Mapping[str, str]] = ()
+) -> Matrix:
+    """The matrix of a report's environments, of which number ``failing`` is the one in which it failed.
+
+    ``compiles``: something is compiled before it fails, so that the compiler counts. Where nothing is, all cells have
+    the compiler of the environment that failed: one difference less to look into. ``free``: further axes of each
+    environment (a framework's version), which nothing here judges.
+    """
+    result = Matrix()
+    spec = [_asked(found) for found in environments]
+    os_notes: list[str] = []
+    cells = []
+    for number, (found, asked) in enumerate(zip(environments, spec, strict=True)):
+        asked = dict(asked)
+        if not compiles:
+            gcc = spec[failing].get("gcc", "")
+            if number != failing and asked.get("gcc", gcc) != gcc:
+                result.dropped.append(
+                    f"gcc {asked['gcc']} of the environment in lines {found.first} to {found.last}: nothing is "
+                    "compiled here, so every cell has the compiler of the environment that failed"
+                )
+            asked["gcc"] = gcc
+        cell, dropped, note = _cell(asked, found)
+        result.dropped += [text for text in dropped if text not in result.dropped]
+        os_notes += [note] if note and note not in os_notes else []
+        cells.append({**cell, **(free[number] if free else {})})
+    unique = [cell for number, cell in enumerate(cells) if cell not in cells[:number]]
+    result.cells = unique
+    result.data = _written(unique)
+    _comment(result, environments, os_notes)
+    return result
+
+
+def _asked(found: Found) -> dict[str, str]:
+    """Axis -> version as written, for the axes that this project knows."""
+    return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
+
+
+def _cell(asked: Mapping[str, str], found: Found) -> tuple[dict[str, str], list[str], str]:
+    """The cell that can be had, what was left out and why, and how its os was come by."""
+    dropped: list[str] = []
+    os, note = _os(asked, found, dropped)
+    cell = {"os": os}
+    for axis in ORDER[1:]:
+        text = asked.get(axis, "")
+        if not re.fullmatch(r"\d+(?:\.\d+)*", text):
+            if text and text != versions.NONE:
+                dropped.append(f"{axis} {text!r} is no version")
+            continue
+        value, why = _served(cell, axis, text)
+        if value:
+            cell[axis] = value
+        if why:
+            dropped.append(why)
+    return cell, dropped, note
+
+
+def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
+    """The version that is asked for: two parts, or one where only another patch line of it can be had."""
+    parts = versions.parts(text)
+    reason = ""
+    for count in dict.fromkeys((PARTS[axis], 1 if axis == "gcc" else PARTS[axis])):
+        value = ".".join(parts[:count])
+        reason = unavailable({**cell, axis: value})
+        if not reason:
+            exact = count == PARTS[axis] or len(parts) <= count
+            return value, "" if exact else f"{axis} {text}: only another {value}.x can be had on {cell['os']}"
+    return "", f"{axis} {text} was reported and is left out: {reason}"
+
+
+def unavailable(cell: Mapping[str, str]) -> str:
+    """Why no image can be made of a cell, '' where one can."""
+    spec = CellSpec(
+        cell=cell, environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
+        command=("true",), limits=Limits(),
+    )  # fmt: skip
+    try:
+        resolve(spec, Supply(base_source="registry"))
+    except ReprokitError as error:
+        return str(error)
+    return ""
+
+
+def release_of(text: str) -> str:
+    """The release that a text such as ``Ubuntu 20.04.6 LTS`` or ``ubuntu-20.04`` names, '' where none can be had."""
+    for name, release in catalog.releases().items():
+        version = name.partition("-")[2]
+        if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
+            return name
+        if re.search(rf"\b{release.codename}\b", text, re.IGNORECASE):
+            return name
+    return ""
+
+
+def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str, str]:
+    said = asked.get("os", "")
+    if name := release_of(said):
+        return name, ""
+    why = "the report names no distribution" + (f", only glibc {found.glibc}" if found.glibc else "")
+    if said:
+        why = f"{said} was reported, which cannot be had"
+    elif found.system in ("windows", "macos"):
+        why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
+    python = asked.get("python", "")
+    wanted = ".".join(versions.parts(python)[:2])
+    candidates = [DEFAULT_OS, *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch)]
+    for name in dict.fromkeys(candidates):
+        if not wanted or not unavailable({"os": name, "python": wanted}):
+            words = "the default" if name == DEFAULT_OS else f"the newest release that has Python {wanted}"
+            return name, f"{name} is {words}: {why}"
+    return DEFAULT_OS, f"{DEFAULT_OS} is the default: {why}"
+
+
+def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+    """``matrix`` for these cells and no others: axes, with ``exclude`` where it is short; else ``include``."""
+    names = [
+        name
+        for name in dict.fromkeys((*ORDER, *(name for cell in cells for name in cell)))
+        if any(name in c for c in cells)
+    ]
+    if any(set(cell) != set(names) for cell in cells):
+        return {"include": [{name: cell[name] for name in names if name in cell} for cell in cells]}
+    values = {name: sorted({cell[name] for cell in cells}, key=_order) for name in names}
+    varying = [name for name in names if len(values[name]) > 1]
+    have = {tuple(cell[name] for name in varying) for cell in cells}
+    # A product so large is never written by its exceptions.
+    if math.prod(len(values[name]) for name in varying) > 10_000:
+        return {"include": [{name: cell[name] for name in names} for cell in cells]}
+    absent = [
+        combination for combination in itertools.product(*(values[name] for name in varying)) if combination not in have
+    ]
+    if len(absent) > MOST_PARTIAL * len(cells):
+        return {"include": [{name: cell[name] for name in names} for cell in cells]}
+    data: dict[str, Any] = dict(values)
+    if absent:
+        data["exclude"] = [dict(zip(varying, combination, strict=True)) for combination in absent]
+    return data
+
+
+def _order(value: str) -> tuple[tuple[int, ...], str]:
+    return versions.order(value), value
+
+
+def _comment(result: Matrix, environments: Sequence[Found], os_notes: Iterable[str]) -> None:
+    where = "; ".join(
+        f"lines {found.first} to {found.last} ({found.kind})"
+        if found.first != found.last
+        else f"line {found.first} ({found.kind})"
+        for found in environments
+    )
+    notes: list[str] = []
+    if environments:
+        many = len(environments) > 1
+        notes.append(f"from the {'environments' if many else 'environment'} in {where}, cut to the precision of cases")
+    notes += result.dropped
+    if result.data.get("exclude"):
+        result.notes[("matrix", "exclude")] = ("combinations that nobody reported",)
+    if result.data.get("include"):
+        notes.append("only the combinations that were reported")
+    place: tuple[str | int, ...] = ("matrix", "os") if "os" in result.data else ("matrix",)
+    if place == ("matrix",):
+        notes += os_notes
+    else:
+        result.notes[place] = tuple(os_notes)
+    result.notes[("matrix",)] = tuple(notes)
+    result.notes = {key: value for key, value in result.notes.items() if value}

@@ -1,0 +1,370 @@
+"""A report's text -> a draft of a case: everything that it says, where from, and what it does not say. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reprokit.errors import UsageError
+from reprokit.intake import axes, environments, failure, grouping, pieces, projects, requirements, running, trees
+from reprokit.intake.commands import installs
+from reprokit.intake.describing import description
+from reprokit.intake.draft import Draft, literal
+from reprokit.intake.environments import Found
+from reprokit.intake.pieces import Report
+from reprokit.intake.projects import Project
+from reprokit.intake.secrets import scrub
+from reprokit.spelling import many
+
+MOST = 1_000_000
+"""Characters of a report that is read."""
+
+Place = tuple[str | int, ...]
+
+_NETWORK = re.compile(
+    r"\bpip\S* install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
+)
+_GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
+_SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
+
+
+def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
+    """The draft of a case from a report, in English or Chinese. ``url``: where it stands; ``source``: what to call it.
+
+    Secrets are left out first. Raises UsageError, saying what was looked for, where the report holds nothing that a
+    case could be made of, or is too long.
+    """
+    if len(text) > MOST:
+        raise UsageError(f"{source}: more than {MOST:,} characters; cut it down to the report of one bug")
+    scrubbed = scrub(text)
+    report = pieces.cut(scrubbed.text)
+    work = _Work(report, url, source)
+    return work.draft(tuple(scrubbed.omitted))
+
+
+class _Work:
+    """One report on its way to a draft: what was found, and what has been written of it."""
+
+    def __init__(self, report: Report, url: str, source: str) -> None:
+        self.report = report
+        self.url = url or _own_url(report)
+        self.data: dict[str, Any] = {}
+        self.notes: dict[Place, tuple[str, ...]] = {}
+        self.missing: list[str] = []
+        self.shown = failure.find(report.pieces)
+        self.environments = grouping.grouped(environments.find(report.text))
+        self.failing = grouping.failing(self.environments, self.shown)
+        self.guessed = grouping.from_paths(self.shown, self.environments)
+        if self.guessed and not self.environments:
+            self.environments = [[self.guessed]]
+        elif self.guessed:
+            self.environments[self.failing].append(self.guessed)
+        self.running = running.run(running.shells(report.pieces, self._taken()), self.shown, report.pieces)
+        self.installed = installs(self.running.setup)
+        self.project = self._project()
+        if not (self.running.command or self.shown):
+            found = (
+                f"; all that it tells of is {many(len(self.environments), 'environment')}" if self.environments else ""
+            )
+            raise UsageError(
+                f"{source}: no command, program or failure in it (looked for command lines, Python and C++ programs, "
+                f"tracebacks, crashes and compiler errors), so that there is nothing to run and nothing to look "
+                f"for{found}"
+            )
+
+    def draft(self, omitted: tuple[Any, ...]) -> Draft:
+        """Write every part, in the order of the format."""
+        self._sources()
+        self._environment()
+        self._run()
+        self._datasets()
+        self._expect()
+        self._resources()
+        self._head()
+        if self.report.pictures:
+            pictures = many(self.report.pictures, "picture")
+            self.missing.append(f"The report has {pictures}, which nobody but people can read.")
+        for key in ("command", "env", "files"):
+            if key in self.data:
+                self.data[key] = _literal(self.data[key])
+        notes = {place: texts for place, texts in self.notes.items() if texts}
+        return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
+
+    # -- what was found --------------------------------------------------------------------------------------------
+
+    def _taken(self) -> list[tuple[int, int]]:
+        # What people type stands between other lines; Dockerfiles and docker's lines hold commands.
+        spans = [
+            (found.first, found.last)
+            for group in self.environments
+            for found in group
+            if found.kind not in ("typed", "dockerfile", "docker run")
+        ]
+        if self.shown and self.shown.line:
+            spans.append((self.shown.line, self.shown.last))
+        return spans
+
+    def _merged(self) -> list[Found]:
+        return [environments.merge(group) for group in self.environments]
+
+    def _project(self) -> Project | None:
+        """The project in whose tree the command runs: by git clone, the traceback, the environment, or the address."""
+        for git, folder, _ in self.installed.clones:
+            known = projects.of_url(git)
+            return Project(
+                name=folder,
+                git=git,
+                tag=known.tag if known else "",
+                package=known.package if known else "",
+                why="as the report clones it",
+            )
+        frames = self.shown.frames if self.shown else ()
+        if found := projects.in_frames(frames):
+            return found
+        of_url = projects.of_url(self.url)
+        if of_url and (projects.folder_of(frames, of_url) or of_url.tag):
+            return of_url
+        keys = [key for found in self._merged() for key in (*found.values, *found.packages)]
+        named = projects.named(keys)
+        return named[0] if named else of_url
+
+    # -- the parts of the case -------------------------------------------------------------------------------------
+
+    def _sources(self) -> None:
+        """The project's tree, where the command runs a script of it."""
+        script = running.needs_tree(self.running)
+        if not script:
+            self.project = None
+            return
+        if self.project is None:
+            self.missing.append(
+                f"{script} is a program of the reporter's or of a project that the report does not name: add it "
+                f"to sources or files."
+            )
+            return
+        version, refs = self._version(), self.installed.refs
+        branch = next((branch for git, _, branch in self.installed.clones if branch), "")
+        if refs or branch:
+            ref, why = refs[-1] if refs else branch, "as the report checks it out"
+        else:
+            ref, why = projects.ref_of(self.project, version)
+        self.data["sources"] = {self.project.name: {"git": self.project.git, "ref": ref, "path": self.project.name}}
+        self.notes[("sources", self.project.name, "ref")] = (why,)
+        self.notes[("sources", self.project.name)] = (self.project.why or "where that project is",)
+        running.place(self.running, self.shown, self.project)
+
+    def _version(self) -> str:
+        """The project's version as an environment tells it."""
+        assert self.project is not None
+        names = {self.project.name.lower(), self.project.package, self.project.pip} - {""}
+        for found in [self._merged()[self.failing]] if self.environments else []:
+            for key, value in (*found.values.items(), *found.packages.items()):
+                if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
+                    return str(value)
+        return ""
+
+    def _environment(self) -> None:
+        merged = self._merged()
+        program = self.running.program
+        frames = self.shown.frames if self.shown else ()
+        imports = [
+            *(program.imports if program and program.name.endswith(".py") else ()),
+            *requirements.imported(frames),
+        ]
+        brought = [self.project.package, self.project.pip] if self.project else []
+        images = {found.image for found in merged if found.image}
+        wanted = requirements.wanted(
+            merged,
+            imports=[name for name in imports if name not in brought],
+            asked=[
+                *self.installed.pip,
+                *(text for found in merged for text in found.requirements),
+                *_pins(self.report),
+            ],
+            options=self.installed.options,
+            apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
+            without=[name for name in brought if name],
+            script=program.name if program else "",
+        )
+        self.missing += wanted.missing
+        matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
+        if not merged:
+            self.missing.append(
+                "The report tells of no environment: the cell is the default, debian-12 with its Python."
+            )
+        else:
+            self.data["matrix"] = matrix.data
+            self.notes |= matrix.notes
+        environment: dict[str, Any] = {}
+        for key, value in (("apt", wanted.apt), ("pip", wanted.pip), ("pip_options", wanted.options)):
+            if value:
+                environment[key] = value
+                self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))
+        if len(images) == 1:
+            self.notes[("environment",)] = (
+                f"the report's image was {images.pop()}: environment.image could name it instead of the axes",
+            )
+        if environment:
+            self.data["environment"] = environment
+        self._notes_of(merged)
+        if self.environments:
+            told = [dict(found.values) for found in merged if found.values]
+            if told:
+                self.data.setdefault("report", {})["environments"] = told
+
+    def _notes_of(self, merged: Sequence[Found]) -> None:
+        remarks = tuple(dict.fromkeys(note for found in merged for note in found.notes))
+        if remarks:
+            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *remarks)
+
+    def _run(self) -> None:
+        found = self.running
+        self.missing += found.missing
+        self.notes |= found.notes
+        if found.command:
+            self.data["command"] = found.command
+        else:
+            script = self.shown.frames[0].file if self.shown and self.shown.frames else ""
+            known = f"; the traceback begins in {script}" if script and not script.startswith("<") else ""
+            self.missing.append(f"The report shows no command and no program{known}: put in what was run.")
+            self.data["command"] = "echo 'reprokit: put in the command that fails' >&2; exit 3"
+        env = {name: value for found in self._merged() for name, value in found.env.items()} | found.env
+        if env:
+            self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
+        if found.files:
+            self.data["files"] = dict(found.files)
+
+    def _datasets(self) -> None:
+        for piece in self.report.pieces:
+            if not piece.code or piece.kind == "traceback":
+                continue
+            tree = trees.read(piece.text, piece.line)
+            for found in trees.datasets(tree, self.project.name if self.project else "") if tree else ():
+                self._dataset(tree.root if tree else "", found)
+
+    def _dataset(self, root: str, found: trees.Found) -> None:
+        parts = [part for part in (root, found.path) if part and not re.search(r"[$<>~:]", part)]
+        path = "/".join(parts).strip("/") or found.name
+        if self.project and "sources" in self.data and not (path + "/").startswith(f"{self.project.name}/"):
+            path = f"{self.project.name}/{path}"
+        name = re.sub(r"[^A-Za-z0-9_-]+", "-", found.name) or "data"
+        layout = [{"glob": literal(glob), "min": "1"} for glob in found.layout]
+        self.data.setdefault("datasets", {})[name] = {"path": literal(path), "layout": layout}
+        files = (
+            f"its files are those of {found.known}, as it is known"
+            if found.known
+            else "which files it has is not known"
+        )
+        self.notes[("datasets", name)] = (f"from the folders that line {found.line} and following show; {files}",)
+        self.missing.append(
+            f"The data of {name}: name it with --dataset {name}=DIR, or give datasets.{name}.generate a command "
+            f"that makes a stand-in."
+        )
+
+    def _expect(self) -> None:
+        shown = self.shown
+        if shown is None:
+            self.missing.append(
+                "The report shows no failure: until expect.failure is filled in, any exit status but 0 counts."
+            )
+            return
+        self.data["expect"] = {"failure": dict(shown.signature)}
+        for key, note in shown.notes.items():
+            self.notes[("expect", "failure", key)] = (note,)
+        if shown.others:
+            self.missing.append(
+                f"The report shows {many(shown.others, 'other failure')}: a case is about one bug, and this one "
+                f"is about that in line {shown.line}."
+            )
+
+    def _resources(self) -> None:
+        merged = self._merged()
+        texts = "\n".join([self.running.command, *self.running.files.values()])
+        if _NETWORK.search(texts):
+            self.data.setdefault("resources", {})["network"] = "bridge"
+            self.notes[("resources", "network")] = ("the command or its program loads something from the network",)
+        gpus = [name for found in merged for name in found.gpus]
+        used = next((found.options["gpus"] for found in merged if found.options.get("gpus", "").isdigit()), "")
+        count = str(self.running.devices or used or (1 if gpus else 0))
+        said = f"{texts}\n{self.shown.exception.message if self.shown and self.shown.exception else ''}"
+        if count == "0" or not (_GPU.search(said) or used or self._gpu_build()):
+            return
+        self.data.setdefault("resources", {})["gpus"] = count
+        self.notes[("resources", "gpus")] = (
+            f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them",
+        )
+        sizes = [int(size) for name in gpus[:1] for size in _SIZE.findall(name)]
+        if sizes and sizes[0] > 1:
+            self.data["resources"]["gpu_memory"] = f"{sizes[0] - 1}g"
+            self.notes[("resources", "gpu_memory")] = (f"of {sizes[0]} GB a little less is usable",)
+
+    def _gpu_build(self) -> bool:
+        keys = {key.strip().lower(): str(value) for found in self._merged() for key, value in found.values.items()}
+        used = keys.get("gpus used", "")
+        return used.isdigit() and used != "0"
+
+    def _head(self) -> None:
+        title = self.report.title.strip() or self._made_title()
+        title = (
+            re.sub(
+                r"\s+",
+                " ",
+                re.sub(r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*)", "", title, flags=re.IGNORECASE),
+            )
+            or "A bug"
+        )
+        self.data["title"] = title[:200]
+        if not self.report.title.strip():
+            self.notes[("title",)] = ("the report has none; made of its failure",)
+        self.data["id"] = self._id(title)
+        spans = [(found.first, found.last) for group in self.environments for found in group]
+        spans += [(self.shown.line, self.shown.last)] if self.shown else []
+        if text := description(self.report, spans):
+            self.data["description"] = text
+        if self.url:
+            report = self.data.setdefault("report", {})
+            self.data["report"] = {"url": self.url, **report}
+        if not self.data.get("report"):
+            self.data.pop("report", None)
+
+    def _made_title(self) -> str:
+        told = self.shown.title if self.shown else ""
+        where = str(self.shown.signature["frames"][-1]) if self.shown and self.shown.signature.get("frames") else ""
+        return f"{told} in {where}" if told and where else told or "A bug that has no title"
+
+    def _id(self, title: str) -> str:
+        words = [self.project.name if self.project else "", _slug(title)]
+        if (len(words[1]) < 4 or re.search(r"[\u3040-\u9fff\uac00-\ud7af]", title)) and self.shown and self.shown.title:
+            words[1] = _slug(self.shown.title)
+        slug = "-".join(dict.fromkeys(word for word in (_slug(words[0]), words[1]) if word))
+        return slug[:60].strip("-") or "reported-bug"
+
+
+def _literal(value: Any) -> Any:
+    """The texts of a value, none of which is a template."""
+    if isinstance(value, Mapping):
+        return {key: _literal(item) for key, item in value.items()}
+    return literal(value) if isinstance(value, str) else value
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _own_url(report: Report) -> str:
+    """The address of the issue, where a copy of it names its own."""
+    found = re.search(
+        r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
+    )
+    return found[1] if found else ""
+
+
+def _pins(report: Report) -> list[str]:
+    """Requirements that running text names exactly: `` `numpy==2.0.1` ``."""
+    texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
+    return [
+        hit[0].rstrip(".")
+        for text in texts
+        for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)
+    ]

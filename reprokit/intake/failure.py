@@ -1,0 +1,347 @@
+"""The failure that a report shows, as a signature: what of it stays the same when it happens again. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.evidence import frames as places
+from reprokit.evidence.crashes import ENFORCE
+from reprokit.evidence.fingerprint import fingerprint
+from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
+from reprokit.evidence.normalise import essence
+from reprokit.evidence.observation import last_exception, observe, telling_crash
+from reprokit.evidence.text import one_line
+from reprokit.intake import notebooks
+from reprokit.intake.pieces import Piece
+
+LONGEST = 120
+"""Characters of a message that a signature holds at most; longer ones are cut at a word."""
+_LEAST = 6
+"""Letters that a part of a message needs to say something by itself."""
+
+_QUOTED = re.compile(r"(?P<quote>['\"`‘“])(?P<inside>[^'\"`’”\n]{0,200})['\"`’”]")
+_VOLATILE = re.compile(
+    r"0x[0-9a-fA-F]+|\b[a-zA-Z][\w+.-]*://\S+|(?:[A-Za-z]:)?(?:[\w.@~+-]*[/\\]){2,}[\w.@+-]*|[/\\][\w.@+-]+[/\\]?[\w.@+-]*"
+    r"|(?<![\w.])[-+]?\d[\w.+-]*|[\[({][^\[\](){}\n]{0,200}\d[^\[\](){}\n]{0,200}[\])}]"
+    r"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|<[^<>\n]{1,200} (?:object )?at [^<>\n]{1,100}>"
+    r"|\bat \.{0,2}/\S+"
+)
+"""What changes from run to run, or from machine to machine: addresses, paths, numbers, and brackets around them."""
+_CLAUSE = re.compile(r"[,;:，；：。]\s+|[，；：。]|\s[-–—]\s|\s*\(|\)\s*|\[\s*|\s*\]|\n")
+_SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
+_PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
+_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound)"
+_BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
+_WITHIN = re.compile(rf"(?<![\w.`'\"/])[`'\"]?(?P<type>{_NAME})[:：]\s*(?P<message>[^\n`]+)")
+"""In running text a name alone is no failure: what it said must stand behind it."""
+_EXIT = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
+    r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
+    re.IGNORECASE,
+)
+_SIGNAL_WORDS = (
+    (re.compile(r"segmentation fault|段错误|\bSIGSEGV\b|signal 11\b", re.IGNORECASE), "SIGSEGV"),
+    (re.compile(r"\bAborted \(core dumped\)|已放弃|\bSIGABRT\b|signal 6\b|abort trap", re.IGNORECASE), "SIGABRT"),
+    (re.compile(r"\bbus error\b|总线错误|\bSIGBUS\b|signal 7\b", re.IGNORECASE), "SIGBUS"),
+    (re.compile(r"floating point exception|浮点数例外|\bSIGFPE\b|signal 8\b", re.IGNORECASE), "SIGFPE"),
+    (re.compile(r"illegal (?:hardware )?instruction|非法指令|\bSIGILL\b|signal 4\b", re.IGNORECASE), "SIGILL"),
+)
+"""Words of shells, in two languages, for the end of a program by a signal."""
+_BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
+_ERROR_WORDS = re.compile(
+    r"error|traceback|exception|crash|log|output|actual|fail|problem|stack|报错|错误|异常|日志|崩溃|输出|信息",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """A failure of a report. ``signature``: ``expect.failure``; ``notes``: key -> why; ``line``, ``last``: its lines.
+
+    ``frames``: those of its traceback, outermost first; ``others``: how many more failures the report shows.
+    """
+
+    signature: dict[str, Any]
+    notes: dict[str, str] = field(default_factory=dict)
+    line: int = 0
+    last: int = 0
+    frames: tuple[Frame, ...] = ()
+    others: int = 0
+    exception: ExceptionSeen | None = None
+    building: bool = False
+    """It failed while something was compiled."""
+
+    @property
+    def title(self) -> str:
+        """The failure in one line, for people; '' where nothing tells it."""
+        kind = str(self.signature.get("exception") or self.signature.get("signal") or "")
+        said = str(self.signature.get("message") or self.signature.get("output") or "")
+        said = "" if said.startswith("/") else said
+        return ": ".join(text for text in (kind, said) if text)
+
+
+def find(pieces: Sequence[Piece]) -> Shown | None:
+    """The failure that a report is about: the first that stands under words of errors, else the first at all.
+
+    Tracebacks and crashes in pasted text count before lines that only name an exception. None where nothing is shown.
+    """
+    pasted = [(piece, shown) for piece in pieces if piece.code and (shown := _in_piece(piece))]
+    worded = [(piece, shown) for piece in pieces if not piece.code and (shown := _in_words(piece))]
+    seen = pasted or worded
+    if not seen:
+        return None
+    whole = [pair for pair in seen if pair[1].frames] or seen
+    told = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
+    chosen = (told or whole)[0][1]
+    # The same exception in the title and in the traceback is one.
+    kinds = {
+        (shown.signature.get("exception"), shown.signature.get("message", shown.title)) for _, shown in pasted + worded
+    }
+    return Shown(**{**vars(chosen), "others": len(kinds) - 1})
+
+
+def _in_piece(piece: Piece) -> Shown | None:
+    text = notebooks.as_tracebacks(piece.text)
+    observation = observe(text)
+    exception, crash = last_exception(observation), telling_crash(observation)
+    if crash is None and exception is None:  # pip indents what a compiler says
+        text = "\n".join(line.strip() for line in text.split("\n"))
+        crash = telling_crash(observe(text))
+    if exception is not None and not exception.ignored:
+        return _of_exception(exception, piece)
+    if crash is not None:
+        return _of_crash(crash, text, piece)
+    return _named(piece)
+
+
+def _in_words(piece: Piece) -> Shown | None:
+    """A failure in running text: what was pasted without any mark, or an exception that a sentence names."""
+    crash = telling_crash(observe(piece.text))
+    if crash is not None:
+        return _of_crash(crash, piece.text, piece)
+    found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
+    if found and found["message"]:
+        line = piece.text.count("\n", 0, found.start()) + 1
+        said = found["message"].strip().rstrip("。，,").strip("`")
+        return _of_exception(ExceptionSeen(type=found["type"], message=said, line=line, end_line=line), piece)
+    return _ended(piece)
+
+
+def _named(piece: Piece) -> Shown | None:
+    """A failure that is only named: a traceback's last line without the rest, a signal in words, an exit status."""
+    at = piece.line
+    if piece.info in {"python", "py", "c++", "cpp", "c", "diff", "yaml", "json"}:
+        return None
+    if bare := _BARE.search(piece.text):
+        line = at + piece.text.count("\n", 0, bare.start())
+        seen = ExceptionSeen(
+            type=bare["type"], message=bare["message"] or "", line=line - at + 1, end_line=line - at + 1
+        )
+        return _of_exception(seen, piece)
+    return _ended(piece)
+
+
+def _ended(piece: Piece) -> Shown | None:
+    """The end of a program in a shell's or another program's words: by a signal, with an exit status."""
+    at = piece.line
+    for words, name in _SIGNAL_WORDS:
+        if piece.code and (hit := words.search(piece.text)):
+            line = at + piece.text.count("\n", 0, hit.start())
+            note = f"line {line}: {one_line(piece.text[hit.start() :], 80)!r}"
+            return Shown(signature={"signal": name}, notes={"signal": note}, line=line, last=line)
+    if hit := _EXIT.search(piece.text):
+        line = at + piece.text.count("\n", 0, hit.start())
+        return _of_exit(int(hit["code"]), hit["rest"], line)
+    return None
+
+
+def _of_exit(code: int, rest: str, line: int) -> Shown | None:
+    note = f"line {line}"
+    signals = {
+        139: "SIGSEGV",
+        -11: "SIGSEGV",
+        134: "SIGABRT",
+        -6: "SIGABRT",
+        135: "SIGBUS",
+        -7: "SIGBUS",
+        136: "SIGFPE",
+        132: "SIGILL",
+    }
+    if code in signals:
+        return Shown(
+            signature={"signal": signals[code]}, notes={"signal": f"{note}: exit status {code}"}, line=line, last=line
+        )
+    if code == 0:
+        return None
+    if 0 < code <= 255:
+        return Shown(signature={"exit_code": str(code)}, notes={"exit_code": note}, line=line, last=line)
+    words = f"{note}: the exit status {code} is Windows' own; what Linux says instead is open"
+    return Shown(signature={"exit_code": "nonzero"}, notes={"exit_code": words}, line=line, last=line)
+
+
+# -- exceptions ----------------------------------------------------------------------------------------------------
+
+
+def _of_exception(seen: ExceptionSeen, piece: Piece) -> Shown:
+    line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
+    signature: dict[str, Any] = {"exception": _type(seen.type)}
+    notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
+    said, why = stable(seen.message)
+    if said:
+        signature["message"] = said
+    if why:
+        notes["message" if said else "exception"] = why if said else f"{notes['exception']}; {why}"
+    frames, told = telling(seen.frames)
+    if frames:
+        signature["frames"] = frames
+        notes["frames"] = told
+    return Shown(signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen)
+
+
+def _type(dotted: str) -> str:
+    """The name without its module, which moves between versions; ``zlib.error`` needs it."""
+    *_, module, name = ("", *dotted.split("."))
+    return f"{module}.{name}" if module and name.islower() else name
+
+
+def stable(message: str) -> tuple[str, str]:
+    """What of a message stays the same, as one text that stands in it, and why it is cut so, in words.
+
+    Its first sentence if nothing in it is volatile; else the longest of its clauses without anything volatile; else the
+    longest stretch between the volatile parts. Both '' where the message says nothing.
+    """
+    own = essence(message)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
+    first = _PADDLE_CLASS.sub("", first)
+    sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
+    if not sentence:
+        return "", "the exception has no message" if not lines else ""
+    marks = _volatile(sentence)
+    if not marks:
+        text = _bounded(sentence)
+        return text, "the message's first sentence" if text != first else "the message"
+    clauses = _clauses(sentence, marks)
+    steady = [text for text in clauses if _telling(text) and " " in text]
+    if steady:
+        return _bounded(
+            max(steady, key=len)
+        ), f"the longest clause of {_shown(sentence)} without numbers, paths or values"
+    stretches = [text for text in _between(sentence, marks) if _telling(text)]
+    if stretches:
+        return _bounded(
+            max(stretches, key=len)
+        ), f"the longest part of {_shown(sentence)} without numbers, paths or values"
+    if len(sentence) <= 40 and "/" not in sentence:
+        return sentence, "the whole message: little of it is sure to stay the same elsewhere"
+    return "", f"the message, {_shown(sentence)}, has nothing that is sure to stay the same"
+
+
+def _volatile(text: str) -> list[tuple[int, int]]:
+    """Where volatile parts are. A quoted name (``'NoneType'``) is none: it tells which bug it is."""
+    spans: list[tuple[int, int]] = []
+    kept: list[tuple[int, int]] = []
+    for hit in _QUOTED.finditer(text):
+        inside = hit["inside"]
+        name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
+        (kept if name else spans).append(hit.span())
+    for hit in _VOLATILE.finditer(text):
+        start, end = hit.span()
+        if start < end and not any(a <= start and end <= b for a, b in (*kept, *spans)):
+            spans.append((start, end))
+    return sorted(spans)
+
+
+def _clauses(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
+    """The clauses in which nothing volatile stands."""
+    found, start = [], 0
+    ends = [hit.span() for hit in _CLAUSE.finditer(text) if not any(a <= hit.start() < b - 1 for a, b in marks)]
+    for left, right in [*ends, (len(text), len(text))]:
+        if not any(a < left and b > start for a, b in marks):
+            found.append(text[start:left].strip())
+        start = right
+    return found
+
+
+def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
+    found, start = [], 0
+    for a, b in [*marks, (len(text), len(text))]:
+        if a >= start:
+            found.append(text[start:a].strip(" \t,;:#=([{<'\"`-"))
+        start = max(start, b)
+    return found
+
+
+def _telling(text: str) -> bool:
+    return sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
+
+
+def _bounded(text: str) -> str:
+    text = text.strip()
+    if len(text) > LONGEST:
+        text = text[:LONGEST].rpartition(" ")[0] or text[:LONGEST]
+    # /.../ is the format's form of a regular expression.
+    return text.strip("/") if text.startswith("/") and text.endswith("/") else text
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 90 else text[:89] + "…")
+
+
+# -- frames --------------------------------------------------------------------------------------------------------
+
+
+def telling(frames: Sequence[Frame]) -> tuple[list[str], str]:
+    """The frames that a signature names, outermost first, and in words which they are.
+
+    The project's own, without the entry of the started program (its module level and its ``main``, which every failure
+    of it comes through), then the innermost of libraries, where it was raised. A recursion counts once.
+    """
+    frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
+    script = frames[0].file if frames else ""
+    own = [frame for frame in frames if places.kind(frame) == "own" and not _entry(frame, script)]
+    called = [frame for frame in frames if places.kind(frame) == "package"]
+    names = _distinct(own)
+    told = "the project's own frames, without the entry of the started program"
+    if not names:
+        names = _distinct(called[:1])
+        told = "the library's function that was called"
+    inner = frames[-1] if frames else None
+    if inner is not None and called and inner in called and (name := places.name(inner)) and name not in names:
+        names.append(name)
+        told += ", and where it was raised"
+    return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], told
+
+
+def _entry(frame: Frame, script: str) -> bool:
+    return frame.function == "<module>" or (frame.file == script and frame.function == "main")
+
+
+def _distinct(frames: Iterable[Frame]) -> list[str]:
+    return list(dict.fromkeys(places.name(frame) for frame in frames))
+
+
+# -- crashes -------------------------------------------------------------------------------------------------------
+
+
+def _of_crash(crash: Crash, text: str, piece: Piece) -> Shown:
+    line = piece.line + max(crash.line, 1) - 1
+    told = fingerprint(Ending(exit_code=None), text, crash=crash)
+    note = f"line {line}: {one_line(crash.text, 80)!r}"
+    if told.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", told.message):
+        return Shown(signature={"signal": told.message}, notes={"signal": note}, line=line, last=line)
+    words = one_line(crash.text, 300)
+    if crash.kind in {"compiler-error", "ptxas-fatal"} and (
+        found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<said>.*)", words)
+    ):
+        words = found["said"]
+    said, why = stable(words.replace("what():", " "))
+    signature: dict[str, Any] = {"output": said} if said else {"exit_code": "nonzero"}
+    key = next(iter(signature))
+    building = crash.kind in _BUILDING
+    return Shown(
+        signature=signature, notes={key: f"{note}; {why}" if why else note}, line=line, last=line, building=building
+    )

@@ -1,0 +1,62 @@
+"""Tracebacks as IPython and notebooks print them, written as Python would have printed them. Pure.
+
+IPython's format (``IPython/core/ultratb.py``, 5 to 9): the exception's type and ``Traceback (most recent call last)``
+on one line, a block per frame that begins with ``File PATH:LINE, in FUNCTION(...)``, ``PATH in FUNCTION(...)`` or
+``Input In [3], in <cell line: 1>()``, an arrow before the line, and the exception on the last line.
+"""
+
+from __future__ import annotations
+
+import re
+
+_HEADER = re.compile(r"^\s*(?P<type>[A-Za-z_][\w.]*)\s+Traceback \(most recent call last\)\s*:?\s*$")
+_FRAME = re.compile(
+    r"^\s*(?:File )?(?P<file>(?:[A-Za-z]:)?[^\s:,<>][^\s:,<>]*|<[^>\n]*>|(?:Input |Cell )?In "
+    r"?\[\d+\])(?::(?P<line>\d+))?(?:, line (?P<at>\d+))?,?"
+    r"(?: in (?P<function>[^\s(]+|<cell line: \d+>)(?:\(.*)?)?\s*$"
+)
+_ARROW = re.compile(r"^\s*-+>\s*(?P<line>\d+)\s?(?P<source>.*)$")
+_END = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?::.*)?$")
+
+
+def as_tracebacks(text: str) -> str:
+    """``text`` with each of IPython's tracebacks in Python's own form, its lines staying where they are."""
+    if "Traceback (most recent call last)" not in text:
+        return text
+    lines = text.split("\n")
+    at = 0
+    while at < len(lines):
+        header = _HEADER.match(lines[at])
+        if header is None or header["type"] in {"Original"}:
+            at += 1
+            continue
+        lines[at] = "Traceback (most recent call last):"
+        at = _rewrite(lines, at + 1, header["type"])
+    return "\n".join(lines)
+
+
+def _rewrite(lines: list[str], at: int, kind: str) -> int:
+    """Rewrite one traceback in place; the line after it."""
+    frame: tuple[int, str, str] | None = None
+    while at < len(lines):
+        line = lines[at]
+        end = _END.match(line)
+        if end and end["type"].rpartition(".")[2] == kind.rpartition(".")[2]:
+            return at + 1
+        if _HEADER.match(line):
+            return at
+        found = _FRAME.match(line)
+        arrow = _ARROW.match(line)
+        if found and (found["function"] or found["line"] or line.lstrip().startswith(("File ", "<ipython"))):
+            function = re.sub(r"^<cell line: \d+>$|^<module>.*", "<module>", found["function"] or "<module>")
+            name = "<ipython-input>" if re.match(r"(?:Input |Cell )?In ?\[|<ipython", found["file"]) else found["file"]
+            frame = (at, name, function)
+            lines[at] = f'  File "{name}", line {found["line"] or found["at"] or 0}, in {function}'
+        elif arrow and frame:
+            lines[at] = f"    {arrow['source']}"
+        elif line.strip():
+            lines[at] = f"    {line.strip()}"
+        else:
+            lines[at] = "    ."
+        at += 1
+    return at

@@ -1,0 +1,328 @@
+"""A report, cut into pieces: headings, forms, fenced and indented code, tracebacks and consoles in between. Pure.
+
+Every line of the report is in at most one piece, and pieces know their line, so that a draft can say where something
+was taken from. Linear in the length of the report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from reprokit.evidence.text import clean
+
+_FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+_HEADING = re.compile(
+    r"^ {0,3}#{1,6}\s+(?P<text>\S.*?)\s*#*$|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].*?)(?:\*\*|__)\s*[:：]?$"
+)
+_SUMMARY = re.compile(r"<summary>\s*(?P<text>.*?)\s*</summary>", re.IGNORECASE)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
+_LEAD = re.compile(r"[:：]\s*$")
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
+_TREE = re.compile(r"^[ \t]*(?:[│|] *[ \t]*)*(?:├|└|\|--|`--|\+--)")
+_PROMPT = re.compile(
+    r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
+    r"|[\w.<>-]+@[\w.<>-]+:[^\n$#]{0,80}[$#] ?(?=\S)|(?:PS )?[A-Z]:\\[^>\n]{0,120}>)"
+)
+_RULER = re.compile(r"^\s*(?:[-=*_]\s*){3,}$")
+_FRONT = re.compile(r"\A---[ \t]*\n(?P<body>.*?)\n---[ \t]*(?:\n|\Z)", re.DOTALL)
+_MAIL = re.compile(r"^(?:From|To|Cc|Date|Subject|Message-ID|Reply-To|主题|发件人|收件人|日期)\s*[:：]")
+_EXAMPLE = re.compile(
+    r"(?<=[:：])[ \t]*[(（](?:please|请提供|e\.g\.|for example|such as|eg[.,: ]|如|例如|例)[^)）\n]{0,200}[)）]"
+    r"|\[e\.g\.[^\]\n]{0,200}\]",
+    re.IGNORECASE,
+)
+"""A form's own example of what to fill in, left standing."""
+_IMAGE = re.compile(r"!\[[^\]\n]*\]\([^)\n]*\)|<img\b[^>\n]*>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """A run of lines. ``kind``: fenced, indented, traceback, console, tree, heading or prose.
+
+    ``line``: of its first line in the report, from 1. ``info``: the language behind a fence, in small letters.
+    ``heading``: what it stands under; ``lead``: the last words before it (both '' where there are none).
+    """
+
+    kind: str
+    text: str
+    line: int
+    info: str = ""
+    heading: str = ""
+    lead: str = ""
+
+    @property
+    def code(self) -> bool:
+        """Whether it is something that was pasted, rather than written."""
+        return self.kind not in ("prose", "heading")
+
+    @property
+    def under(self) -> str:
+        """Its heading and lead in small letters, to look for words in."""
+        return f"{self.heading}\n{self.lead}".lower()
+
+    @property
+    def last(self) -> int:
+        """Its last line in the report."""
+        return self.line + self.text.rstrip("\n").count("\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """A report and its pieces. ``title``: its own ('' = it has none). ``pictures``: images, which nobody can read."""
+
+    text: str
+    pieces: tuple[Piece, ...]
+    title: str = ""
+    pictures: int = 0
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines as cut."""
+        return self.text.split("\n")
+
+
+def cut(text: str) -> Report:
+    """Cut a report. Comments of templates are blanked (their lines stay), line ends and terminal colours cleaned."""
+    text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).replace("\u00a0", " ")
+    text = _EXAMPLE.sub(_blank, _outside_fences(text))
+    title = ""
+    if front := _FRONT.match(text):
+        found = re.search(r"^title:\s*[\"']?(.+?)[\"']?\s*$", front["body"], re.MULTILINE)
+        title = found[1] if found else ""
+        text = "\n" * front[0].count("\n") + text[front.end() :]
+    lines = text.split("\n")
+    title = title or _subject(lines)
+    cutter = _Cutter(lines)
+    cutter.run()
+    prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
+    return Report(
+        text=text, pieces=tuple(cutter.pieces), title=title or cutter.title, pictures=len(_IMAGE.findall(prose))
+    )
+
+
+def _outside_fences(text: str) -> str:
+    """The text without the comments that templates leave in, each replaced by as many line ends."""
+    if "<!--" not in text:
+        return text
+    parts: list[str] = []
+    fence = ""
+    hidden = False
+    for line in text.split("\n"):
+        opening = _FENCE.match(line)
+        if hidden:
+            _, end, rest = line.partition("-->")
+            hidden = not end
+            line = rest
+        elif fence:
+            fence = "" if opening and _closes(opening, fence) else fence
+        elif opening:
+            fence = opening["fence"]
+        elif "<!--" in line:
+            line = _COMMENT.sub("", line) if "-->" in line[line.rfind("<!--") :] else line
+            before, begin, _ = line.partition("<!--")
+            hidden, line = bool(begin), before
+        parts.append(line)
+    return "\n".join(parts)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return " " if match[0].strip() else match[0]
+
+
+def _closes(match: re.Match[str], fence: str) -> bool:
+    return match["fence"][0] == fence[0] and len(match["fence"]) >= len(fence) and not match["info"].strip()
+
+
+def _subject(lines: Sequence[str]) -> str:
+    """The subject of a mail; '' where the text does not begin as one."""
+    for line in lines[:20]:
+        if not line.strip():
+            continue
+        if not _MAIL.match(line):
+            return ""
+        if line.lower().startswith("subject") or line.startswith("主题"):
+            return re.split(r"[:：]", line, maxsplit=1)[1].strip()
+    return ""
+
+
+@dataclass
+class _Cutter:
+    """One pass over the lines."""
+
+    lines: list[str]
+    pieces: list[Piece] = field(default_factory=list)
+    heading: str = ""
+    lead: str = ""
+    title: str = ""
+    at: int = 0
+
+    def run(self) -> None:
+        while self.at < len(self.lines):
+            line = self.lines[self.at]
+            if opening := _FENCE.match(line):
+                self._fenced(opening)
+            elif (summary := _SUMMARY.search(line)) or _HEADING.match(line):
+                self._headed(summary or _HEADING.match(line))
+            elif _TRACEBACK.search(line):
+                self._loose("traceback", self._end_of_traceback())
+            elif _TREE.match(line):
+                self._loose("tree", self._while(lambda text: bool(_TREE.match(text) or re.match(r"^[ \t]*[│|]", text))))
+            elif _PROMPT.match(line):
+                self._loose("console", self._end_of_console())
+            elif re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank():
+                self._loose("indented", self._while(lambda text: text[:1] in (" ", "\t") or not text.strip()))
+            else:
+                self._prose()
+
+    def _headed(self, found: re.Match[str] | None) -> None:
+        groups = found.groupdict() if found else {}
+        self.heading = _plain(groups.get("text") or groups.get("bold") or "")
+        if self.heading:
+            self.pieces.append(Piece(kind="heading", text=self.heading, line=self.at + 1, heading=self.heading))
+        if self.lines[self.at].lstrip().startswith("# ") and not self.title:
+            self.title = self.heading
+        self.lead = ""
+        self.at += 1
+
+    def _fenced(self, opening: re.Match[str]) -> None:
+        start, quote = self.at + 1, ">" in opening["indent"]
+        end = start
+        while end < len(self.lines):
+            closing = _FENCE.match(self.lines[end])
+            if closing and _closes(closing, opening["fence"]):
+                break
+            end += 1
+        body = self.lines[start:end]
+        if quote:
+            body = [re.sub(r"^[ \t]*>[ \t]?", "", line) for line in body]
+        depth = len(opening["indent"])
+        body = [line[min(depth, len(line) - len(line.lstrip(" \t"))) :] for line in body]
+        info = opening["info"].strip().lower().split()
+        self._add("fenced", body, start, info=info[0].strip("{}.") if info else "")
+        self.at = end + 1
+
+    def _loose(self, kind: str, end: int) -> None:
+        body = self.lines[self.at : end]
+        if kind in ("indented", "traceback"):
+            body = _dedented(body)
+        if body[0].lstrip().startswith("`"):  # code of several lines between single backticks
+            body = [
+                body[0].replace("`", "", 1),
+                *body[1:-1],
+                *([body[-1].rstrip().removesuffix("`")] if body[1:] else []),
+            ]
+        if kind == "tree" and self.at > 0 and self._root_above():
+            # The folder that a tree begins with stands on the line before it.
+            body = [self.lines[self.at - 1], *body]
+            self.pieces[-1:] = _shortened(self.pieces[-1])
+            self._add(kind, body, self.at - 1)
+        else:
+            self._add(kind, body, self.at)
+        self.at = end
+
+    def _root_above(self) -> bool:
+        above = self.lines[self.at - 1].strip()
+        prose = bool(self.pieces) and self.pieces[-1].kind == "prose" and self.pieces[-1].last == self.at
+        return prose and bool(re.fullmatch(r"[\w./\\~$-]+/?", above))
+
+    def _prose(self) -> None:
+        start = self.at
+        while self.at < len(self.lines) and not self._special(self.lines[self.at]):
+            self.at += 1
+        self.at = max(self.at, start + 1)
+        body = [_TAG.sub("", line) for line in self.lines[start : self.at]]
+        self._add("prose", body, start)
+        written = [line for line in body if line.strip() and not _RULER.match(line)]
+        if written:
+            self.lead = _plain(written[-1])
+
+    def _special(self, line: str) -> bool:
+        if any(pattern.match(line) for pattern in (_FENCE, _HEADING, _TREE, _PROMPT)):
+            return True
+        indented = re.match(r"(?: {4}|\t)\s*\S", line) and self._after_blank()
+        return bool(indented or _SUMMARY.search(line) or _TRACEBACK.search(line))
+
+    def _after_blank(self) -> bool:
+        """Whether code may begin here by its indentation: as in Markdown after a blank line, and in no list."""
+        if self.at and self.lines[self.at - 1].strip():
+            return False
+        above = (line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip())
+        return not re.match(r"\s*(?:[-*+]|\d+[.)、])\s", next(above, ""))
+
+    def _while(self, fits: object) -> int:
+        end = self.at
+        while end < len(self.lines) and fits(self.lines[end]):  # type: ignore[operator]
+            if _FENCE.match(self.lines[end]):
+                break
+            end += 1
+        return max(end, self.at + 1)
+
+    def _end_of_traceback(self) -> int:
+        """Where it ends: frames go on past blank lines; then comes the exception, up to a blank line."""
+        end = self.at + 1
+        in_frames = True
+        while end < len(self.lines):
+            line = self.lines[end]
+            if _FENCE.match(line) or (line.startswith("#") and _HEADING.match(line)):
+                break
+            if _TRACEBACK.search(line) or line[:1] in (" ", "\t"):
+                in_frames = True
+            elif not line.strip():
+                following = next((text for text in self.lines[end + 1 : end + 4] if text.strip()), "")
+                linked = following.startswith(
+                    ("During handling", "The above exception", "---", "Error Message Summary")
+                )
+                if not (_TRACEBACK.search(following) or linked or (in_frames and _frame_like(self.lines[end - 1]))):
+                    break
+            else:
+                in_frames = False
+            end += 1
+        return end
+
+    def _end_of_console(self) -> int:
+        end = self.at + 1
+        while end < len(self.lines):
+            line = self.lines[end]
+            if _FENCE.match(line) or _HEADING.match(line):
+                break
+            if not line.strip():
+                following = next((text for text in self.lines[end + 1 : end + 3] if text.strip()), "")
+                if not (_PROMPT.match(following) or _TRACEBACK.search(following)):
+                    break
+            end += 1
+        return end
+
+    def _add(self, kind: str, body: list[str], start: int, info: str = "") -> None:
+        while body and not body[-1].strip():
+            body = body[:-1]
+        skipped = next((i for i, line in enumerate(body) if line.strip()), len(body))
+        text = "\n".join(body[skipped:])
+        if text:
+            self.pieces.append(
+                Piece(kind=kind, text=text, line=start + skipped + 1, info=info, heading=self.heading, lead=self.lead)
+            )
+
+
+def _frame_like(line: str) -> bool:
+    return bool(re.match(r'^\s+File ".+", line \d+|^\s+\S', line))
+
+
+def _shortened(piece: Piece) -> Iterator[Piece]:
+    text = piece.text.rstrip().rpartition("\n")[0]
+    if text.strip():
+        yield Piece(kind=piece.kind, text=text, line=piece.line, heading=piece.heading, lead=piece.lead)
+
+
+def _dedented(lines: list[str]) -> list[str]:
+    depths = [len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()]
+    depth = min(depths, default=0)
+    return [line[depth:] for line in lines]
+
+
+def _plain(text: str) -> str:
+    """Words without Markdown's marks around them."""
+    text = re.sub(r"\*\*|``?|^#+\s*|(?<=\S)\*(?=\s|$)", "", _TAG.sub("", text)) if len(text) < 2000 else text[:2000]
+    return _LEAD.sub("", text.strip()).strip()[:200]

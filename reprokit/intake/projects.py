@@ -1,0 +1,95 @@
+"""Which project a report is about, and where its tree is: as far as the report, or a small table, says so. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from reprokit.evidence import frames as places
+from reprokit.evidence.model import Frame
+
+_ISSUE = re.compile(
+    r"https?://(?P<host>github\.com|gitlab\.com|gitee\.com)/(?P<owner>[\w.-]+)/(?P<repo>[\w.-]+?)(?:\.git)?(?=/|$|[#?)\s])"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Project:
+    """A project and its repository. ``name``: its folder; ``tag``: how releases are tagged, '' = unknown."""
+
+    name: str
+    git: str
+    tag: str = ""
+    package: str = ""
+    pip: str = ""
+    why: str = ""
+
+
+@cache
+def table() -> Mapping[str, Project]:
+    """Lower-case name -> project."""
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath("data/projects.yaml").read_text(encoding="utf-8")
+    rows: Mapping[str, Any] = yaml.safe_load(text)
+    return {name.lower(): Project(name=name, **row) for name, row in rows.items()}
+
+
+def of_url(url: str) -> Project | None:
+    """The project whose repository an address is of, such as that of an issue."""
+    found = _ISSUE.match(url)
+    if found is None:
+        return None
+    git = f"https://{found['host']}/{found['owner']}/{found['repo']}"
+    known = table().get(found["repo"].lower())
+    if known and known.git.lower() == git.lower():
+        return known
+    return Project(name=found["repo"], git=git)
+
+
+def folder_of(frames: Sequence[Frame], project: Project) -> str:
+    """The folder of a project's checkout in the own frames of a traceback, '' where they are of none.
+
+    It is called as the project, maybe with a branch behind it as in GitHub's archives (``PaddleSeg-release-2.8``).
+    """
+    called = re.compile(rf"{re.escape(project.name)}(?:[-_][\w.]+)?", re.IGNORECASE)
+    for frame in frames:
+        path = frame.file.replace("\\", "/")
+        if places.kind(Frame(file=path, line=0, function="")) != "own":
+            continue
+        parts = path.split("/")
+        at = next((number for number, part in enumerate(parts[:-1]) if called.fullmatch(part)), None)
+        if at is not None:
+            return "/".join(parts[: at + 1])
+    return ""
+
+
+def named(words: Iterable[str]) -> list[Project]:
+    """The projects of the table that keys of environments, or packages, are called by."""
+    known = table()
+    by_pip = {project.pip: project for project in known.values() if project.pip}
+    found = [known.get(word.lower()) or by_pip.get(word.lower()) for word in words]
+    return list(dict.fromkeys(project for project in found if project))
+
+
+def in_frames(frames: Sequence[Frame]) -> Project | None:
+    """The project of the table in whose checkout a traceback runs."""
+    return next((project for project in table().values() if folder_of(frames, project)), None)
+
+
+def ref_of(project: Project, version: str) -> tuple[str, str]:
+    """The tag of a version as reported, and why; ``HEAD`` where nothing names one."""
+    text = version.strip()
+    number = re.match(r"v?(\d+(?:\.\d+)+(?:(?:a|b|rc|\.post)\d+)?)", text)
+    unreleased = re.search(r"dev|unknown", text.partition("+")[0]) or (number and set(number[1]) <= {"0", "."})
+    if number and project.tag and not unreleased:
+        ref = project.tag.format(version=number[1])
+        commit = re.search(r"\+([0-9a-f]{7,40})\b", text)
+        behind = f"; the commit was {commit[1]}" if commit else ""
+        return ref, f"the tag of {text}, as {project.name} calls its releases{behind}"
+    said = f"the report says {text}, which is no release" if text else "the report names no version of it"
+    return "HEAD", f"{said}: this is the default branch of today; put in the commit that was used"

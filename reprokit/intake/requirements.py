@@ -1,0 +1,195 @@
+"""What the image of a drafted case installs: packages that the failure has to do with, as they were reported. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from reprokit.environment import catalog, versions
+from reprokit.evidence.model import Frame
+from reprokit.intake.environments import Found
+
+MOST = 12
+"""Packages up to which all that a block tells are taken; of longer lists only those that the failure has to do with."""
+
+_PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
+_RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
+AXIS_NAMES = {
+    "paddlepaddle": "paddle",
+    "paddlepaddle-gpu": "paddle",
+    "opencv-python": "opencv",
+    "opencv-python-headless": "opencv",
+    "scikit-learn": "sklearn",
+    "mmcv-full": "mmcv",
+}
+"""Packages whose axis is called otherwise in cases."""
+
+
+@dataclass
+class Wanted:
+    """``pip``, ``options``, ``apt``: of the format's ``environment``; ``free``: the axes that each environment gets.
+
+    ``notes``: key of ``environment`` -> comments; ``missing``: what was reported and cannot be installed, or is needed
+    and was not reported.
+    """
+
+    pip: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    apt: list[str] = field(default_factory=list)
+    free: list[dict[str, str]] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    import yaml
+
+    text = resources.files("reprokit.intake").joinpath("data/packages.yaml").read_text(encoding="utf-8")
+    table: Mapping[str, Any] = yaml.safe_load(text)
+    return table
+
+
+def imported(frames: Sequence[Frame]) -> list[str]:
+    """The installed packages that a traceback runs through, by what ``import`` calls them, outermost first."""
+    hits = (_PACKAGE.match(frame.file.replace("\\", "/")[:1000]) for frame in frames)
+    return list(dict.fromkeys(hit["name"] for hit in hits if hit))
+
+
+def wanted(
+    environments: Sequence[Found],
+    *,
+    imports: Iterable[str],
+    asked: Sequence[str],
+    options: Sequence[str],
+    apt: Sequence[str],
+    without: Iterable[str],
+    script: str = "",
+) -> Wanted:
+    """What to install. ``imports``: names that programs and tracebacks import; ``asked``: of ``pip install``.
+
+    ``without``: packages that a source tree brings. ``script``: the program whose imports these are, for comments.
+    """
+    result = Wanted(free=[{} for _ in environments], options=list(options))
+    skip = {canonicalize_name(name) for name in without}
+    imports = list(dict.fromkeys(imports))
+    names = [name for name in _chosen(environments, imports) if name not in skip]
+    for name in names:
+        _reported(result, name, environments)
+    have = {_name(text) for text in result.pip} | set(names) | skip
+    for text in asked:
+        if _name(text) not in have:
+            result.pip.append(text)
+            have.add(_name(text))
+            result.notes.setdefault("pip", []).append(f"{text}: as the report installs it")
+    for name in imports:
+        _imported(result, name, have, script)
+    result.apt = list(dict.fromkeys([*apt, *_libraries(result.pip)]))
+    if extra := [name for name in result.apt if name not in apt]:
+        result.notes.setdefault("apt", []).append(
+            f"{', '.join(extra)}: libraries that these wheels load and do not bring"
+        )
+    return result
+
+
+def _chosen(environments: Sequence[Found], imports: Sequence[str]) -> list[str]:
+    telling = {name for each in imports for name in _pip_names(each)}
+    chosen: dict[str, None] = {}
+    for found in environments:
+        few = len(found.packages) <= MOST
+        for name in found.packages:
+            if few or name in telling or name in {"torch", "numpy", "paddlepaddle", "paddlepaddle-gpu", "tensorflow"}:
+                chosen.setdefault(name)
+    chosen.pop("pip", None)
+    return list(chosen)
+
+
+def _pip_names(module: str) -> tuple[str, ...]:
+    row = _table().get(module)
+    return tuple(row["pip"]) if row else (str(canonicalize_name(module)),)
+
+
+def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
+    """A package that environments tell of: a pin where they agree, an axis where they do not."""
+    told = [found.packages.get(name, "") for found in environments]
+    releases = [text if _released(text) else "" for text in told]
+    if unreleased := list(dict.fromkeys(text for text in told if text and not _released(text))):
+        result.missing.append(f"{name} {', '.join(unreleased)} is no release: which one comes nearest is open.")
+    if not any(releases):
+        return
+    if len(set(releases)) == 1:
+        requirement, option = _pinned(name, releases[0])
+        result.pip.append(requirement)
+        result.options += [option] if option and option not in result.options else []
+    elif all(releases):
+        axis = AXIS_NAMES.get(name, re.sub(r"\W", "_", name))
+        for cell, release in zip(result.free, releases, strict=True):
+            cell[axis] = release.partition("+")[0]
+        result.pip.append(f"{name}=={{{{ {axis} }}}}")
+        result.notes.setdefault("pip", []).append(f"{name}: as each environment has it")
+    else:
+        only = next(release for release in releases if release)
+        result.pip.append(_pinned(name, only)[0])
+        result.notes.setdefault("pip", []).append(f"{name}: not every environment tells of it; {only} is what one has")
+
+
+def _released(version: str) -> bool:
+    """Whether a version is one that an index can have, rather than a build of somebody's own tree."""
+    release, _, local = version.partition("+")
+    return bool(_RELEASE.fullmatch(release)) and not set(release) <= {"0", "."} and local not in ("git", "unknown")
+
+
+def _pinned(name: str, version: str) -> tuple[str, str]:
+    """(requirement, option of pip that it needs or ''): a build for a CUDA version is asked for as its makers say."""
+    release, _, local = version.partition("+")
+    if cuda := re.fullmatch(r"cu(\d{2,3})", local):
+        dotted = f"{cuda[1][:-1]}.{cuda[1][-1]}"
+        row = catalog.build(name, release)
+        if row and row.cuda and versions.matches(dotted, row.cuda):
+            return f"{name}=={release}", ""
+        for build in catalog.framework_builds(name, release):
+            if dotted in build.cuda:
+                values = {"release": release, "cuda": cuda[1], "major": versions.parts(dotted)[0]}
+                return build.requirement.format(**values), build.options.format(**values)
+        return f"{name}=={version}", ""
+    parts = release.split(".")
+    # Reports leave the last parts out: 4.5.5 of OpenCV is 4.5.5.64, 2.4 of PyTorch is 2.4.1.
+    short = len(parts) < (4 if name.startswith("opencv") else 3) and all(part.isdigit() for part in parts)
+    return (f"{name}=={release}.*" if short else f"{name}=={release}"), ""
+
+
+def _imported(result: Wanted, module: str, have: set[str], script: str) -> None:
+    names = _pip_names(module)
+    if set(names) & have:
+        return
+    if module not in _table():
+        if script:
+            result.missing.append(
+                f"{script} imports {module}: which package that is, and which version, the report does not say."
+            )
+        return
+    result.pip.append(names[0])
+    have.add(names[0])
+    why = f"{names[0]}: imported by {script or 'the traceback'}; the report names no version"
+    result.notes.setdefault("pip", []).append(why)
+
+
+def _libraries(pip: Iterable[str]) -> list[str]:
+    rows = {name: row.get("apt", []) for row in _table().values() for name in row["pip"] if "headless" not in name}
+    return [library for text in pip for library in rows.get(_name(text), [])]
+
+
+def _name(text: str) -> str:
+    """The canonical name of a requirement; the text itself where it is an address."""
+    try:
+        return str(canonicalize_name(Requirement(text).name))
+    except InvalidRequirement:
+        found = re.match(r"[A-Za-z0-9][\w.-]*", text)
+        return str(canonicalize_name(found[0])) if found and "://" not in text else text

@@ -1,0 +1,355 @@
+"""What a drafted case runs: the command of the report, where it runs, with which variables and files. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from reprokit.evidence import frames as places
+from reprokit.evidence.model import Frame
+from reprokit.intake import commands, projects, scripts
+from reprokit.intake.commands import Line, Shell
+from reprokit.intake.failure import Shown
+from reprokit.intake.pieces import Piece
+from reprokit.intake.projects import Project
+
+WORKDIR = "/workspace"
+_HOST_PATHS = frozenset(
+    {
+        *("PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH"),
+        *("DYLD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_ROOT", "CUDNN_PATH", "JAVA_HOME", "CONDA_PREFIX"),
+        *("VIRTUAL_ENV", "HOME", "TMPDIR", "PWD", "USER"),
+    }
+)
+"""Variables that say where things lie on the reporter's machine; an image has its own."""
+_REPRODUCE = re.compile(
+    r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"
+    r"|指令|运行"
+    r"|执行|训练|启动|尝试",
+    re.IGNORECASE,
+)
+_SCRIPT = re.compile(r"(?:^|\s)(?P<path>[\w./~+-]+\.(?:py|sh))(?=\s|$)")
+_INSTALLS = re.compile(r"pip\S* install\b|setup\.py\s+\w+|^(?:make|cmake|ninja)\b")
+_MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
+
+
+@dataclass
+class Running:
+    """``command``, ``env`` and ``files`` of the format, ``cwd``: the folder below workdir that the command runs in.
+
+    ``lines``: of the report, where the command stands; ``notes``: place -> comments; ``missing``, as in a draft.
+    ``setup``: the lines that prepare; ``compiles``: something is compiled; ``program``: the script that is a file.
+    """
+
+    command: str = ""
+    env: dict[str, str] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    setup: list[Line] = field(default_factory=list)
+    compiles: bool = False
+    program: scripts.Program | None = None
+    devices: int = 0
+
+
+def shells(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
+    """The command lines of all pieces but those in ``taken`` spans of lines (environments, tracebacks)."""
+    found = []
+    for piece in pieces:
+        if piece.kind in ("tree", "traceback"):
+            continue
+        shell = _inline(piece, taken) if piece.kind == "prose" else commands.read(piece, taken)
+        if shell.lines:
+            found.append(shell)
+    return found
+
+
+_RAN = re.compile(
+    r"(?:\bran|\brun(?:ning)?|\bexecut\w+|\bstart\w*|运行|执行|使用)(?:了|命令|指令)?[:：]?\s*(?P<rest>(?:python[\d.]*|torchrun|bash|sh|pip3?|make)\s[^,，。；;`\n]{2,300})",
+    re.IGNORECASE,
+)
+
+
+def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
+    """Commands in running text: in backticks, or behind a form's ``Command:``, or a line that is nothing else."""
+    shell = Shell(piece)
+    for number, line in enumerate(piece.text.split("\n")):
+        if len(line) > 5000 or commands.within(piece.line + number, taken):
+            continue
+        spans = re.findall(r"`([^`\n]{3,2000})`", line)
+        labelled = re.match(
+            r"^\s*(?:[-*]\s*)?[^:：`]{0,60}(?:command|run|指令|命令|运行)[^:：`\n]{0,30}[:：]\s*(?P<rest>\S.*)$",
+            line,
+            re.IGNORECASE,
+        )
+        bare = re.match(
+            r"^\s*(?:[-*$]\s*)?(?P<rest>(?:export|[A-Z_]+=\S+\s+\S|python[\d.]*\s+\S|torchrun\s|pip3? install\s).*)$",
+            line,
+        )
+        ran = _RAN.search(line)
+        hits = [hit["rest"] for hit in (labelled, bare, ran) if hit and not spans]
+        for text in [*spans, *hits[:1]]:
+            role = commands.role_of(text.strip())
+            if role and (role != "run" or " " in text.strip()):
+                shell.lines.append(Line(text=text.strip(), line=piece.line + number, role=role))
+    # One line may be found in two ways.
+    shell.lines = list(dict.fromkeys(shell.lines))
+    return shell
+
+
+def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) -> Running:
+    """What to run: the report's command line, or else the program that it quotes; its variables and its files."""
+    result = Running()
+    result.setup = [line for shell in found for line in shell.of("setup")]
+    result.compiles = any(
+        commands.BUILDS.search(line.text) for shell in found for line in shell.lines if line.role in ("run", "setup")
+    )
+    if shown and shown.building and not any(shell.of("run") for shell in found):
+        _building(result, found)
+    chosen = _chosen(found, shown)
+    program = _program(pieces, chosen)
+    if program is not None:
+        result.program = program
+        result.files[program.name] = program.text
+        why = "" if program.named else "; its name is made up"
+        result.notes[("files", program.name)] = (f"lines {program.piece.line} to {program.piece.last}{why}",)
+        if program.undefined:
+            result.missing.append(
+                f"{program.name} uses {listed(program.undefined)}, which nothing in it defines or imports."
+            )
+    if chosen is not None and not (program is not None and not _calls(chosen, program) and _better(program, chosen)):
+        _command(result, chosen)
+    elif program is not None:
+        result.command = _start(program)
+        result.notes[("command",)] = ("the report shows a program and no command for it",)
+        result.compiles = result.compiles or not program.name.endswith(".py")
+    _variables(result, found, chosen)
+    _configs(result, pieces)
+    return result
+
+
+def _building(result: Running, found: Sequence[Shell]) -> None:
+    """Installing is what failed: its lines are the command, not what prepares it."""
+    for shell in found:
+        shell.lines = [
+            replace(line, role="run") if line.role == "setup" and _INSTALLS.search(line.text) else line
+            for line in shell.lines
+        ]
+    result.setup = [line for shell in found for line in shell.of("setup")]
+    result.compiles = True
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in a sentence, the first few of many."""
+    shown = ", ".join(names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _start(program: scripts.Program) -> str:
+    stem = program.name.rpartition(".")[0]
+    if program.name.endswith(".py"):
+        return f"python {program.name}"
+    compiler = "nvcc" if program.name.endswith(".cu") else "gcc" if program.name.endswith(".c") else "g++"
+    return f"{compiler} -o {posixpath.basename(stem)} {program.name}\n./{posixpath.basename(stem)}\n"
+
+
+def _program(pieces: Sequence[Piece], chosen: Shell | None) -> scripts.Program | None:
+    """The program that travels in the case: the likeliest example, or the one that the command calls by name."""
+    found = scripts.programs(pieces)
+    if chosen is not None:
+        called = [program for program in found if _calls(chosen, program)]
+        if called:
+            return called[0]
+        if chosen.piece.kind != "prose" and any(_SCRIPT.search(line.text) for line in chosen.of("run")):
+            return None
+    return next(iter(found or scripts.compiled(pieces)), None)
+
+
+def _calls(shell: Shell, program: scripts.Program) -> bool:
+    name = posixpath.basename(program.name)
+    return program.named and any(
+        re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line.text) for line in shell.of("run")
+    )
+
+
+def _better(program: scripts.Program, shell: Shell) -> bool:
+    """Whether a quoted program is what fails, rather than a command that stands somewhere in the text."""
+    return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
+
+
+def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
+    """The piece whose command failed: it starts the traceback's script, or stands under such words, or is the first."""
+    running = [shell for shell in found if shell.of("run")]
+    script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
+    starts = [
+        shell for shell in running if script.endswith(".py") and any(script in line.text for line in shell.of("run"))
+    ]
+    if starts:
+        return starts[0]
+    fenced = [shell for shell in running if shell.piece.kind != "prose"]
+    told = [shell for shell in running if _REPRODUCE.search(shell.piece.under)]
+    both = [shell for shell in fenced if shell in told]
+    return next(iter(both or told or fenced or running), None)
+
+
+def _command(result: Running, chosen: Shell) -> None:
+    """The lines that run, with the ``cd`` before them; ``A=b`` before a command goes to the environment variables."""
+    lines: list[str] = []
+    texts = [line for line in chosen.lines if line.role in ("run", "cd")]
+    while texts and texts[-1].role == "cd":
+        texts.pop()
+    for line in texts:
+        text = commands.portable(line.text)
+        if line.role == "cd":
+            folder = text.split(maxsplit=1)[1].strip("\"' /") if " " in text else ""
+            if text.split()[-1].startswith(("/", "~", "$")) or re.match(r"[A-Za-z]:|<|\.\.", folder):
+                result.missing.append(f"line {line.line}: {text} names a folder of the reporter's machine; left out.")
+                continue
+        elif not re.search(r"&&|;|\|", text):
+            variables, rest = commands.assignments(text)
+            if variables and not any("$" in value for value in variables.values()):
+                result.env |= {name: value for name, value in variables.items() if name != "CUDA_VISIBLE_DEVICES"}
+                result.devices = _devices(variables) or result.devices
+                text = rest
+        lines.append(text)
+    result.command = "\n".join(lines) + ("\n" if len(lines) > 1 or "\n" in "".join(lines) else "")
+    first, last = texts[0].line, texts[-1].line + texts[-1].text.count("\n")
+    result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
+    if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", result.command):
+        result.missing.append("The command has places that the reporter left to fill in (<...>, path/to, xxx).")
+
+
+def _devices(variables: Mapping[str, str]) -> int:
+    text = variables.get("CUDA_VISIBLE_DEVICES", "")
+    return len(text.split(",")) if re.fullmatch(r"\d+(?:,\d+)*", text) else 0
+
+
+def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
+    """Exports that stand with the command, or by themselves; those that stand with installing are told, not taken."""
+    taken: list[int] = []
+    installing: dict[str, list[int]] = {}
+    for shell in found:
+        near = shell is chosen or not shell.of("setup")
+        for line in shell.of("export"):
+            for name, value in commands.exported(line.text).items():
+                if name == "CUDA_VISIBLE_DEVICES":
+                    result.devices = _devices({name: value}) or result.devices
+                elif not near:
+                    installing.setdefault(name, []).append(line.line)
+                elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
+                    result.missing.append(
+                        f"line {line.line} sets {name} to places on the reporter's machine; left out."
+                    )
+                elif "$" in value or "`" in value:
+                    result.command = f"{line.text.strip()}\n{result.command}" if shell is chosen else result.command
+                elif "<" in value:
+                    result.missing.append(
+                        f"line {line.line} sets {name} to something that was left out of the report or of the case."
+                    )
+                else:
+                    result.env.setdefault(name, value)
+                    taken.append(line.line)
+    if installing:
+        at = ", ".join(str(number) for number in sorted({number for lines in installing.values() for number in lines}))
+        result.missing.append(
+            f"{listed(list(installing))} are set where something is installed (lines {at}): not in the case."
+        )
+    if taken:
+        first, last = min(taken), max(taken)
+        result.notes[("env",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
+
+
+def _configs(result: Running, pieces: Sequence[Piece]) -> None:
+    """Configuration that the command names becomes a file; other snippets are told of."""
+    named = re.findall(r"[\w./-]+\.(?:ya?ml|json|ini|cfg|toml)\b", result.command)
+    for config in scripts.configs(pieces):
+        where = f"lines {config.piece.line} to {config.piece.last}"
+        path = next(
+            (name for name in named if config.name and posixpath.basename(name) == posixpath.basename(config.name)), ""
+        )
+        alone = [
+            name
+            for name in named
+            if (name.rpartition(".")[2] in ("yml", "yaml") and config.kind == "yaml") or name.endswith(config.kind)
+        ]
+        if not path and not config.name and len(set(alone)) == 1 and "/" not in alone[0]:
+            path = alone[0]
+        path = posixpath.normpath(path) if path else ""
+        if path and not path.startswith(("/", "..", "~")) and path not in result.files:
+            result.files[path] = config.piece.text.strip("\n") + "\n"
+            result.notes[("files", path)] = (f"{where}; the command names it",)
+        elif not path:
+            result.missing.append(
+                f"{where} show {config.kind.upper()} configuration that no command names: it is not in the case."
+            )
+
+
+# -- where it runs -------------------------------------------------------------------------------------------------
+
+
+def needs_tree(result: Running) -> str:
+    """The script that the command starts and that the case does not hold, '' where there is none."""
+    for script in _SCRIPT.finditer(result.command.replace("\\\n", " ")):
+        path = posixpath.normpath(script["path"])
+        if path not in result.files and not path.startswith(("/", "~")):
+            return script["path"]
+    return ""
+
+
+def place(result: Running, shown: Shown | None, project: Project | None) -> None:
+    """Put the command into the project's tree: ``cd`` to where it was started, PYTHONPATH for what it imports."""
+    frames = shown.frames if shown else ()
+    root = projects.folder_of(frames, project) if project else ""
+    script = _SCRIPT.search(result.command.replace("\\\n", " "))
+    if project is None or script is None or script["path"] in result.files:
+        return
+    cwd, why = _started_in(frames, script["path"], root, project)
+    own = re.match(r"\s*cd\s+(\S+)", result.command)
+    if own is None or not (own[1].strip("\"'") + "/").startswith(f"{project.name}/"):
+        result.command = f"cd {cwd}\n{result.command}" + ("" if result.command.endswith("\n") else "\n")
+        result.notes[("command",)] = (*result.notes.get(("command",), ()), why)
+        for name in [name for name in result.files if name.endswith((".yml", ".yaml", ".json"))]:
+            moved = posixpath.join(cwd, name)
+            result.files[moved] = result.files.pop(name)
+            result.notes[("files", moved)] = result.notes.pop(("files", name), ())
+    if _MODULE.search(result.command) or "PYTHONPATH" in result.env or "PYTHONPATH" in result.command:
+        return
+    if found := _imported_from(frames, root):
+        folder, package, line = found
+        below = posixpath.join(WORKDIR, project.name, folder[len(root) :].strip("/")).rstrip("/")
+        result.env["PYTHONPATH"] = below
+        result.notes[("env", "PYTHONPATH")] = (
+            (
+                f"not in the report: its frames import {package} from {folder}, which is not the folder of the script "
+                f"({line}), so that it was installed from there or on the path"
+            ),
+        )
+
+
+def _started_in(frames: Sequence[Frame], script: str, root: str, project: Project) -> tuple[str, str]:
+    """(folder below workdir, why) in which a script, named relative to it, was started."""
+    file = frames[0].file.replace("\\", "/") if frames else ""
+    relative = posixpath.normpath(script)
+    if root and file.endswith(f"/{relative}") and (file + "/").startswith(root + "/"):
+        inside = file[: -len(relative)].rstrip("/")[len(root) :].strip("/")
+        return posixpath.join(project.name, inside).rstrip("/"), f"the traceback's script is {file}, hence cd"
+    return (
+        project.name,
+        f"{script} is taken to be in {project.name}'s tree: the report does not say where it was started",
+    )
+
+
+def _imported_from(frames: Sequence[Frame], root: str) -> tuple[str, str, str] | None:
+    """(folder, package, script's folder) where the frames import a package from outside of the script's folder."""
+    files = [frame.file.replace("\\", "/") for frame in frames if places.kind(frame) == "own"]
+    if not files or not root or not files[0].startswith(f"{root}/"):
+        return None
+    folder = posixpath.dirname(files[0])
+    for file in files[1:]:
+        if file.startswith(f"{root}/") and not file.startswith(f"{folder}/"):
+            package = file[len(root) + 1 :].partition("/")[0]
+            if package.isidentifier():
+                return root, package, folder
+    return None

@@ -1,0 +1,188 @@
+"""Reports become drafts: what of a report is in the case, and that nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reprokit.case.files import CaseFile, load, load_text
+from reprokit.errors import UsageError
+from reprokit.intake.draft import render
+from reprokit.intake.drafting import MOST, draft
+from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
+
+FLAGSHIP = Path(__file__).parents[3] / "cases" / "cityscapes_rmi.yaml"
+
+
+def drafted(text: str, url: str = "") -> CaseFile:
+    return load_text("draft.yaml", render(draft(text, url=url)))
+
+
+def test_a_report_of_two_machines_becomes_the_case_that_was_written_by_hand() -> None:
+    made, written = drafted(TWO_MACHINES).case, load(str(FLAGSHIP))[0].case
+    assert made.matrix == written.matrix
+    assert list(made.matrix.axes) == list(written.matrix.axes)
+    assert made.env == written.env
+    assert made.datasets["cityscapes"].path == written.datasets["cityscapes"].path
+    assert made.datasets["cityscapes"].layout == written.datasets["cityscapes"].layout
+    assert made.command == written.command
+    assert made.expect.failure == written.expect.failure
+    assert made.sources["PaddleSeg"].git == written.sources["PaddleSeg"].git
+
+
+def test_a_draft_says_where_it_has_things_from_and_what_it_does_not_know() -> None:
+    text = render(draft(TWO_MACHINES))
+    line = TWO_MACHINES.split("\n").index("export STRICT_MODE=0") + 1
+    assert f"# lines {line} to {line + 4}" in text
+    assert "debian-12 is the default: the report names no distribution" in text
+    assert "gcc 8.2.0" in text  # it was reported, and is no axis: why not is said
+    assert "0.0.0.dev0, which is no release" in text
+    assert "paddlepaddle-gpu 0.0.0 is no release" in text
+
+
+def test_a_form_of_an_issue_with_a_program() -> None:
+    made = drafted(FORM, "https://github.com/nobody/tablelib/issues/7")
+    case = made.case
+    assert case.report is not None
+    assert case.report.url == "https://github.com/nobody/tablelib/issues/7"
+    assert case.command == "python repro.py"
+    assert case.files["repro.py"].startswith("import numpy as np\n")
+    assert set(case.environment.pip) == {"numpy", "tablelib==4.2.0"}
+    assert case.expect.failure.exception == "ValueError"
+    assert case.expect.failure.message == "has a mismatch in its core dimension"
+    assert "please be short" not in made.text
+    assert "No response" not in made.text
+    assert "somebody" not in made.text
+
+
+def test_a_console_in_plain_text() -> None:
+    case = drafted(CONSOLE).case
+    assert case.command == "cd demo\npython demo.py --rate 3\n"
+    assert case.env == {"OMP_NUM_THREADS": "1"}
+    assert case.environment.pip == ("frobnicate==2.1",)
+    assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.10",)}
+    failure = case.expect.failure
+    assert (failure.exception, failure.message) == ("SpinError", "cannot spin at")
+    assert failure.frames == ("core.py:start", "spin.py:_spin")
+
+
+def test_templates_and_secrets_of_a_report_do_not_reach_the_case() -> None:
+    token = "ghp_" + "a1B2" * 9
+    text = f"""
+Run it:
+
+```python
+import os
+os.environ["GH"] = "{token}"
+print("{{{{ cuda }}}}", "{{% for x in y %}}")
+raise ValueError("x")
+```
+"""
+    made = drafted(text)
+    assert token not in made.text
+    assert "github-token" in made.text
+    from reprokit.case.render import render as cell
+
+    assert '"{{ cuda }}", "{% for x in y %}"' in cell(made.case, {}).files["repro.py"]
+
+
+def test_a_build_that_fails_is_the_command_and_no_preparation() -> None:
+    text = """
+Installing fails with GCC 13 on Ubuntu 24.04:
+
+```console
+$ pip install wibble==0.3
+...
+      src/wibble.cpp:12:5: error: 'uint8_t' was not declared in this scope
+```
+"""
+    case = drafted(text).case
+    assert case.command == "pip install wibble==0.3"
+    assert not case.environment.pip
+    assert case.expect.failure.output == "'uint8_t' was not declared in this scope"
+    assert case.resources.network == "bridge"
+
+
+def test_a_crash_in_two_languages() -> None:
+    for words in ("Segmentation fault (core dumped)", "段错误 (核心已转储)", "进程已结束，退出代码 139 (interrupted)"):
+        case = drafted(f"运行 `python -c 'import wibble'`\n\n```\n{words}\n```\n").case
+        assert case.expect.failure.signal == "SIGSEGV"
+        assert case.command == "python -c 'import wibble'"
+
+
+def test_several_bugs_in_one_text_are_told() -> None:
+    text = "```\nKeyError: 'a'\n```\n\nand\n\n```\nIndexError: list index out of range\n```\n"
+    assert any("1 other failure" in sentence for sentence in draft(text).missing)
+
+
+def test_where_there_is_nothing_to_run_and_nothing_to_look_for_no_draft_is_made() -> None:
+    with pytest.raises(UsageError, match=r"mail\.txt: no command, program or failure in it"):
+        draft("Hello, could you add a dark mode?\n", source="mail.txt")
+    with pytest.raises(UsageError, match="1 environment"):
+        draft("Python: 3.11.3 (main)\nNVCC: Build cuda_12.0.r12.0\nPaddlePaddle: 2.6.2\ncudnn: 8.9\nGCC: 12\n")
+    with pytest.raises(UsageError, match="characters"):
+        draft("x" * (MOST + 1))
+
+
+PIECES = st.sampled_from(
+    [
+        "```",
+        "```python",
+        "~~~",
+        "### Steps",
+        "**Error**",
+        "<!--",
+        "-->",
+        "<details>",
+        "- item",
+        "",
+        "\t",
+        "Traceback (most recent call last):",
+        '  File "/a/b.py", line 3, in f',
+        "    x()",
+        "ValueError: bad 3",
+        "$ python a.py --x 1 \\",
+        "export A=b",
+        "set A=",
+        ">>> import numpy",
+        "... x",
+        "In [1]: y",
+        "cd ..",
+        "├── data",
+        "│   └── train",
+        "data/",
+        "  train/",
+        "Python: 3.11",
+        "CUDA: 12.1",
+        "gcc 9",
+        "numpy==1.2",
+        "a.c:1:2: error: no",
+        "Segmentation fault",
+        "exit code 139",
+        "key: {{ value }}",
+        "{% raw %}",
+        "e.g. [x]",
+        "git clone https://github.com/o/r",
+        "`a`",
+        "pip install a b==1 -f http://x",
+        "import os; os.x()",
+        "\x00",
+        "\r",
+        "Python 3.9 (main)",
+        "OS: Ubuntu 20.04",
+        "torch: 2.1.0+cu118",
+    ]
+).flatmap(lambda piece: st.sampled_from((piece + "\n", piece)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".join))
+def test_any_text_makes_a_valid_draft_or_a_clear_refusal(text: str) -> None:
+    try:
+        made = draft(text)
+    except UsageError:
+        return
+    load_text("draft.yaml", render(made))
