@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.github.reply import Reply
+
+LOOKING = 60
+"""Seconds that looking at the text of an issue may take."""
 
 
 @click.group("github")
@@ -64,3 +76,127 @@ def _show(folder: Path, store: Path) -> None:
     for line in gha(run):
         click.echo(line)
     sys.stdout.flush()
+
+
+@command.command("check-issue")
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
+def check_issue_command(output: Path) -> int:
+    """Look for the case in the issue of the event and judge it; nothing of it is run, and no token is needed.
+
+    Writes reply.json, and the case's text as case.yaml. Outputs: state (none, invalid, valid, closed, ignored), digest,
+    gpu (whether it asks for one), answer (whether there may be something to say).
+    """
+    from reprokit.github import event, issue
+    from reprokit.github.commands import set_outputs
+    from reprokit.github.reply import Reply, of_review
+
+    happened = event.read()
+    with _seconds(LOOKING):
+        found = issue.review(happened.text("issue", "body"))
+        reply = of_review(found)
+    if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
+        reply = Reply(state="none", digest=found.digest)  # a label of another's making
+        needed = False
+    elif happened.action == "closed":
+        reply, needed = Reply(state="closed", digest=found.digest), True
+    else:
+        needed = found.state != "none" or happened.action != "opened"
+    _write_reply(output, reply, found.text)
+    gpu = found.file is not None and issue.wants_gpu(found.file)
+    outputs = {"state": reply.state, "digest": found.digest, "gpu": gpu, "answer": needed}
+    set_outputs({key: str(value).lower() for key, value in outputs.items()})
+    click.echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
+    return 0
+
+
+@command.command("admit")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+def admit_command(folder: Path) -> int:
+    """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
+    from reprokit.github import event, issue
+    from reprokit.github.api import from_environment
+    from reprokit.github.commanding import run_url
+    from reprokit.github.commands import set_outputs
+    from reprokit.github.commenting import admit
+    from reprokit.github.reply import refused, running
+
+    happened = event.read()
+    with _seconds(LOOKING):
+        found = issue.review(happened.text("issue", "body"))
+        if found.state != "valid":
+            raise UsageError("the issue holds no valid case")
+        reason = admit(happened, found, from_environment())
+        by = happened.text("sender", "login")
+        reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
+    _write_reply(folder, reply, found.text)
+    set_outputs({"admitted": str(not reason).lower()})
+    click.echo(reason or "admitted")
+    return 0
+
+
+@command.command("run-issue")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
+def run_issue_command(folder: Path, output: Path) -> int:
+    """Run case.yaml of check-issue, if it still is the text of CASE_DIGEST (sha256), into the folder.
+
+    The step fails where nothing was run; a verdict, whichever, is none.
+    """
+    from reprokit.case.files import load_text
+    from reprokit.cli import invoke
+    from reprokit.github.commanding import pinned
+    from reprokit.github.commands import quoted
+
+    digest = os.environ.get("CASE_DIGEST", "")
+    case = pinned(folder, digest)
+    output.mkdir(parents=True, exist_ok=True)
+    files = [f"--json={output / 'result.json'}", f"--junit={output / 'junit.xml'}", f"--store={output / 'store'}"]
+    fix = ["--fix"] if load_text("case.yaml", case.read_text(encoding="utf-8")).fixed else []
+    with quoted():
+        status = invoke(["run", *files, *fix, f"--reviewed=sha256:{digest}", "--", str(case)])
+    return 0 if status in (0, 1, 3) else status
+
+
+@command.command("comment")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
+@click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: the verdicts are the answer.")
+def comment_command(folder: Path, result: Path | None) -> int:
+    """Post reply.json as our one comment on the event's issue, or update it, and see to the labels."""
+    from reprokit.github import event
+    from reprokit.github.api import from_environment
+    from reprokit.github.commanding import read_reply, read_result, run_url
+    from reprokit.github.commenting import answer
+    from reprokit.github.reply import verdict
+
+    happened, reply = event.read(), read_reply(folder)
+    if result is not None:
+        text = (folder / "case.yaml").read_text(encoding="utf-8")
+        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ))
+    click.echo(answer(from_environment(), happened.number("issue", "number"), reply))
+    return 0
+
+
+def _write_reply(folder: Path, reply: Reply, text: str) -> None:
+    import json
+
+    from reprokit.writing import write
+
+    write(folder / "reply.json", json.dumps(reply.to_json()))
+    if reply.state in ("valid", "running", "refused"):
+        write(folder / "case.yaml", text)
+
+
+@contextmanager
+def _seconds(most: int) -> Iterator[None]:
+    """A text may ask for more work than looking at it is worth: templates can loop."""
+
+    def late(*_: object) -> None:
+        raise UsageError(f"looking at the issue took more than {most} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(most)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)

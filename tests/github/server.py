@@ -271,6 +271,13 @@ def _edit_comment(forge: Forge, query: dict[str, str], body: Any, comment: str) 
     raise Refused(404, "Not Found")
 
 
+@route("DELETE", "/issues/comments/<comment>")
+def _delete_comment(forge: Forge, query: dict[str, str], body: Any, comment: str) -> Answer:
+    for issue in forge.issues.values():
+        issue["comments"] = [item for item in issue["comments"] if str(item["id"]) != comment]
+    return 204, None
+
+
 @route("POST", "/issues/<number>/labels")
 def _add_labels(forge: Forge, query: dict[str, str], body: Any, number: str) -> Answer:
     for name in body["labels"]:

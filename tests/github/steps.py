@@ -15,7 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,7 @@ class Replay:
 
     ``environment``: what the runner has by itself (the stand-in API's address, say); ``secrets``: ``secrets.NAME``;
     ``variables``: ``vars.NAME``; ``stand_ins``: more of them, or others; ``source``: the checked out repository.
+    ``installed``: folders below RUNNER_TEMP that hold this reprokit already, so that .ci/install has nothing to do.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Replay:
         variables: Mapping[str, str] | None = None,
         inputs: Mapping[str, Any] | None = None,
         stand_ins: Mapping[str, StandIn] | None = None,
+        installed: Sequence[str] = (),
         repository: str = "owner/repo",
         source: Path = REPOSITORY,
     ) -> None:
@@ -132,6 +134,7 @@ class Replay:
         self.jobs: dict[str, list[Job]] = {}
         self.environment = dict(environment or {})
         self.stand_ins = {**STAND_INS, **(stand_ins or {})}
+        self.installed = tuple(installed)
         self.steps_run: list[str] = []
         for path in (self.artifacts, self.caches, self.folder / "temp"):
             path.mkdir(parents=True, exist_ok=True)
@@ -207,6 +210,8 @@ class Replay:
         workspace, temp = home / "workspace", home / "temp"
         for path in (workspace, temp):
             path.mkdir(parents=True)
+        for folder in self.installed:
+            _install(temp / folder, self.source)
         job = Job(name=name, matrix=matrix, workspace=workspace, result="success")
         contexts = {**contexts, "matrix": matrix, "job": {"status": "success"}, "steps": {}, "strategy": {}}
         contexts["runner"] = {**self.contexts["runner"], "temp": str(temp)}
@@ -369,6 +374,14 @@ class _Player:
             step.outputs[name] = to_text(_filled(about["value"], contexts, inner.functions))
         if inner.failed:
             raise Failed(f"a step of {file.parent.name} failed")
+
+
+def _install(folder: Path, source: Path) -> None:
+    """What .ci/install would leave: this reprokit, with the interpreter and the packages of the tests."""
+    program = folder / "bin" / "reprokit"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{source}" exec "{sys.executable}" -m reprokit "$@"\n')
+    program.chmod(0o755)
 
 
 def play_action(action: Path, folder: Path, inputs: Mapping[str, str], **given: Any) -> Job:

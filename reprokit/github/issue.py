@@ -1,0 +1,161 @@
+"""The case in the text of an issue: found, judged, and bound to its hash. Pure; the text is a stranger's.
+
+An issue holds one case. Its hash is that of the block's text with plain line ends, so that GitHub's CRLF, and words
+around the block, make no other case of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reprokit.case.files import CaseFile, load_text
+from reprokit.case.markdown import blocks
+from reprokit.case.tree import Loc
+from reprokit.errors import CaseError, Problem
+from reprokit.library.facts import rendered
+from reprokit.matrix import count, expand
+from reprokit.spelling import many
+
+NAME = "case"
+"""What positions are told in: the text of the block, from its first line."""
+PREFIX = "run:"
+DIGITS = 40
+"""Hex digits of the hash in a label, whose name has at most 50 characters: 160 bits, which nobody finds twice."""
+LABEL = re.compile(rf"{PREFIX}[0-9a-f]{{{DIGITS}}}")
+HEADING = "### The case"
+"""What the issue form writes above the case (the label of the field in bug_case.yml)."""
+MAX_BODY = 262_144
+"""Characters of an issue that are looked at; GitHub takes 65,536."""
+MAX_TEXT = 40_000
+"""Characters of a case, so that the comment can show all of what a reviewer has to read."""
+MAX_CELLS = 64
+"""Cells of a case that somebody else's runner is asked to run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Review:
+    """What came of an issue's text.
+
+    ``state``: none (there is no case, and none was meant), invalid or valid. ``digest``: hex digits of the sha256 of
+    what was looked at. ``text``: the case's own; ``file`` when it is valid.
+    """
+
+    state: str
+    digest: str
+    text: str = ""
+    file: CaseFile | None = None
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The label that runs exactly this text."""
+        return label_of(self.digest)
+
+
+def label_of(digest: str) -> str:
+    """The label that stands for the text of that digest (hex)."""
+    return PREFIX + digest[:DIGITS]
+
+
+def review(body: str) -> Review:
+    """Find the case in an issue's body and judge whether it may be offered to be run. Never raises for the text."""
+    text, problems = _extract(body)
+    digest = hashlib.sha256((text or plain(body)).encode("utf-8", "surrogatepass")).hexdigest()
+    if problems:
+        return Review(state="invalid", digest=digest, text=text, problems=tuple(problems))
+    if not text:
+        return Review(state="none", digest=digest)
+    try:
+        file = load_text(NAME, text)
+    except CaseError as error:
+        return Review(state="invalid", digest=digest, text=text, problems=error.problems)
+    found = tuple(sorted(_more(file), key=lambda problem: (problem.line, problem.column)))
+    if found:
+        return Review(state="invalid", digest=digest, text=text, problems=found)
+    return Review(state="valid", digest=digest, text=text, file=file)
+
+
+def plain(body: str) -> str:
+    """A text with line feeds alone: forms send CRLF."""
+    return body.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def digest_of(body: str) -> str:
+    """The digest that :func:`review` gives, without judging the case."""
+    text, _ = _extract(body)
+    return hashlib.sha256((text or plain(body)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def wants_gpu(file: CaseFile) -> bool:
+    """Whether any cell asks for a GPU."""
+    matrix = file.case.matrix
+    everywhere = expand(matrix.axes, matrix.exclude, matrix.include)
+    variants = [file.case] + ([file.fixed] if file.fixed else [])
+    return any(text.strip() not in ("", "0") for case in variants for text in rendered(case.resources.gpus, everywhere))
+
+
+def _extract(body: str) -> tuple[str, list[Problem]]:
+    """The text of the one case, '' without one; and why it cannot be taken as it is."""
+    if len(body) > MAX_BODY:
+        return "", [_problem(1, 1, f"the issue has {len(body):,} characters; at most {MAX_BODY:,} are read")]
+    body = plain(body)
+    found = blocks(body)
+    if not found:
+        if HEADING not in body.split("\n"):
+            return "", []
+        return "", [_problem(1, 1, "no line schema: reprokit/v1 in the case", "a case begins with that line")]
+    if len(found) > 1:
+        lines = ", ".join(str(block.first_line + 1) for block in found[:10])
+        message = f"{len(found)} cases, from lines {lines} of the issue on; an issue holds one"
+        return "", [_problem(1, 1, message, "one issue for each, or one case with a matrix")]
+    text = found[0].text
+    if text.startswith("```"):
+        return text, [_problem(1, 1, "a fence within the fence", "leave the ``` lines out: the form writes them")]
+    if len(text) > MAX_TEXT:
+        message = f"the case has {len(text):,} characters; a comment can show {MAX_TEXT:,} to who reviews it"
+        return text, [_problem(1, 1, message, "large data belongs in a dataset")]
+    return text, list(_hidden(text))
+
+
+def _hidden(text: str) -> Iterator[Problem]:
+    """Characters that cannot be seen, or turn the direction of writing around: what is read would not be what runs."""
+    for number, line in enumerate(text.split("\n"), 1):
+        for column, sign in enumerate(line, 1):
+            if sign > "~" and (
+                unicodedata.category(sign) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cs") or _BLANK.match(sign)
+            ):
+                message = f"the invisible character U+{ord(sign):04X} cannot be reviewed"
+                escape = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
+                yield _problem(number, column, message, f'write it as an escape in double quotes: "{escape}"')
+
+
+_BLANK = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0e\U000e0100-\U000e01ef]")
+"""Letters and marks that show nothing (Unicode's Default_Ignorable_Code_Point, and U+2800); emoji need U+FE0F."""
+
+
+def _more(file: CaseFile) -> Iterator[Problem]:
+    """What a valid case may not be, where a runner is lent to strangers."""
+    matrix = file.case.matrix
+    cells = count(matrix.axes, matrix.exclude, matrix.include)
+    if cells > MAX_CELLS:
+        yield file.problem(("matrix",), f"{many(cells, 'cell')}; at most {MAX_CELLS} are run for an issue", key=True)
+        return
+    everywhere = expand(matrix.axes, matrix.exclude, matrix.include)
+    variants = [(file.case, False)] + ([(file.fixed, True)] if file.fixed else [])
+    seen: set[tuple[Loc, str]] = set()
+    for case, fixed in variants:
+        for name, source in case.sources.items():
+            loc = ("sources", name, "git")
+            for url in rendered(source.git, everywhere):
+                if not url.startswith("https://") and (loc, url) not in seen:
+                    seen.add((loc, url))
+                    message = "a source of the runner itself, or one that needs its keys, is not read for an issue"
+                    yield file.problem(loc, message, "name it as https://...", fixed=fixed)
+
+
+def _problem(line: int, column: int, message: str, hint: str = "") -> Problem:
+    return Problem(path=NAME, line=line, column=column, message=message, hint=hint)
