@@ -15,6 +15,7 @@ from reprokit import __version__
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
     "new": "Make a draft of a case from a bug report: a file, an issue, standard input.",
+    "capture": "Run a command that fails here and now, and write its case from what is seen.",
     "validate": "Check case files; every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",
@@ -38,6 +39,12 @@ COMMANDS = {
     "schema": "Print the JSON Schema of case files, for editors.",
     "github": "The steps of workflows on GitHub Actions, which call them.",
 }
+
+
+_SPEED = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
+"""Looking for plugins of pydantic reads the metadata of everything that is installed."""
+OWN_VARIABLES: dict[str, str] = {}
+"""The environment variables that this process set for itself."""
 
 
 class Commands(click.Group):
@@ -85,8 +92,8 @@ def main() -> None:
     """Entry point: errors meant for the user become one message and the contract's exit status."""
     # Start-up makes no garbage worth looking for, and neither does the end; in between the collector works.
     gc.disable()
-    # Looking for plugins of pydantic reads the metadata of everything that is installed.
-    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    OWN_VARIABLES.update({name: value for name, value in _SPEED.items() if name not in os.environ})
+    os.environ.update(OWN_VARIABLES)
     status = invoke(sys.argv[1:])
     gc.freeze()
     sys.exit(status)

@@ -84,7 +84,7 @@ def _head(draft: Draft) -> Iterator[str]:
     for note in draft.notes.get((), ()):
         yield from _wrapped(note)
     if draft.missing:
-        yield "Not found out:"
+        yield "Missing:"
         for sentence in draft.missing:
             yield from _wrapped(sentence, item=True)
     if draft.omitted:

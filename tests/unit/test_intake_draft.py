@@ -95,7 +95,7 @@ def test_a_draft_reads_as_cases_are_written() -> None:
     assert text == (
         """\
 # Draft made for a test.
-# Not found out:
+# Missing:
 # - the version of CUDA
 # Left out, as it looks secret or says who or where you are (what stands for it is in angle brackets):
 # - github-token, 2 times: env

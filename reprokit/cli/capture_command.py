@@ -1,0 +1,94 @@
+"""``reprokit capture``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import OWN_VARIABLES
+from reprokit.errors import CaseError, UsageError
+
+if TYPE_CHECKING:
+    from reprokit.intake.capturing.running import Ran
+
+
+@click.command(
+    "capture",
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    epilog="Example: reprokit capture -o crash.yaml -- python train.py --epochs 1",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where the case is written. By default beside, named by the failure."
+)
+@click.option("--force", is_flag=True, help="Replace that file if it is there.")
+@click.option("--timeout", metavar="TIME", help="End the command after that time, such as 90s or 5m; never by default.")
+@click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
+def command(words: tuple[str, ...], output: str | None, force: bool, timeout: str | None) -> int:
+    """Run a failing COMMAND here and now, and write its case from what is seen.
+
+    Input, output and Ctrl-C are the command's own, and so is the exit status: also when it succeeds, and there is
+    nothing to write a case from. 127: there is no such command, 126: it cannot be executed, 2: wrong usage of capture
+    itself, before anything was run. What is said here goes to standard error.
+    """
+    from reprokit.case import units
+    from reprokit.intake.capturing import running
+
+    try:
+        seconds = units.duration(timeout) if timeout else None
+    except ValueError as error:
+        raise UsageError(f"--timeout {timeout}: expected {error}") from None
+    if output and Path(output).exists() and not force:
+        raise UsageError(f"{output} is already there; nothing was run; choose another -o, or --force to replace it")
+    try:
+        environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+        ran = running.run(words, environ=environ, timeout=seconds)
+    except running.CannotStart as error:
+        click.echo(f"reprokit: {error}; no case is written", err=True)
+        return error.status
+    status = ran.ending.exit_code or 0
+    if ran.interrupted:
+        click.echo("reprokit: interrupted; no case is written", err=True)
+        return status or 130
+    if not status and not ran.ending.timed_out:
+        click.echo(f"reprokit: {shlex.join(words)} succeeded; no case is written", err=True)
+        return 0
+    _write(words, ran, output, environ)
+    return status
+
+
+def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
+    from reprokit import writing
+    from reprokit.case.files import load_text
+    from reprokit.intake import draft
+    from reprokit.intake.capturing import drafting, seen
+
+    found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
+    path = Path(output) if output else _free(str(found.data["id"]))
+    text = draft.render(found)
+    writing.write(path, text)
+    how = "did not end in time" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
+    said = [f"reprokit: the command {how}; the case is {path}"]
+    if found.omitted:
+        said.append("  left out, as it looks secret or private:")
+        said += [f"    {line}" for line in draft.summary(found.omitted)]
+    if found.missing:
+        said += ["  missing:", *(f"    {sentence}" for sentence in found.missing)]
+    try:
+        load_text(str(path), text)
+        said.append(f"  next: reprokit run {shlex.quote(str(path))}")
+    except CaseError as error:
+        said += ["  to be mended by hand first:", *(f"    {problem}" for problem in error.problems)]
+    click.echo("\n".join(said), err=True)
+
+
+def _free(name: str) -> Path:
+    """A file of that name in this folder that is not there yet."""
+    number = 1
+    while (path := Path(f"{name}{f'-{number}' if number > 1 else ''}.yaml")).exists():
+        number += 1
+    return path

@@ -1,0 +1,83 @@
+"""The git checkout in which a command ran, as a source of the case: where it is from, its commit, what was changed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+SECONDS = 30
+MOST_PATCH = 256 * 1024
+_SCP = re.compile(r"(?:[\w.-]+@)?(?P<host>github\.com|gitlab\.com|gitee\.com|bitbucket\.org):(?P<path>[\w./~-]+)")
+_PUBLIC = re.compile(r"(?:https?|git)://\S+|ssh://\S+|[\w.-]+@[\w.-]+:\S+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkout:
+    """``url`` can be fetched by others; ``folder``: where the command ran, below ``root``.
+
+    ``patch``: what was changed of tracked files, '' for nothing. ``tracked``: the files below ``folder`` that git
+    knows, relative to it. ``why_not``: why no case can name it as a source, '' if one can.
+    """
+
+    root: Path
+    url: str = ""
+    commit: str = ""
+    folder: str = ""
+    patch: str = ""
+    tracked: frozenset[str] = frozenset()
+    why_not: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the repository, as git would clone it."""
+        return re.sub(r"[^\w.-]", "-", self.url.rstrip("/").rpartition("/")[2].rpartition(":")[2].removesuffix(".git"))
+
+
+def find(folder: Path) -> Checkout | None:
+    """The checkout that ``folder`` is in; None where it is in none, or there is no git."""
+    top = _git(folder, "rev-parse", "--show-toplevel")
+    if not top:
+        return None
+    root = Path(top.strip())
+    commit = (_git(folder, "rev-parse", "--verify", "-q", "HEAD") or "").strip()
+    if not commit:
+        return Checkout(root=root, why_not="the checkout has no commit yet")
+    remote, url = _remote(folder)
+    if not url:
+        return Checkout(root=root, why_not="the checkout has no remote that others can fetch from")
+    if not (_git(folder, "branch", "-r", "--contains", commit, "--list", f"{remote}/*") or "").strip():
+        return Checkout(
+            root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as is known here"
+        )
+    patch = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/") or ""
+    if len(patch) > MOST_PATCH or "\nGIT binary patch\n" in patch or "\nBinary files " in patch:
+        return Checkout(root=root, why_not="what was changed since the commit is too large, or no text, for a patch")
+    tracked = (_git(folder, "ls-files", "-z") or "").split("\0")
+    where = str(folder.resolve().relative_to(root.resolve()))
+    return Checkout(
+        root=root, url=url, commit=commit, folder="" if where == "." else where, patch=patch, tracked=frozenset(tracked)
+    )
+
+
+def _remote(folder: Path) -> tuple[str, str]:
+    """Name and address of the remote: that of the branch, else origin, else the only one; '' for what is local."""
+    names = (_git(folder, "remote") or "").split()
+    upstream = (_git(folder, "rev-parse", "--abbrev-ref", "@{upstream}") or "").partition("/")[0]
+    for name in [one for one in (upstream, "origin", *names[:1]) if one in names]:
+        url = (_git(folder, "remote", "get-url", name) or "").strip()
+        if found := _SCP.fullmatch(url):  # nobody else has our key
+            return name, f"https://{found['host']}/{found['path']}"
+        if _PUBLIC.fullmatch(url):
+            return name, url
+    return "", ""
+
+
+def _git(folder: Path, *words: str) -> str | None:
+    """What git prints; None where it fails."""
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, timeout=SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

@@ -1,0 +1,287 @@
+"""What was seen of a command that failed -> the draft of its case. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.environment import catalog
+from reprokit.evidence.text import clean, one_line
+from reprokit.intake import secrets
+from reprokit.intake.capturing import packages
+from reprokit.intake.capturing.seen import Seen
+from reprokit.intake.draft import Draft, Omitted, literal
+from reprokit.search.reduce import signature
+
+_COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:-[\d.]+)?")
+_COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh"})
+_ON_GPU = re.compile(r"torch|paddlepaddle-gpu|tensorflow|jax\w*|cupy.*|onnxruntime-gpu|mxnet.*")
+_LAST = 40
+"""Lines of the output that a description shows."""
+_LONG = 600.0
+"""Seconds from which on the default time limit may be too short."""
+
+
+def draft(seen: Seen) -> Draft:
+    """The case. The command must have failed, by itself or by its time limit."""
+    return _Drafting(seen).draft()
+
+
+class _Drafting:
+    def __init__(self, seen: Seen) -> None:
+        self.seen = seen
+        self.notes: dict[tuple[str | int, ...], tuple[str, ...]] = {}
+        self.missing: list[str] = []
+        self.omitted: list[Omitted] = list(seen.variables.omitted)
+        self.pins = (
+            packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)))
+            if seen.interpreter
+            else packages.Pinned()
+        )
+        self.from_git = self._from_git()
+        self.inside = (
+            "/".join(part for part in (self.seen.checkout.name, self.seen.checkout.folder) if part)
+            if self.from_git and self.seen.checkout
+            else ""
+        )
+
+    def draft(self) -> Draft:
+        command = self._command()
+        failure = self._failure()
+        title = self._title(failure, command)
+        environment = self._environment()
+        data: dict[str, Any] = {
+            "id": self._id(failure),
+            "title": title,
+            "description": self._description(command),
+            "report": {"environments": [self._reported()]},
+            "matrix": self._matrix(),
+            **({"environment": environment} if environment else {}),
+            **({"sources": self._sources()} if self.from_git else {}),
+            **({"files": texts} if (texts := self._files()) else {}),
+            **({"env": values} if (values := self._env()) else {}),
+            "command": command,
+            **({"resources": resources} if (resources := self._resources()) else {}),
+            "expect": {"failure": failure, "reproduces": "all"},
+        }
+        self.notes[("expect", "reproduces")] = ("It failed on this machine, whose environment the matrix has.",)
+        if not data["matrix"]:
+            del data["matrix"]
+        self.notes[()] = ("Written by `reprokit capture` from a command that failed; nothing in here was asked for.",)
+        return Draft(data=data, notes=self.notes, missing=tuple(self.missing), omitted=tuple(self.omitted))
+
+    def scrubbed(self, text: str, where: str) -> str:
+        """``text`` without secrets; what was left out is listed."""
+        found = secrets.scrub(text, known=self.seen.known, where=where)
+        self.omitted += found.omitted
+        return found.text
+
+    # -- what ran --------------------------------------------------------------------------------------------------
+
+    def _command(self) -> str:
+        words = [self._relative(word) for word in self.seen.command]
+        python = self.seen.interpreter
+        if python and re.fullmatch(r"(?:.*/)?python[\d.]*", words[0]):
+            words[0] = "python"
+        elif words[0].startswith("/") and python and any(words[0].startswith(f"{one}/bin/") for one in python.prefixes):
+            words[0] = Path(words[0]).name
+        text = self.scrubbed(shlex.join(words), "the command")
+        return literal(f"cd {shlex.quote(self.inside)} && {text}" if self.inside else text)
+
+    def _relative(self, word: str) -> str:
+        """A word without the folder in which the command ran, which is another one in a container."""
+        folder = str(self.seen.folder)
+        word = re.sub(rf"(?<![\w./-]){re.escape(folder)}/(?=\S)", "", word)
+        return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w.-])", ".", word)
+
+    def _from_git(self) -> bool:
+        found = self.seen.checkout
+        if found is None:
+            return False
+        if not found.why_not and secrets.scrub(found.patch, known=self.seen.known).omitted:
+            self.missing.append("the git source: what was changed since the commit holds something secret")
+            return False
+        if not found.why_not and secrets.scrub(found.url, known=self.seen.known).omitted:
+            self.missing.append("the git source: its address holds something secret")
+            return False
+        if found.why_not:
+            self.missing.append(f"the git source: {found.why_not}; the files stand in the case instead")
+        return not found.why_not
+
+    def _sources(self) -> dict[str, Any]:
+        found = self.seen.checkout
+        assert found is not None
+        self.notes[("sources", found.name)] = (
+            "The checkout in which the command ran" + (", with what was changed since." if found.patch else "."),
+        )
+        patch = {"patch": literal(found.patch)} if found.patch else {}
+        return {found.name: {"git": literal(found.url), "ref": found.commit, "path": found.name, **patch}}
+
+    def _files(self) -> dict[str, str]:
+        texts = self.seen.gathered.texts
+        if self.from_git and self.seen.checkout:
+            tracked = self.seen.checkout.tracked
+            texts = {path: text for path, text in texts.items() if path not in tracked}
+        if self.seen.gathered.left_out:
+            left_out = "; ".join(self.seen.gathered.left_out)
+            self.missing.append(
+                f"files that the command needs and that do not fit in a case: {self.scrubbed(left_out, '')}"
+            )
+        placed = {f"{self.inside}/{path}" if self.inside else path: text for path, text in texts.items()}
+        return {
+            self.scrubbed(path, "the name of a file"): literal(self.scrubbed(text, path))
+            for path, text in placed.items()
+        }
+
+    def _env(self) -> dict[str, str]:
+        found = self.seen.variables
+        if found.values:
+            self.notes[("env",)] = ("Set where the command ran, and otherwise than in a login shell.",)
+        if found.places:
+            names = ", ".join(found.places)
+            self.missing.append(f"variables that name folders of this machine: {names}")
+        for name, value in found.locale.items():
+            self.missing.append(f"the locale {name}={one_line(value, 40)}, which images do not have")
+        return {name: literal(value) for name, value in found.values.items()}
+
+    # -- where it ran ----------------------------------------------------------------------------------------------
+
+    def _matrix(self) -> dict[str, list[str]]:
+        measured, python = self.seen.measured, self.seen.interpreter
+        axes: dict[str, list[str]] = {}
+        if measured.os in catalog.known_os():
+            axes["os"] = [str(measured.os)]
+        elif measured.os:
+            self.missing.append(f"an image of {measured.os}: there are {', '.join(catalog.known_os())}")
+        if python:
+            axes["python"] = [_parts(python.version, 2)]
+            self.notes[("matrix", "python")] = (f"{python.version} here",)
+        if measured.gcc and self._compiles():
+            axes["gcc"] = [_parts(measured.gcc, 1)]
+            self.notes[("matrix", "gcc")] = (f"{measured.gcc} here",)
+        if measured.cuda and self._uses_cuda():
+            axes["cuda"] = [_parts(measured.cuda, 2)]
+            if measured.cudnn:
+                axes["cudnn"] = [_parts(measured.cudnn, 2)]
+        return axes
+
+    def _compiles(self) -> bool:
+        return any(_COMPILER.fullmatch(Path(word).name) for word in self.seen.words) or any(
+            Path(path).suffix in _COMPILED for path in self.seen.gathered.texts
+        )
+
+    def _uses_cuda(self) -> bool:
+        named = any(Path(word).name == "nvcc" for word in self.seen.words)
+        return named or any(Path(path).suffix in (".cu", ".cuh") for path in self.seen.gathered.texts)
+
+    def _environment(self) -> dict[str, Any]:
+        found = self.pins
+        self.missing += found.missing
+        pip = found.direct + found.needed
+        if found.direct:
+            self.notes[("environment", "pip", 0)] = ("What the program imports or fails in, at the versions of here.",)
+        if found.needed:
+            self.notes[("environment", "pip", len(found.direct))] = ("What that needs in turn.",)
+        if self.seen.apt:
+            self.notes[("environment", "apt")] = ("The packages of the programs that the command calls.",)
+        sections = {"apt": list(self.seen.apt), "pip": pip, "pip_options": found.options}
+        return {key: value for key, value in sections.items() if value}
+
+    def _resources(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        on_gpu = any(
+            _ON_GPU.fullmatch(re.split(r"[=@ ]", one)[0].lower()) for one in self.pins.direct + self.pins.needed
+        )
+        if self.seen.measured.gpu and (on_gpu or self._uses_cuda()):
+            found["gpus"] = "1"
+            self.notes[("resources", "gpus")] = (f"{len(self.seen.measured.gpu)} here: {self.seen.measured.gpu[0]}",)
+        ending = self.seen.ran.ending
+        if ending.timed_out:
+            found["timeout"] = f"{max(1, round(ending.seconds))}s"
+        elif ending.seconds > _LONG:
+            found["timeout"] = f"{round(3 * ending.seconds / 60)}m"
+            self.notes[("resources", "timeout")] = (f"It took {ending.seconds / 60:.0f} minutes here.",)
+        return found
+
+    def _reported(self) -> dict[str, str]:
+        measured, python = self.seen.measured, self.seen.interpreter
+        lines = {
+            "platform": measured.platform or measured.os,
+            "Python": python.words if python else None,
+            "GCC": measured.gcc_words,
+            "NVCC": measured.nvcc,
+            "cudnn": measured.cudnn,
+            "GPU": ", ".join(measured.gpu),
+            "Driver": measured.driver,
+        }
+        return {key: self.scrubbed(value, "the environment") for key, value in lines.items() if value}
+
+    # -- how it failed ---------------------------------------------------------------------------------------------
+
+    def _failure(self) -> dict[str, Any]:
+        ending = self.seen.ran.ending
+        failure: dict[str, Any] = {}
+        if ending.timed_out:
+            return {"timed_out": "true"}
+        if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
+            failure["signal"] = signal.Signals(code - 128).name
+        strict = signature.tightened(failure, [signature.Seen(ending=ending, log=self.seen.ran.log)])
+        kept: dict[str, Any] = {}
+        for key, value in strict.items():
+            if secrets.scrub(str(value), known=self.seen.known).omitted:
+                self.missing.append(f"{key} of the failure: it holds something secret or private")
+            else:
+                kept[key] = value
+        return kept
+
+    def _title(self, failure: Mapping[str, Any], command: str) -> str:
+        how = str(failure.get("exception", ""))
+        said = _readable(str(failure.get("message") or failure.get("output") or ""))
+        text = ": ".join(part for part in (how.rpartition(".")[2], said) if part)
+        if not text:
+            ending = f"ends with {failure['signal']}" if "signal" in failure else "fails"
+            text = f"{command} {'does not end' if 'timed_out' in failure else ending}"
+        return one_line(text, 100)
+
+    def _id(self, failure: Mapping[str, Any]) -> str:
+        """What ran, by its first file or its program, and how it ended."""
+        subject = next(iter(self.seen.gathered.texts), "") or self.seen.command[0]
+        how = (
+            failure.get("exception", "").rpartition(".")[2]
+            or failure.get("signal")
+            or f"exit-{failure.get('exit_code')}"
+        )
+        return _slug(f"{Path(subject).stem}-{'timed-out' if 'timed_out' in failure else how}")
+
+    def _description(self, command: str) -> str:
+        ending = self.seen.ran.ending
+        how = "was ended at its time limit" if ending.timed_out else f"ended with exit status {ending.exit_code}"
+        lines = self.scrubbed(clean(self.seen.ran.log), "the output").strip("\n").split("\n")
+        cut = "" if len(lines) <= _LAST else f" last {_LAST} lines of its"
+        fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", "\n".join(lines))), 3)
+        shown = "\n".join(line.rstrip() for line in lines[-_LAST:])
+        head = f"The command {how} after {ending.seconds:.1f} s."
+        return f"{head} The{cut} output:\n\n{fence}\n{shown}\n{fence}\n" if shown else f"{head} It wrote nothing.\n"
+
+
+def _traced(seen: Seen) -> list[str]:
+    return re.findall(r'File "([^"\n]{1,1000})", line \d+', seen.ran.log)
+
+
+def _parts(version: str, number: int) -> str:
+    return ".".join(version.split(".")[:number])
+
+
+def _readable(pattern: str) -> str:
+    """A pattern of the contract as words: what varies is left open."""
+    if not (len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/")):
+        return pattern
+    return re.sub(r"\\(.)", r"\1", pattern[1:-1].replace(r"[\w./+-]+", "…"))
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:60].strip("-") or "captured"

@@ -1,0 +1,153 @@
+"""The files that a captured command needs: those that it and its traceback name, and what they import or include.
+
+Only what lies below the folder in which the command ran, so that nothing else of a machine gets into a case.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_BYTES = 64 * 1024
+"""Of one file."""
+MOST_TOTAL = 256 * 1024
+MOST_FILES = 40
+
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]{1,200})"', re.MULTILINE)
+_C = frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".inl", ".S"})
+_MAKE = ("GNUmakefile", "makefile", "Makefile")
+_NAMED = re.compile(r"[\w./+-]{1,200}\.[A-Za-z]\w{0,5}")
+"""What may be the name of a file in a Makefile or shell script."""
+
+
+@dataclass
+class Gathered:
+    """``texts``: path below the folder -> text. ``modules``: what its Python imports and is not among them.
+
+    ``left_out``: what was needed and did not fit, in words.
+    """
+
+    texts: dict[str, str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=set)
+    left_out: list[str] = field(default_factory=list)
+
+
+def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
+    """The files below ``folder`` that the words of a command name: arguments, modules of ``-m``, Makefiles."""
+    for number, word in enumerate(words):
+        for candidate in (word, word.partition("=")[2]):
+            path = folder / candidate
+            if candidate and _is_file(path):
+                yield path
+        if number and words[number - 1] == "-m":
+            yield from _module(word, folder)
+        if Path(word).name in ("make", "gmake"):
+            yield from [folder / name for name in _MAKE if _is_file(folder / name)][:1]
+
+
+def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> Gathered:
+    """The texts of ``start`` and of all that they import or include below ``folder``.
+
+    ``since``: when the command began, in seconds since 1970: what is no text and newer is its own work.
+    """
+    found = Gathered()
+    root = folder.resolve()
+    waiting = list(dict.fromkeys(start))
+    seen: set[Path] = set()
+    total = 0
+    while waiting:
+        path = waiting.pop(0)
+        real = path.resolve()
+        if real in seen or not real.is_relative_to(root) or not _is_file(real) or _installed(real.relative_to(root)):
+            continue
+        seen.add(real)
+        name = str(real.relative_to(root))
+        text, why = _read(real)
+        if not why and (total + len(text) > MOST_TOTAL or len(found.texts) >= MOST_FILES):
+            why = f"the files would be more than {MOST_FILES}, or {MOST_TOTAL // 1024} KiB"
+        if why and real.stat().st_mtime >= since:
+            continue
+        if why:
+            found.left_out.append(f"{name} ({why})")
+            continue
+        total += len(text)
+        found.texts[name] = text
+        waiting += _needed(real, text, root, found)
+    return found
+
+
+def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path]:
+    if path.suffix == ".py" or (text.startswith("#!") and "python" in text.split("\n", 1)[0]):
+        for module in imports(text):
+            local = [*_module(module, path.parent), *_module(module, root)]
+            yield from local
+            if not local:
+                found.modules.add(module.lstrip(".").partition(".")[0])
+    elif path.suffix in _C:
+        yield from (path.parent / name for name in _INCLUDE.findall(text))
+    elif path.name in _MAKE or path.suffix in (".sh", ".mk") or text.startswith("#!"):
+        yield from (path.parent / name for name in _NAMED.findall(text))
+
+
+def imports(text: str) -> set[str]:
+    """The modules that Python code imports, wherever it does; none of code that does not parse."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return {found for line in re.findall(r"^\s*(?:import|from)\s+([\w.]+)", text, re.MULTILINE) for found in [line]}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            joint = "" if base.endswith(".") or not base else "."
+            found.update([base, *(f"{base}{joint}{alias.name}" for alias in node.names)])
+    return found - {"", "."}
+
+
+def _module(name: str, folder: Path) -> Iterator[Path]:
+    """The files of a module below ``folder``, with the packages above it; ``..`` goes up, as in Python."""
+    dots = len(name) - len(name.lstrip("."))
+    for _ in range(dots - 1):
+        folder = folder.parent
+    parts = [part for part in name.lstrip(".").split(".") if part]
+    if not parts or not all(part.isidentifier() for part in parts):
+        return
+    for depth in range(1, len(parts) + 1):
+        place = folder.joinpath(*parts[:depth])
+        if _is_file(place.with_suffix(".py")):
+            yield place.with_suffix(".py")
+            return
+        if not place.is_dir():
+            return
+        yield from (place / file for file in ("__init__.py", "__main__.py") if _is_file(place / file))
+
+
+def _installed(path: Path) -> bool:
+    """Whether it lies in an environment or a cache that happens to be below the folder."""
+    return any(part in ("site-packages", "dist-packages", "node_modules", "__pycache__", ".git") for part in path.parts)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # too long a name, or no name at all
+        return False
+
+
+def _read(path: Path) -> tuple[str, str]:
+    """The text of a file, or why it cannot travel in a case."""
+    try:
+        size = path.stat().st_size
+        if size > MOST_BYTES:
+            return "", f"{size / 1024:.0f} KiB, more than {MOST_BYTES // 1024}"
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return "", "no text"
+    except OSError as error:
+        return "", f"cannot be read: {error.strerror}"
+    return ("", "no text") if "\0" in text else (text, "")

@@ -1,0 +1,54 @@
+# Written for the interpreters that people have, old ones included: the rules for our own code do not hold here.
+# ruff: noqa
+# mypy: ignore-errors
+"""Runs in the interpreter of a captured command: prints, as one JSON object, which module is of which distribution.
+
+As ``importlib.metadata.packages_distributions`` of Python 3.10, for older interpreters too.
+"""
+
+from __future__ import print_function
+
+import json
+import platform
+import sys
+
+
+def distributions():
+    try:
+        from importlib import metadata
+    except ImportError:
+        try:
+            import importlib_metadata as metadata
+        except ImportError:
+            return {}
+    found = {}
+    for item in metadata.distributions():
+        name = item.metadata["Name"]
+        if not name or name in found:
+            continue  # the first of a name is the one that import finds
+        modules = set((item.read_text("top_level.txt") or "").split())
+        for path in item.files or ():
+            first = path.parts[0]
+            if len(path.parts) > 1 and "." not in first and not first.startswith("_"):
+                modules.add(first)
+            elif len(path.parts) == 1 and first.endswith((".py", ".so")):
+                modules.add(first.partition(".")[0])
+        found[name] = {
+            "version": item.version,
+            "modules": sorted(modules),
+            "requires": list(item.requires or ()),
+            "direct": item.read_text("direct_url.json") or "",
+        }
+    return found
+
+
+print(
+    json.dumps(
+        {
+            "version": platform.python_version(),
+            "words": " ".join(sys.version.split()),
+            "prefixes": [sys.prefix, sys.base_prefix if hasattr(sys, "base_prefix") else sys.prefix],
+            "distributions": distributions(),
+        }
+    )
+)

@@ -1,0 +1,116 @@
+"""Which Python a command runs in, and what is installed there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SECONDS = 60
+_PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?")
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+LAUNCHERS = frozenset({"env", "time", "nohup", "nice", "stdbuf", "xvfb-run", "timeout", "exec"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distribution:
+    """An installed package. ``direct``: where it came from, where that was no index (PEP 610)."""
+
+    name: str
+    version: str
+    modules: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
+    direct: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interpreter:
+    """A Python: its program, version, the folders that it lives in, and what is installed."""
+
+    path: str
+    version: str
+    words: str = ""
+    prefixes: tuple[str, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
+
+
+def words_of(command: Sequence[str]) -> list[str]:
+    """The words of a command, those of a text for a shell (``bash -c TEXT``) included."""
+    words: list[str] = []
+    for number, word in enumerate(command):
+        if number and command[number - 1] in ("-c", "-lc", "-ec") and Path(command[0]).name in SHELLS:
+            words += _split(word)
+        else:
+            words.append(word)
+    return words
+
+
+def _split(text: str) -> list[str]:
+    """A shell's words, operators apart; as good as it gets where quotes do not close."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    try:
+        return list(lexer)
+    except ValueError:
+        return text.split()
+
+
+def program_of(command: Sequence[str]) -> str:
+    """The Python that ``command`` starts: itself, by a script's first line, or first in a shell's text; or ''."""
+    shell = Path(command[0]).name in SHELLS
+    for word in words_of(command):
+        name = Path(word).name
+        if _PYTHON.fullmatch(name):
+            return shutil.which(word) or ""
+        path = shutil.which(word)
+        found = _of_script(path) if path else ""
+        if found:
+            return found
+        if not shell and not (name in LAUNCHERS or word.startswith("-") or "=" in word):
+            return ""
+    return ""
+
+
+def _of_script(path: str) -> str:
+    """The Python that a script's first line names: what pip makes of entry points."""
+    try:
+        with Path(path).open("rb") as stream:
+            line = stream.read(500).split(b"\n")[0]
+    except OSError:
+        return ""
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    words = words[1:] if words and Path(words[0]).name == "env" else words
+    return (shutil.which(words[0]) or "") if words and _PYTHON.fullmatch(Path(words[0]).name) else ""
+
+
+def ask(path: str) -> Interpreter | None:
+    """What a Python says of itself; None where it does not answer."""
+    script = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
+    try:
+        done = subprocess.run(
+            [path, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
+        )
+        told = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return Interpreter(
+        path=path,
+        version=told["version"],
+        words=told["words"],
+        prefixes=tuple(dict.fromkeys(told["prefixes"])),
+        distributions=tuple(
+            Distribution(
+                name=name,
+                version=one["version"],
+                modules=tuple(one["modules"]),
+                requires=tuple(one["requires"]),
+                direct=json.loads(one["direct"] or "{}"),
+            )
+            for name, one in told["distributions"].items()
+        ),
+    )

@@ -1,0 +1,111 @@
+"""What the image of a captured case installs: the packages that took part, with all that they need. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from packaging.markers import UndefinedEnvironmentName
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+
+from reprokit.environment import catalog
+from reprokit.intake.capturing.interpreter import Distribution, Interpreter
+
+_INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
+_TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
+TOOLS = frozenset({"pip", "setuptools", "wheel"})
+"""What every environment has; another needs them only where the program imports them itself."""
+
+
+@dataclass
+class Pinned:
+    """``direct``: requirements that the program imports or fails in. ``needed``: what those need. ``options``: of pip.
+
+    ``missing``: what was there and no index has, in words.
+    """
+
+    direct: list[str] = field(default_factory=list)
+    needed: list[str] = field(default_factory=list)
+    options: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+
+def modules_of(files: Iterable[str]) -> set[str]:
+    """The installed modules that files of a traceback are of."""
+    return {found["module"] for file in files if (found := _INSTALLED.search(file))}
+
+
+def pinned(interpreter: Interpreter, modules: Iterable[str]) -> Pinned:
+    """The distributions that hold ``modules``, and those that they require in turn, at the versions installed there."""
+    installed: dict[str, Distribution] = {canonicalize_name(one.name): one for one in interpreter.distributions}
+    wanted = set(modules)
+    direct = [name for name, one in installed.items() if wanted & set(one.modules)]
+    found = Pinned()
+    for name in sorted(direct):
+        _pin(installed[name], found.direct, found)
+    for name in sorted(_closure(direct, installed, interpreter.version) - set(direct) - TOOLS):
+        _pin(installed[name], found.needed, found)
+    return found
+
+
+def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
+    url = str(one.direct.get("url", ""))
+    vcs = one.direct.get("vcs_info")
+    if isinstance(vcs, Mapping) and url.startswith(("https://", "http://", "ssh://")):
+        pins.append(f"{one.name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}")
+        return
+    if one.direct.get("dir_info") is not None:
+        found.missing.append(f"{one.name} {one.version} is installed from a folder of this machine: add it as a source")
+        return
+    public, _, local = one.version.partition("+")
+    option = _option(one, public, local)
+    if option:
+        found.options += [option] if option not in found.options else []
+    elif local:
+        found.missing.append(f"{one.name} {one.version} is a build of its own: the index may have {public} only")
+    pins.append(f"{one.name}=={one.version}")
+
+
+def _option(one: Distribution, release: str, local: str) -> str:
+    """How pip is told where a build for some CUDA version is, '' where Python's own index has it, or nobody knows."""
+    name = canonicalize_name(one.name)
+    if local and name in _TORCH:
+        return f"--extra-index-url https://download.pytorch.org/whl/{local}"
+    for builds in catalog.framework_builds(name, release.partition(".post")[0]):
+        for cuda in builds.cuda:
+            words = {
+                "release": release.partition(".post")[0],
+                "cuda": cuda.replace(".", ""),
+                "major": cuda.partition(".")[0],
+            }
+            if builds.requirement.format(**words) == f"{name}=={one.version}" and one.version != words["release"]:
+                return builds.options.format(**words)
+    return ""
+
+
+def _closure(direct: Iterable[str], installed: Mapping[str, Distribution], python: str) -> set[str]:
+    """The names of everything that is installed and required, directly or not; extras as they are asked for."""
+    seen: set[tuple[str, str]] = set()
+    waiting = [(name, "") for name in direct]
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in seen or name not in installed:
+            continue
+        seen.add((name, extra))
+        for requirement in _required(installed[name], extra, python):
+            needed = canonicalize_name(requirement.name)
+            waiting += [(needed, ""), *((needed, more) for more in requirement.extras)]
+    return {name for name, _ in seen}
+
+
+def _required(one: Distribution, extra: str, python: str) -> Iterator[Requirement]:
+    environment = {"python_version": ".".join(python.split(".")[:2]), "python_full_version": python, "extra": extra}
+    for text in one.requires:
+        try:
+            requirement = Requirement(text)
+            if requirement.marker is None or requirement.marker.evaluate(environment):
+                yield requirement
+        except (InvalidRequirement, UndefinedEnvironmentName):
+            continue

@@ -1,0 +1,165 @@
+"""Runs a command as if nobody looked on, and keeps what it wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from reprokit.evidence.model import Ending
+
+HEAD, TAIL = 2 * 1024**2, 6 * 1024**2
+"""Bytes of the output that are kept, from its start and its end: an endless log must not fill the memory."""
+GRACE = 5.0
+"""Seconds between being asked to end and being ended."""
+LINGER = 2.0
+"""Seconds for what a command left running in the background to say its last words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """How a command ended.
+
+    ``log``: stdout and stderr in the order in which they came. ``started``: seconds since 1970. ``interrupted``: by
+    Ctrl-C.
+    """
+
+    ending: Ending
+    log: str
+    started: float = 0.0
+    interrupted: bool = False
+
+
+class CannotStart(Exception):
+    """The command is not there (``status`` 127), or cannot be executed (126), as shells have it."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def run(command: Sequence[str], *, environ: Mapping[str, str] | None = None, timeout: float | None = None) -> Ran:
+    """Run ``command`` with our stdin, its output passed on unchanged as it comes.
+
+    It stays in our process group: Ctrl-C reaches it as it would without us, and we wait for what it makes of it.
+    ``timeout`` in seconds: then it and what it started are asked to end, and ended. Raises CannotStart.
+    """
+    start, started = time.monotonic(), time.time()
+    with _interrupts_left_to_it() as seen:
+        try:
+            process = subprocess.Popen(
+                list(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, env=environ
+            )
+        except FileNotFoundError as error:
+            raise CannotStart(f"{error.filename or command[0]}: no such command or file", 127) from error
+        except OSError as error:
+            raise CannotStart(f"{command[0]}: cannot be executed: {error.strerror}", 126) from error
+        kept = _Kept()
+        readers = [
+            threading.Thread(target=_pass_on, args=(source, target, kept), daemon=True)
+            for source, target in ((process.stdout, 1), (process.stderr, 2))
+        ]
+        for reader in readers:
+            reader.start()
+        timed_out = False
+        try:
+            process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            _end(process)
+        for reader in readers:
+            reader.join(LINGER)
+    code = process.returncode if process.returncode >= 0 else 128 - process.returncode
+    return Ran(
+        ending=Ending(exit_code=code, timed_out=timed_out, seconds=time.monotonic() - start),
+        log=kept.text(),
+        started=started,
+        interrupted=bool(seen),
+    )
+
+
+class _Kept:
+    """The start and the end of what was written."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.head, self.tail, self.cut = bytearray(), bytearray(), 0
+
+    def add(self, data: bytes) -> None:
+        with self.lock:
+            room = max(0, HEAD - len(self.head))
+            self.head += data[:room]
+            self.tail += data[room:]
+            if len(self.tail) > 2 * TAIL:
+                self.cut += len(self.tail) - TAIL
+                del self.tail[:-TAIL]
+
+    def text(self) -> str:
+        with self.lock:
+            gap = f"\n... {self.cut} bytes ...\n".encode() if self.cut else b""
+            return bytes(self.head + gap + self.tail).decode("utf-8", "replace")
+
+
+def _pass_on(source: BinaryIO, target: int, kept: _Kept) -> None:
+    open_end = True
+    while data := source.read(65536):
+        kept.add(data)
+        view = memoryview(data)
+        while open_end and view:
+            try:
+                view = view[os.write(target, view) :]
+            except OSError:  # nobody reads ours any more; the command need not know
+                open_end = False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process and all below it to end; end what is still there after the grace."""
+    family = [process.pid, *_below(process.pid)]
+    for pid in family:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    for pid in family:
+        # One that has ended and whose number is taken anew would be another's: the parent must still be in the family.
+        if pid == process.pid and process.poll() is not None:
+            continue
+        with suppress(ProcessLookupError, PermissionError):
+            if pid == process.pid or _parent(pid) in (*family, 1):
+                os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _below(pid: int) -> Iterator[int]:
+    for tasks in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):
+            for child in map(int, tasks.read_text().split()):
+                yield child
+                yield from _below(child)
+
+
+def _parent(pid: int) -> int:
+    with suppress(OSError, IndexError, ValueError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return 0
+
+
+@contextmanager
+def _interrupts_left_to_it() -> Iterator[list[int]]:
+    """Ctrl-C goes to the command and us alike; we wait for it, and only remember that it was pressed."""
+    seen: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield seen
+        return
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
