@@ -51,7 +51,12 @@ def find(folder: Path) -> Checkout | None:
         return Checkout(
             root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as is known here"
         )
-    patch = _git(folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/") or ""
+    patch = (
+        _git(
+            folder, "diff", "HEAD", "--no-color", "--no-ext-diff", "--no-relative", "--src-prefix=a/", "--dst-prefix=b/"
+        )
+        or ""
+    )
     if len(patch) > MOST_PATCH or "\nGIT binary patch\n" in patch or "\nBinary files " in patch:
         return Checkout(root=root, why_not="what was changed since the commit is too large, or no text, for a patch")
     tracked = (_git(folder, "ls-files", "-z") or "").split("\0")
@@ -68,7 +73,7 @@ def _remote(folder: Path) -> tuple[str, str]:
     for name in [one for one in (upstream, "origin", *names[:1]) if one in names]:
         url = (_git(folder, "remote", "get-url", name) or "").strip()
         if found := _SCP.fullmatch(url):  # nobody else has our key
-            return name, f"https://{found['host']}/{found['path']}"
+            return name, f"https://{found['host']}/{found['path'].removesuffix('.git')}"
         if _PUBLIC.fullmatch(url):
             return name, url
     return "", ""

@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.model import Failure
 from reprokit.environment import catalog
+from reprokit.evidence import judge
 from reprokit.evidence.text import clean, one_line
 from reprokit.intake import secrets
 from reprokit.intake.capturing import packages
+from reprokit.intake.capturing.interpreter import SHELLS
 from reprokit.intake.capturing.seen import Seen
 from reprokit.intake.draft import Draft, Omitted, literal
 from reprokit.search.reduce import signature
@@ -38,7 +41,7 @@ class _Drafting:
         self.missing: list[str] = []
         self.omitted: list[Omitted] = list(seen.variables.omitted)
         self.pins = (
-            packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)))
+            packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)), seen.words)
             if seen.interpreter
             else packages.Pinned()
         )
@@ -97,6 +100,10 @@ class _Drafting:
         folder = str(self.seen.folder)
         word = re.sub(rf"(?<![\w./-]){re.escape(folder)}/(?=\S)", "", word)
         return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w.-])", ".", word)
+
+    def _without_folder(self, text: str) -> str:
+        folder = str(self.seen.folder)
+        return text if folder == "/" else text.replace(f"{folder}/", "")
 
     def _from_git(self) -> bool:
         found = self.seen.checkout
@@ -239,28 +246,32 @@ class _Drafting:
         return kept
 
     def _title(self, failure: Mapping[str, Any], command: str) -> str:
-        how = str(failure.get("exception", ""))
-        said = _readable(str(failure.get("message") or failure.get("output") or ""))
-        text = ": ".join(part for part in (how.rpartition(".")[2], said) if part)
-        if not text:
+        judged = judge(Failure(), self.seen.ran.ending, self.seen.ran.log)
+        if "exception" in failure and judged.exception:
+            said = judged.exception.message.strip().partition("\n")[0]
+            text = f"{failure['exception'].rpartition('.')[2]}: {said}".rstrip(": ")
+        elif "output" in failure and judged.crash:
+            text = judged.crash.text.strip().partition("\n")[0]
+        else:
             ending = f"ends with {failure['signal']}" if "signal" in failure else "fails"
             text = f"{command} {'does not end' if 'timed_out' in failure else ending}"
-        return one_line(text, 100)
+        return one_line(secrets.scrub(self._without_folder(text), known=self.seen.known).text, 100)
 
     def _id(self, failure: Mapping[str, Any]) -> str:
         """What ran, by its first file or its program, and how it ended."""
-        subject = next(iter(self.seen.gathered.texts), "") or self.seen.command[0]
+        files = [path for path in self.seen.gathered.texts if "." in path]
+        subject = next(iter(files), "") if self.seen.interpreter or self.seen.command[0] in SHELLS else ""
         how = (
             failure.get("exception", "").rpartition(".")[2]
             or failure.get("signal")
             or f"exit-{failure.get('exit_code')}"
         )
-        return _slug(f"{Path(subject).stem}-{'timed-out' if 'timed_out' in failure else how}")
+        return _slug(f"{Path(subject or self.seen.command[0]).stem}-{'timed-out' if 'timed_out' in failure else how}")
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending
         how = "was ended at its time limit" if ending.timed_out else f"ended with exit status {ending.exit_code}"
-        lines = self.scrubbed(clean(self.seen.ran.log), "the output").strip("\n").split("\n")
+        lines = self.scrubbed(self._without_folder(clean(self.seen.ran.log)), "the output").strip("\n").split("\n")
         cut = "" if len(lines) <= _LAST else f" last {_LAST} lines of its"
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", "\n".join(lines))), 3)
         shown = "\n".join(line.rstrip() for line in lines[-_LAST:])
@@ -274,13 +285,6 @@ def _traced(seen: Seen) -> list[str]:
 
 def _parts(version: str, number: int) -> str:
     return ".".join(version.split(".")[:number])
-
-
-def _readable(pattern: str) -> str:
-    """A pattern of the contract as words: what varies is left open."""
-    if not (len(pattern) > 2 and pattern.startswith("/") and pattern.endswith("/")):
-        return pattern
-    return re.sub(r"\\(.)", r"\1", pattern[1:-1].replace(r"[\w./+-]+", "…"))
 
 
 def _slug(text: str) -> str:

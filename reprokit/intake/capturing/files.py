@@ -19,8 +19,10 @@ MOST_FILES = 40
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]{1,200})"', re.MULTILINE)
 _C = frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".inl", ".S"})
 _MAKE = ("GNUmakefile", "makefile", "Makefile")
-_NAMED = re.compile(r"[\w./+-]{1,200}\.[A-Za-z]\w{0,5}")
-"""What may be the name of a file in a Makefile or shell script."""
+_NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
+"""What may be the name of a file, or of several, in a Makefile, a shell script or a log."""
+_LOG = 200_000
+"""Characters of a log, from its end, in which names of files are looked for."""
 
 
 @dataclass
@@ -86,10 +88,42 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
             yield from local
             if not local:
                 found.modules.add(module.lstrip(".").partition(".")[0])
+        yield from (place / name for name in _constants(text) for place in (root, path.parent))
+        if path.name.startswith("test_") or path.stem.endswith("_test"):
+            yield from (place / "conftest.py" for place in path.parents if place.is_relative_to(root))
     elif path.suffix in _C:
         yield from (path.parent / name for name in _INCLUDE.findall(text))
     elif path.name in _MAKE or path.suffix in (".sh", ".mk") or text.startswith("#!"):
-        yield from (path.parent / name for name in _NAMED.findall(text))
+        yield from _mentioned(text, path.parent)
+
+
+def in_log(log: str, folder: Path) -> Iterator[Path]:
+    """The files below ``folder`` that a log names: what a compiler complains of, what a build calls."""
+    yield from _mentioned(log[-_LOG:], folder)
+
+
+def _mentioned(text: str, folder: Path) -> Iterator[Path]:
+    """The files that a text names, with ``*``, or as the object that is made of them."""
+    for name in dict.fromkeys(_NAMED.findall(text)):
+        if name.startswith(("/", "*", "..")) and not name.startswith("*."):
+            continue
+        if name.endswith(".o"):
+            yield from (folder / f"{name[:-2]}{suffix}" for suffix in _C)
+        elif "*" in name:
+            yield from sorted(folder.glob(name))[:MOST_FILES]
+        else:
+            yield folder / name
+
+
+def _constants(text: str) -> Iterator[str]:
+    """The texts in Python code that may be names of files."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
+            yield node.value
 
 
 def imports(text: str) -> set[str]:

@@ -36,6 +36,7 @@ def distributions():
         found[name] = {
             "version": item.version,
             "modules": sorted(modules),
+            "scripts": [one.name for one in item.entry_points if one.group == "console_scripts"],
             "requires": list(item.requires or ()),
             "direct": item.read_text("direct_url.json") or "",
         }

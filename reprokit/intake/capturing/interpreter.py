@@ -19,11 +19,15 @@ LAUNCHERS = frozenset({"env", "time", "nohup", "nice", "stdbuf", "xvfb-run", "ti
 
 @dataclass(frozen=True, kw_only=True)
 class Distribution:
-    """An installed package. ``direct``: where it came from, where that was no index (PEP 610)."""
+    """An installed package.
+
+    ``scripts``: the programs that it brings. ``direct``: where it came from, where that was no index (PEP 610).
+    """
 
     name: str
     version: str
     modules: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
     requires: tuple[str, ...] = ()
     direct: Mapping[str, object] = field(default_factory=dict)
 
@@ -108,6 +112,7 @@ def ask(path: str) -> Interpreter | None:
                 name=name,
                 version=one["version"],
                 modules=tuple(one["modules"]),
+                scripts=tuple(one["scripts"]),
                 requires=tuple(one["requires"]),
                 direct=json.loads(one["direct"] or "{}"),
             )

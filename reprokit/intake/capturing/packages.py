@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import PurePath
 
 from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
@@ -15,6 +17,7 @@ from reprokit.intake.capturing.interpreter import Distribution, Interpreter
 
 _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
+_PYTHON = frozenset({"python", "python3"})
 TOOLS = frozenset({"pip", "setuptools", "wheel"})
 """What every environment has; another needs them only where the program imports them itself."""
 
@@ -37,11 +40,19 @@ def modules_of(files: Iterable[str]) -> set[str]:
     return {found["module"] for file in files if (found := _INSTALLED.search(file))}
 
 
-def pinned(interpreter: Interpreter, modules: Iterable[str]) -> Pinned:
-    """The distributions that hold ``modules``, and those that they require in turn, at the versions installed there."""
+def pinned(interpreter: Interpreter, modules: Iterable[str], words: Iterable[str] = ()) -> Pinned:
+    """The distributions that hold ``modules``, and those that they require in turn, at the versions installed there.
+
+    ``words``: of the command, whose programs and modules of ``-m`` count too.
+    """
     installed: dict[str, Distribution] = {canonicalize_name(one.name): one for one in interpreter.distributions}
     wanted = set(modules)
-    direct = [name for name, one in installed.items() if wanted & set(one.modules)]
+    words = list(words)
+    programs = {PurePath(word).name for word in words}
+    wanted |= {word.partition(".")[0] for before, word in pairwise(words) if before == "-m"}
+    direct = [
+        name for name, one in installed.items() if wanted & set(one.modules) or programs & set(one.scripts) - _PYTHON
+    ]
     found = Pinned()
     for name in sorted(direct):
         _pin(installed[name], found.direct, found)

@@ -54,7 +54,7 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
     python = interpreter.ask(program) if program else None
     known = secrets.of_this_host(variables)
     traced = [Path(found["file"]) for line in ran.log.splitlines() if (found := FRAME.match(line.rstrip()))]
-    start = [*files.named(words, folder), *(folder / path for path in traced)]
+    start = [*files.named(words, folder), *(folder / path for path in traced), *files.in_log(ran.log, folder)]
     own = [path for path in start if not _below_any(path, python.prefixes if python else ())]
     return Seen(
         command=tuple(command),

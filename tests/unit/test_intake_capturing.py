@@ -1,0 +1,343 @@
+"""What a failing command shows becomes a case that says where each part is from, and nothing private gets into it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reprokit.case.files import load_text
+from reprokit.case.templates import render_text
+from reprokit.cli.capture_command import command as capture
+from reprokit.environment.measured import Measured
+from reprokit.evidence.model import Ending
+from reprokit.intake import draft
+from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running
+from reprokit.intake.capturing.drafting import draft as drafted
+from reprokit.intake.capturing.interpreter import Distribution, Interpreter
+from reprokit.intake.capturing.seen import Seen
+
+LOG = """\
+Traceback (most recent call last):
+  File "/home/anna/proj/train.py", line 3, in <module>
+    main()
+  File "/home/anna/proj/train.py", line 2, in main
+    raise ValueError("bad shape (3, 4)")
+ValueError: bad shape (3, 4)
+"""
+PYTHON = Interpreter(
+    path="/home/anna/env/bin/python",
+    version="3.11.9",
+    prefixes=("/home/anna/env",),
+    distributions=(
+        Distribution(name="Pandas", version="2.0.3", modules=("pandas",), requires=("numpy>=1.21", 'tz; extra == "x"')),
+        Distribution(name="numpy", version="2.0.2", modules=("numpy",), scripts=("f2py",)),
+        Distribution(name="torch", version="2.1.0+cu118", modules=("torch",), requires=("setuptools",)),
+        Distribution(name="setuptools", version="70", modules=("setuptools",)),
+        Distribution(name="tz", version="1", modules=("tz",)),
+        Distribution(
+            name="mine", version="0.1", modules=("mine",), direct={"url": "file:///home/anna/mine", "dir_info": {}}
+        ),
+        Distribution(
+            name="fork",
+            version="3",
+            modules=("fork",),
+            direct={"url": "https://example.org/fork.git", "vcs_info": {"vcs": "git", "commit_id": "c" * 40}},
+        ),
+    ),
+)
+SEEN = Seen(
+    command=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
+    words=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
+    folder=Path("/home/anna/proj"),
+    ran=running.Ran(ending=Ending(exit_code=1, seconds=1.0), log=LOG),
+    measured=Measured(os="debian-12", gcc="12.2.0", gcc_words="gcc 12.2.0", platform="Linux-6.1-x86_64"),
+    interpreter=PYTHON,
+    gathered=files.Gathered(texts={"train.py": "import pandas\nPATTERN = '{{ x }}'\n"}, modules={"pandas"}),
+)
+
+
+def test_a_python_program_becomes_a_case() -> None:
+    found = drafted(SEEN)
+    case = load_text("x.yaml", draft.render(found)).case
+    assert case.id == "train-valueerror"
+    assert case.title == "ValueError: bad shape (3, 4)"
+    assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",)}
+    assert case.environment.pip == ("Pandas==2.0.3", "numpy==2.0.2")
+    assert case.command == "python train.py --out out"
+    assert case.expect.failure.exception == "ValueError"
+    assert case.expect.failure.frames == ("train.py:<module>", "train.py:main")
+    assert case.expect.reproduces == "all"
+    assert render_text(case.files["train.py"], {}) == "import pandas\nPATTERN = '{{ x }}'\n"
+    assert "anna" not in draft.render(found)
+
+
+def test_a_crash_is_told_by_its_signal_and_asks_for_the_compiler_that_took_part() -> None:
+    seen = replace(
+        SEEN,
+        command=("sh", "-c", "gcc crash.c -o crash && ./crash"),
+        words=("sh", "-c", "gcc", "crash.c", "-o", "crash", "&&", "./crash"),
+        ran=running.Ran(ending=Ending(exit_code=139), log="one\n"),
+        interpreter=None,
+        gathered=files.Gathered(texts={"crash.c": "int main(void) { return *(int *)0; }\n"}),
+    )
+    case = load_text("x.yaml", draft.render(drafted(seen))).case
+    assert (case.id, case.expect.failure.signal, case.expect.failure.exit_code) == ("crash-sigsegv", "SIGSEGV", None)
+    assert case.matrix.axes == {"os": ("debian-12",), "gcc": ("12",)}
+
+
+def test_a_command_that_does_not_end_is_told_by_that() -> None:
+    seen = replace(SEEN, ran=running.Ran(ending=Ending(exit_code=143, timed_out=True, seconds=2.2), log=""))
+    case = load_text("x.yaml", draft.render(drafted(seen))).case
+    assert (case.id, case.expect.failure.timed_out, case.resources.timeout) == ("train-timed-out", True, "2s")
+
+
+def test_what_is_private_is_left_out_of_the_signature_rather_than_disfigured() -> None:
+    log = LOG.replace("bad shape (3, 4)", "no such user: anna.b@example.org")
+    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    assert "message" not in found.data["expect"]["failure"]
+    assert any(text.startswith("message of the failure") for text in found.missing)
+    assert "anna.b" not in draft.render(found)
+
+
+def test_an_unknown_system_is_no_axis() -> None:
+    found = drafted(replace(SEEN, measured=Measured(os="arch-rolling")))
+    assert "os" not in found.data["matrix"]
+    assert any("arch-rolling" in text for text in found.missing)
+
+
+def test_a_checkout_is_a_source_with_what_was_changed() -> None:
+    tree = checkout.Checkout(
+        root=Path("/home/anna/proj"),
+        url="https://example.org/proj.git",
+        commit="a" * 40,
+        folder="tools",
+        patch="--- a/x\n+++ b/x\n@@ -1 +1 @@\n-{{ a }}\n+b\n",
+        tracked=frozenset({"train.py"}),
+    )
+    texts = {"train.py": "tracked", "new.py": "untracked"}
+    found = drafted(replace(SEEN, checkout=tree, gathered=files.Gathered(texts=texts)))
+    case = load_text("x.yaml", draft.render(found)).case
+    assert case.sources["proj"].ref == "a" * 40
+    assert render_text(case.sources["proj"].patch, {}) == tree.patch
+    assert list(case.files) == ["proj/tools/new.py"]
+    assert case.command == "cd proj/tools && python train.py --out out"
+    why = drafted(replace(SEEN, checkout=replace(tree, why_not="no remote")))
+    assert "sources" not in why.data
+    assert any("no remote" in text for text in why.missing)
+
+
+# -- packages ----------------------------------------------------------------------------------------------------------
+
+
+def test_packages_are_those_that_take_part_and_what_they_need() -> None:
+    assert packages.pinned(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
+    assert packages.pinned(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
+    assert packages.pinned(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
+    assert packages.pinned(PYTHON, {"unknown"}).direct == []
+
+
+def test_packages_that_no_index_has_are_told_or_named_by_their_commit() -> None:
+    found = packages.pinned(PYTHON, {"mine", "fork", "torch"})
+    assert found.direct == [f"fork @ git+https://example.org/fork.git@{'c' * 40}", "torch==2.1.0+cu118"]
+    assert found.options == ["--extra-index-url https://download.pytorch.org/whl/cu118"]
+    assert [text.split()[0] for text in found.missing] == ["mine"]
+
+
+def test_a_traceback_names_modules() -> None:
+    where = ["/x/lib/python3.11/site-packages/pandas/core/frame.py", "/usr/lib/python3/dist-packages/six.py", "a.py"]
+    assert packages.modules_of(where) == {"pandas", "six"}
+
+
+def test_this_interpreter_tells_what_is_installed() -> None:
+    program = interpreter.program_of([sys.executable, "-c", "pass"])
+    told = interpreter.ask(program)
+    assert told is not None
+    assert told.version == ".".join(map(str, sys.version_info[:3]))
+    assert packages.pinned(told, {"yaml"}).direct[0].startswith("PyYAML==")
+    assert interpreter.program_of(["bash", "-c", f"cd x && {sys.executable} y.py"]) == sys.executable
+    assert interpreter.program_of(["make", "all"]) == ""
+
+
+# -- files -------------------------------------------------------------------------------------------------------------
+
+
+def tree(folder: Path, **texts: str) -> Path:
+    for name, text in texts.items():
+        path = folder / name.replace("__", "/").replace("_DOT_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text))
+    return folder
+
+
+def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        run_DOT_py="import numpy\nfrom lib.util import f\nopen('conf.json')\n",
+        lib__util_DOT_py="from . import more\n",
+        lib__more_DOT_py="import yaml.nodes\n",
+        conf_DOT_json="{}",
+        other_DOT_py="",
+        Makefile="prog: src/a.o\n",
+        src__a_DOT_c='#include "a.h"\n#include <stdio.h>\n',
+        src__a_DOT_h="",
+    )
+    found = files.gather(files.named(["python", "run.py", "--n=1"], tmp_path), tmp_path)
+    assert sorted(found.texts) == ["conf.json", "lib/more.py", "lib/util.py", "run.py"]
+    assert found.modules >= {"numpy", "yaml"}
+    found = files.gather(files.named(["make", "-j2"], tmp_path), tmp_path)
+    assert sorted(found.texts) == ["Makefile", "src/a.c", "src/a.h"]
+    found = files.gather(files.in_log("src/a.c:3:1: error: x\n", tmp_path), tmp_path)
+    assert sorted(found.texts) == ["src/a.c", "src/a.h"]
+
+
+def test_nothing_from_outside_the_folder_nor_what_does_not_fit(tmp_path: Path) -> None:
+    inside = tree(tmp_path / "in", big_DOT_txt="x" * (files.MOST_BYTES + 1))
+    (tmp_path / "secret.txt").write_text("outside")
+    (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (inside / "data.bin").write_bytes(b"\0\1")
+    words = ["../secret.txt", "link.txt", "big.txt", "data.bin", str(tmp_path / "secret.txt")]
+    found = files.gather(files.named(words, inside), inside)
+    assert not found.texts
+    assert [text.split()[0] for text in found.left_out] == ["big.txt", "data.bin"]
+    assert not files.gather(files.named(["data.bin"], inside), inside, since=0).left_out
+
+
+# -- the environment ---------------------------------------------------------------------------------------------------
+
+
+def test_variables_that_differ_from_a_login_shell() -> None:
+    given = {
+        "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/work/p/conf.yaml",
+        "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/work/p",
+    }  # fmt: skip
+    found = environ.differing(given, {"SAME": "1", "OLD": "old"}, "/work/p")
+    assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
+    assert found.places == ["DATA"]
+    assert found.locale == {"LANG": "de_DE.UTF-8"}
+    assert sorted(one.kind for one in found.omitted) == ["credentials", "secret"]
+    assert "abcdef12345" not in str(found)
+
+
+def test_a_login_shell_answers() -> None:
+    assert "PATH" in environ.of_login_shell()
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def test_output_is_kept_and_passed_on_in_its_own_streams(capfd: pytest.CaptureFixture[str]) -> None:
+    ran = running.run(["sh", "-c", "echo out; sleep 0.1; echo err >&2; exit 7"])
+    assert ran.ending.exit_code == 7
+    assert ran.log == "out\nerr\n"
+    assert capfd.readouterr() == ("out\n", "err\n")
+
+
+def test_a_signal_is_128_and_its_number() -> None:
+    assert running.run(["sh", "-c", "kill -SEGV $$"]).ending.exit_code == 139
+
+
+def test_a_time_limit_ends_the_whole_family() -> None:
+    ran = running.run(["sh", "-c", "sleep 1234.5 & wait"], timeout=0.3)
+    assert ran.ending.timed_out
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert "sleep 1234.5" not in listed.splitlines()
+
+
+def test_a_long_output_keeps_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "HEAD", 10)
+    monkeypatch.setattr(running, "TAIL", 10)
+    kept = running._Kept()
+    for number in range(1000):
+        kept.add(b"%04d " % number)
+    assert kept.text().startswith("0000 0001 ")
+    assert kept.text().endswith("0999 ")
+    assert len(kept.text()) < 80
+
+
+# -- the command -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(capture, list(words), standalone_mode=False)
+
+
+def test_the_exit_status_is_the_commands_and_the_case_lies_beside(folder: Path) -> None:
+    (folder / "go.sh").write_text("echo broken >&2\nexit 3\n")
+    first = run("sh", "go.sh", "-o", "not-ours")
+    assert first.return_value == 3
+    assert sorted(path.name for path in folder.glob("*.yaml")) == ["go-exit-3.yaml"]
+    case = load_text("x.yaml", (folder / "go-exit-3.yaml").read_text()).case
+    assert case.command == "sh go.sh -o not-ours"
+    assert case.files == {"go.sh": "echo broken >&2\nexit 3\n"}
+    assert (case.expect.failure.exit_code, case.expect.failure.output) == (3, "broken")
+    assert "next: reprokit run go-exit-3.yaml" in first.stderr
+    assert run("sh", "go.sh").return_value == 3
+    assert (folder / "go-exit-3-2.yaml").exists()
+
+
+def test_a_command_that_succeeds_or_is_not_there_leaves_no_case(folder: Path) -> None:
+    assert run("--", "true").return_value == 0
+    nothing = run("no-such-program-here", "x")
+    assert nothing.return_value == 127
+    assert "no such command" in nothing.stderr
+    (folder / "plain.txt").write_text("")
+    assert run("./plain.txt").return_value == 126
+    assert not list(folder.glob("*.yaml"))
+
+
+def test_a_file_that_is_there_is_not_replaced_and_nothing_is_run(folder: Path) -> None:
+    (folder / "x.yaml").write_text("mine")
+    refused = run("-o", "x.yaml", "sh", "-c", "touch ran; exit 1")
+    assert "x.yaml is already there" in str(refused.exception)
+    assert not (folder / "ran").exists()
+    assert run("-o", "x.yaml", "--force", "sh", "-c", "exit 1").return_value == 1
+    assert (folder / "x.yaml").read_text() != "mine"
+
+
+def test_a_secret_that_is_printed_gets_into_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
+    (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
+    said = run("sh", "go.sh")
+    text = next(folder.glob("*.yaml")).read_text()
+    assert "correct-horse-77" not in text + said.stderr
+    assert "the environment variable SOME_API_KEY" in text
+
+
+def test_a_real_checkout(tmp_path: Path) -> None:
+    def git(*words: str) -> str:
+        named = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *words]
+        return subprocess.run(named, capture_output=True, text=True, check=True).stdout.strip()
+
+    git("init", "-q", "-b", "main")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.txt").write_text("one\n")
+    assert checkout.find(tmp_path / "sub") == checkout.Checkout(root=tmp_path, why_not="the checkout has no commit yet")
+    git("add", ".")
+    git("commit", "-qm", "x")
+    found = checkout.find(tmp_path / "sub")
+    assert found is not None
+    assert "no remote" in found.why_not
+    git("remote", "add", "origin", "git@github.com:example/proj.git")
+    found = checkout.find(tmp_path / "sub")
+    assert found is not None
+    assert "is on no branch of origin" in found.why_not
+    git("update-ref", "refs/remotes/origin/main", "HEAD")
+    (tmp_path / "sub" / "a.txt").write_text("two\n")
+    found = checkout.find(tmp_path / "sub")
+    assert found is not None
+    assert (found.why_not, found.url, found.name) == ("", "https://github.com/example/proj", "proj")
+    assert (found.commit, found.folder, found.tracked) == (git("rev-parse", "HEAD"), "sub", {"a.txt"})
+    assert "+two" in found.patch
+    assert checkout.find(Path("/")) is None
