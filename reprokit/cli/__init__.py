@@ -40,7 +40,6 @@ COMMANDS = {
     "github": "The steps of workflows on GitHub Actions, which call them.",
 }
 
-
 _SPEED = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
 """Looking for plugins of pydantic reads the metadata of everything that is installed."""
 OWN_VARIABLES: dict[str, str] = {}

@@ -62,7 +62,12 @@ def find(folder: Path) -> Checkout | None:
     tracked = (_git(folder, "ls-files", "-z") or "").split("\0")
     where = str(folder.resolve().relative_to(root.resolve()))
     return Checkout(
-        root=root, url=url, commit=commit, folder="" if where == "." else where, patch=patch, tracked=frozenset(tracked)
+        root=root,
+        url=url,
+        commit=commit,
+        folder="" if where == "." else where,
+        patch=patch,
+        tracked=frozenset(filter(None, tracked)),
     )
 
 
@@ -71,7 +76,7 @@ def _remote(folder: Path) -> tuple[str, str]:
     names = (_git(folder, "remote") or "").split()
     upstream = (_git(folder, "rev-parse", "--abbrev-ref", "@{upstream}") or "").partition("/")[0]
     for name in [one for one in (upstream, "origin", *names[:1]) if one in names]:
-        url = (_git(folder, "remote", "get-url", name) or "").strip()
+        url = (_git(folder, "config", "--get", f"remote.{name}.url") or "").strip()
         if found := _SCP.fullmatch(url):  # nobody else has our key
             return name, f"https://{found['host']}/{found['path'].removesuffix('.git')}"
         if _PUBLIC.fullmatch(url):
