@@ -21,7 +21,7 @@ class CaseFile:
     """A valid case and where it is from.
 
     ``path``: as given, ``<stdin>``, or the address. ``text``: the case's own text (a Markdown file's fenced block).
-    ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: ``sha256:...`` of ``text``.
+    ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: see :func:`digest_of`.
     ``names``: every name that its templates use. ``positions``: where each key and value stands.
     """
 
@@ -88,11 +88,20 @@ def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
         text=tree.text,
         case=case,
         fixed=checked.fixed,
-        digest="sha256:" + hashlib.sha256(tree.text.encode("utf-8")).hexdigest(),
+        digest=digest_of(tree.text),
         names=checked.names,
         positions=tree,
         fixed_places=checked.fixed_places,
     )
+
+
+def digest_of(text: str) -> str:
+    """``sha256:...`` of a case's text.
+
+    How its lines end is no part of it, nor whether the last one does: it is the same when read back from an issue.
+    """
+    lines = text.replace("\r\n", "\n")
+    return "sha256:" + hashlib.sha256((lines if lines.endswith("\n") else f"{lines}\n").encode("utf-8")).hexdigest()
 
 
 def _trees(item: Text) -> Iterator[Tree]:

@@ -1,0 +1,144 @@
+"""``reprokit share``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.cli import options
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.report.markdown import Subject
+    from reprokit.store.database import Store
+    from reprokit.store.records import RunRecord
+
+
+@click.command(
+    "share",
+    epilog="""\b
+Examples:
+  reprokit share                                # the last run, to standard output
+  reprokit share ptxas-unknown-arch -o issue.md # the last run of a case
+  reprokit share 20260101-1 --case my-case      # one case of a run of several
+  reprokit share | gh issue create --title "It fails on CUDA 12.0" --body-file -
+  reprokit run issue.md                         # and back: what was shared is a case
+""",
+)
+@click.argument("what", default="last", metavar="[RUN|CASE]")
+@click.option("--case", "case_id", metavar="ID", help="Which case of the run, where it has several.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("-"),
+    show_default="standard output",
+    help="The file to write.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Share the case, though its text holds what looks like a secret.")
+@options.store_option
+def command(what: str, case_id: str | None, output: Path, yes: bool, store_folder: Path | None) -> int:
+    """Write the Markdown for an issue: verdicts, what they explain, the failure, and the case, ready to be run.
+
+    RUN is the id of a run, the beginning of one, or `last`; CASE a case file or the id of a case, of which the last run
+    is taken. Nothing is sent anywhere. What fits into an issue of GitHub, 65,536 characters, is kept, the case first.
+    Tokens, home directories, host and user names are taken out of logs; the case itself stays as it is.
+    """
+    from reprokit.report import explanation, markdown
+
+    options.check_writable("--output", output)
+    store = options.store_of(store_folder)
+    subject = _subject(store, what, case_id)
+    if (found := _secrets_in(subject)) and not yes:
+        raise UsageError(
+            f"the text of the case holds what looks secret ({found}): take it out and run the case again, "
+            "or share it as it is with --yes"
+        )
+    shared = markdown.share(
+        subject, store.folder, texts=store.case_text, file_of=explanation.files_in(store), scrub=_scrubber()
+    )
+    options.write_file(output, shared.text)
+    if shared.cut:
+        click.echo(f"to fit an issue this was shortened or left out: {', '.join(shared.cut)}", err=True)
+    return 0
+
+
+def _secrets_in(subject: Subject) -> str:
+    """The secrets that the text of a case holds, by kind and line. Names of this host and user are not looked for."""
+    from reprokit.intake.secrets import scrub
+
+    private = ("home", "email")
+    found = [f"{one.kind}, {one.where}" for one in scrub(subject.text).omitted if one.kind not in private]
+    return "; ".join(dict.fromkeys(found))
+
+
+def _scrubber() -> Callable[[str], str]:
+    """Takes secrets, and what says who and where we are, out of a text."""
+    from reprokit.intake.secrets import of_this_host, scrub
+
+    known = of_this_host()
+    return lambda text: scrub(text, known=known).text
+
+
+def _subject(store: Store, what: str, case_id: str | None) -> Subject:
+    """What is to be shared. Raises UsageError where nothing, or more than one case, is named."""
+    from reprokit.report.markdown import Subject
+    from reprokit.store.records import ANSWER
+
+    run = _run(store, what)
+    if search := run.request.get("search"):
+        answer = store.findings(run.id).get(ANSWER) or {}
+        digest = str(search.get("digest", ""))
+        return _known(store, Subject(run=run, title="", text="", digest=digest, answer=answer.get("words", ())))
+    cases = {cell.case_id: cell.case_digest for cell in run.cells}
+    if case_id is None and len(cases) > 1:
+        names = ", ".join(list(cases)[:5]) + (" ..." if len(cases) > 5 else "")
+        raise UsageError(f"run {run.id} is of {len(cases)} cases, and an issue is about one: --case ID ({names})")
+    chosen = case_id or next(iter(cases), "")
+    if chosen not in cases:
+        from reprokit.spelling import near
+
+        raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, cases, prefix='; ')}")
+    run = replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == chosen))
+    return _known(store, Subject(run=run, title=chosen, text="", digest=cases[chosen]))
+
+
+def _known(store: Store, subject: Subject) -> Subject:
+    """With the case's title and text, as it was when it ran."""
+    from reprokit.report import explanation
+
+    text = store.case_text(subject.digest)
+    file = explanation.files_in(store)(subject.digest) if text else None
+    if not text:
+        raise UsageError(f"run {subject.run.id}: the store does not hold the text of its case")
+    title = file.case.title if file else subject.title or subject.run.cells[0].case_id
+    return replace(subject, title=title, text=text)
+
+
+def _run(store: Store, what: str) -> RunRecord:
+    """The run that is named, or the last one of a case."""
+    from reprokit import case
+
+    if Path(what).exists():
+        files = case.load(what)
+        if len(files) > 1:
+            raise UsageError(f"{what} holds {len(files)} cases, and an issue is about one: name it")
+        recorded = store.of_case(files[0].digest)
+        runs = [run for run, _ in recorded if not run.searches]
+        if not runs:
+            raise UsageError(f"no run of the case {files[0].case.id!r} as it is now is recorded; run it first")
+        return _of_case(store.run(runs[0].id), files[0].case.id)
+    if what in store.case_ids():
+        last = store.last_seen(what)
+        if last is None:
+            raise UsageError(f"the case {what!r} was only searched: name the run of a search")
+        return _of_case(store.run(last[0].id), what)
+    return store.run(what)
+
+
+def _of_case(run: RunRecord, case_id: str) -> RunRecord:
+    return replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == case_id))

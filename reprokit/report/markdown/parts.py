@@ -1,0 +1,151 @@
+"""The parts of what is said about a case in Markdown. Pure, but for logs that are read from the store."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from reprokit.environment.probe import Measured
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Verdict
+from reprokit.history import changed
+from reprokit.report import detail, differences, explanation
+from reprokit.report.explanation import Explained
+from reprokit.report.markdown.text import block, code, prose
+from reprokit.report.words import cell_name
+from reprokit.spelling import many
+from reprokit.store.records import CellRecord, RunRecord
+
+_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
+Scrub = Callable[[str], str]
+"""Takes out of a text what is nobody else's business."""
+
+LOG_LINES = (80, 40, 16)
+"""Lines of a log in its forms."""
+DIFFERENCES = (60, 20)
+"""Lines of differences between environments in their forms."""
+_TELLING = (Verdict.REPRODUCED, Verdict.FLAKY, Verdict.DIFFERENT_FAILURE, Verdict.BUILD_FAILED)
+
+
+def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
+    """A run in whose words ``scrub`` was used. Cells, ids and digests are what the case says, and stay."""
+
+    def within(value: Any) -> Any:
+        if isinstance(value, str):
+            return scrub(value)
+        if isinstance(value, Mapping):
+            return {key: within(each) for key, each in value.items()}
+        return [within(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    def cell(one: CellRecord) -> CellRecord:
+        return replace(
+            one,
+            reason=scrub(one.reason),
+            details=within(one.details),
+            environment=within(one.environment),
+            trials=tuple(replace(trial, reason=scrub(trial.reason)) for trial in one.trials),
+        )
+
+    return replace(run, host=within(run.host), cells=tuple(cell(one) for one in run.cells))
+
+
+def telling(cells: Sequence[CellRecord]) -> CellRecord | None:
+    """The cell whose log says most: one that reproduces, else that fails otherwise, else that cannot be built."""
+    for verdict in _TELLING:
+        found = [cell for cell in cells if cell.verdict is verdict]
+        if found:
+            return min(found, key=lambda cell: (cell.variant != "case", cell.number))
+    return None
+
+
+def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
+    """The cell without the failure that differs least from ``bad``; its own cell with the fix where no other passes."""
+    good = [cell for cell in cells if cell.verdict is Verdict.NOT_REPRODUCED]
+    if not good:
+        return None
+
+    def distance(cell: CellRecord) -> tuple[bool, bool, int, int]:
+        apart = sum(cell.cell.get(name) != bad.cell.get(name) for name in {*cell.cell, *bad.cell})
+        return cell.variant != bad.variant, cell.environment is None, apart, cell.number
+
+    return min(good, key=distance)
+
+
+def in_words(explained: Explained, whole: bool) -> str:
+    """What the cells explain: a sentence or three; ``whole``: with the cells behind it."""
+    short = islice(explanation.short(explained), 3)
+    lines = "".join(f"{'It ' * text.startswith('reproduces')}{prose(text, 2000)}\n\n" for text in short)
+    if whole and explained.explanation.conditions:
+        lines += block(explanation.full(explained), most=400)
+    return lines.rstrip("\n") + "\n"
+
+
+def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.Texts, most: int) -> str:
+    """How the environments of two cells differ."""
+    sides = [changed.side(texts, run, cell) for cell in (good, bad)]
+    found = differences.compare(*sides)
+    head = f"From {_named(good)} (`-`), which ends well, to {_named(bad)} (`+`), which fails:\n\n"
+    if not all(side.measured for side in sides):
+        head = f"{head.rstrip()} not both were measured; what was asked differs so:\n\n"
+    if not found:
+        return f"{head.rstrip()} the same, as far as they were measured.\n"
+    return head + block(_first(differences.table(found), most))
+
+
+def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
+    """The failure of a cell: how it ended, and its log around what the judge looked at."""
+    failure = cell.details.get("failure")
+    title = f"{code(failure['title'])}\n\n" if failure else ""
+    if built := cell.details.get("build"):
+        return f"{title}{prose(built['step'], 200)}\n\n{block(built['tail'][-most:])}"
+    trial = next((one for one in cell.trials if one.outcome.value == str(cell.verdict)), None) or next(
+        iter(cell.trials), None
+    )
+    if trial is None:
+        return title
+    try:
+        text = detail.part(replace(cell, trials=(trial,)), "log", folder, 1)
+    except UsageError:
+        return f"{title}The log is not there any more.\n"
+    # Line by line, since what the judge looked at is known by the numbers of lines; a key has several.
+    shown = _around(detail.mark(_KEY.sub(_blanked, text), trial, colour=False), most)
+    return title + block(map(scrub, shown))
+
+
+def _blanked(key: re.Match[str]) -> str:
+    return "\n".join(["<private-key>"] * (key[0].count("\n") + 1))
+
+
+def measured(cell: CellRecord, run: RunRecord) -> str:
+    """The environment of a cell as measured, in the words of bug reports, and what ran it."""
+    lines = Measured.from_json(dict(cell.environment)).report().splitlines() if cell.environment else []
+    engine, kernel = run.host.get("engine") or "no engine", run.host.get("kernel") or "?"
+    return block([*lines, f"Engine: {engine}", f"Kernel: {kernel}"])
+
+
+def _named(cell: CellRecord) -> str:
+    return code(f"#{cell.number} {cell_name(cell)}")
+
+
+def _first(lines: Iterable[str], most: int) -> Iterator[str]:
+    shown = list(lines)
+    yield from shown[:most]
+    if len(shown) > most:
+        yield f"... {many(len(shown) - most, 'more line')}"
+
+
+def _around(lines: Sequence[str], most: int) -> list[str]:
+    """As many lines as may be, the marked ones among them: their beginning and their end rather than the middle."""
+    if len(lines) <= most:
+        return list(lines)
+    marked = [at for at, text in enumerate(lines) if text.startswith(">")]
+    last = marked[-1] if marked else len(lines) - 1
+    end = min(len(lines), last + 1 + most // 8)
+    start = max(0, end - most)
+    head = marked[0] if marked and marked[0] < start else None
+    above = [lines[head], f"      ... {start - head} line(s) ..."] if head is not None else []
+    return [*above, *lines[start:end], *([f"      ... {len(lines) - end} line(s) ..."] if end < len(lines) else [])]

@@ -1,0 +1,94 @@
+"""Texts of logs, cases and programs as GitHub-flavoured Markdown in which they are nothing but texts. Pure.
+
+Outside of code GitHub makes links of addresses, notifies whoever is @mentioned and leaves a trace in every issue that a
+#number names (docs.github.com/en/get-started/writing-on-github); inside of code spans and fences it does none of that.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reprokit.evidence.text import clean
+
+BREAK = "&#8203;"
+"""A zero-width space, as Dependabot and Renovate put it into mentions that are none."""
+
+_PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|~&!$])|^(\d*)([-+=.)])")
+"""What Markdown or HTML act on anywhere, or at the beginning of a line."""
+_LINKED = re.compile(
+    r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)|(?<=\w:)(?=//)|(?<=\bwww)(?=\.)|(?<=mailto)(?=:)|(?<=:)(?=[\w+-]+:)",
+    re.IGNORECASE,
+)
+"""Where something that GitHub would make a link, a mention or a picture of is broken."""
+
+
+def visible(text: str, *, keep: str = "\t") -> str:
+    """A text in which no character moves a cursor, turns the direction of writing around or cannot be seen."""
+    return "".join(c if c.isprintable() or c in keep else f"\\u{ord(c):04x}" for c in clean(text))
+
+
+def line(text: str) -> str:
+    """A text of any kind on one line."""
+    return visible(" ".join(clean(text).split()))
+
+
+def prose(text: str, most: int = 500) -> str:
+    """A text that reads as it is written and means nothing to Markdown, HTML or GitHub; one line."""
+    plain = _shortened(line(text), most)
+    divided = _LINKED.sub("\N{ZERO WIDTH SPACE}", plain)
+    return _PUNCTUATION.sub(_escaped, divided).replace("\N{ZERO WIDTH SPACE}", BREAK)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
+
+
+def code(text: str, most: int = 300, *, table: bool = False) -> str:
+    """A text as a code span. ``table``: in a cell of a table, which a bar would end, in code too."""
+    plain = _shortened(line(text), most)
+    if not plain:
+        return ""
+    if table and "|" in plain:
+        # A bar ends a cell, in code too, and which backslashes before it count is a matter of the reader.
+        return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in plain)}</code>"
+    ticks = "`" * (_longest_run(plain, "`") + 1)
+    padded = f" {plain} " if "`" in (plain[0], plain[-1]) or plain[0] == plain[-1] == " " else plain
+    return f"{ticks}{padded}{ticks}"
+
+
+def fence(text: str, language: str = "") -> str:
+    """A text as a block of code, behind a fence that nothing in it can end. Ends with a line break."""
+    ticks = "`" * max(3, _longest_run(text, "`") + 1)
+    body = text if text.endswith("\n") or not text else f"{text}\n"
+    return f"{ticks}{language}\n{body}{ticks}\n"
+
+
+def block(lines: Iterable[str], language: str = "text", most: int = 240) -> str:
+    """Lines of logs or programs as a block of code: cut in width, without control characters."""
+    shown = "\n".join(_shortened(visible(text), most) for text in lines)
+    return fence(shown, language)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; its cells are Markdown already."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def details(summary: str, body: str) -> str:
+    """A folded block; ``summary`` is Markdown on one line."""
+    return f"<details><summary>{summary}</summary>\n\n{body}\n</details>\n"
+
+
+def size(text: str) -> int:
+    """Characters as whoever counts most counts them: UTF-16 units as browsers do, two for a line end as forms do."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2 + text.count("\n")
+
+
+def _longest_run(text: str, character: str) -> int:
+    return max((len(run) for run in re.findall(f"{re.escape(character)}+", text)), default=0)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 2]} …"
