@@ -194,7 +194,16 @@ def _text(form: str, store: Store, run: RunRecord) -> str:
         from reprokit.report.junit import junit
 
         return junit(run)
+    if form == "csv":
+        from reprokit.report.table_csv import csv
+
+        return csv(run)
     from reprokit.report.explanation import files_in
+
+    if form == "md":
+        from reprokit.report.markdown import run_summary
+
+        return run_summary(run, files_in(store))
     from reprokit.report.result import dumps
 
     return dumps(run, store.folder, files_in(store))

@@ -297,7 +297,7 @@ def test_what_is_secret_is_taken_out_of_logs_reasons_and_environments(tmp_path: 
     assert ">     6 fail" in result.text
 
 
-def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs(tmp_path: Path) -> None:
+def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
     cells = []
     for number in range(3000):
         departs = number == 1500
@@ -305,7 +305,7 @@ def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs(tmp_path: Pat
             cell(number, Verdict.REPRODUCED, {"a": "日" * 50}, case_id=f"case-{number}", case_digest=f"sha256:{number}",
                  expected=Verdict.NOT_REPRODUCED if departs else Verdict.REPRODUCED, reason="@x " * 100)
         )  # fmt: skip
-    text = markdown.run_summary(run_of(cells), tmp_path, texts=lambda digest: "", limit=200_000)
+    text = markdown.run_summary(run_of(cells), limit=200_000)
     assert len(text.encode()) <= 200_000
     assert "`case-1500`" in text
     assert "expected not-reproduced" in text
@@ -313,7 +313,7 @@ def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs(tmp_path: Pat
     is_harmless(Page(text))
 
 
-def test_csv_has_a_line_for_each_cell_and_no_formula(tmp_path: Path) -> None:
+def test_csv_has_a_line_for_each_cell_and_no_formula() -> None:
     cells = [
         cell(
             1,

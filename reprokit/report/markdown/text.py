@@ -14,7 +14,7 @@ from reprokit.evidence.text import clean
 BREAK = "&#8203;"
 """A zero-width space, as Dependabot and Renovate put it into mentions that are none."""
 
-_PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|~&!$])|^(\d*)([-+=.)])")
+_PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|~&!$])|^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
 """What Markdown or HTML act on anywhere, or at the beginning of a line."""
 _LINKED = re.compile(
     r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)|(?<=\w:)(?=//)|(?<=\bwww)(?=\.)|(?<=mailto)(?=:)|(?<=:)(?=[\w+-]+:)",
@@ -50,8 +50,10 @@ def code(text: str, most: int = 300, *, table: bool = False) -> str:
     if not plain:
         return ""
     if table and "|" in plain:
-        # A bar ends a cell, in code too, and which backslashes before it count is a matter of the reader.
-        return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in plain)}</code>"
+        # A bar ends a cell, in code too, and which backslashes before it count is a matter of the reader. This form of
+        # code is text to whatever makes links.
+        divided = _LINKED.sub("\N{ZERO WIDTH SPACE}", plain)
+        return f"<code>{''.join(c if c.isalnum() or c == ' ' else f'&#{ord(c)};' for c in divided)}</code>"
     ticks = "`" * (_longest_run(plain, "`") + 1)
     padded = f" {plain} " if "`" in (plain[0], plain[-1]) or plain[0] == plain[-1] == " " else plain
     return f"{ticks}{padded}{ticks}"
