@@ -42,7 +42,7 @@ class Ask:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
 
     characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
-    data, generate or time.
+    data, generate, time or unseen.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
     matrix = file.case.matrix
     # Options can replace any axis: what the case says of its own cells is said all the same.
     everywhere = [*expand(matrix.axes, matrix.exclude, matrix.include), *cells]
-    found = list(_Reader(file, file.case, everywhere, fixed=False).read())
+    found = [*_unseen(file), *_Reader(file, file.case, everywhere, fixed=False).read()]
     if file.fixed is not None:
         known = {(ask.kind, ask.words) for ask in found}
         for ask in _Reader(file, file.fixed, everywhere, fixed=True).read():
@@ -100,6 +100,16 @@ def printable(text: str, most: int = SHOWN) -> str:
     line = " ".join(text.split())
     plain = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line[:most])
     return f"{plain} ..." if len(line) > most else plain
+
+
+def _unseen(file: CaseFile) -> Iterator[Ask]:
+    """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
+    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not found[0].isprintable()]
+    if bad:
+        line = file.text.count("\n", 0, bad[0].start()) + 1
+        at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
+        words = f"holds {many(len(bad), 'character')} that nobody sees, the first U+{ord(bad[0][0]):04X}"
+        yield Ask(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
 
 
 class _Reader:

@@ -70,7 +70,7 @@ def _table(cells: Sequence[CellRecord], short: bool) -> str:
 def _matrix(cells: Sequence[CellRecord], axes: list[str]) -> str:
     values = {axis: list(dict.fromkeys(cell.cell.get(axis, "") for cell in cells)) for axis in axes}
     # The longer axis goes down: pages are higher than wide.
-    across, down = sorted(axes, key=lambda axis: (len(values[axis]), axes.index(axis)))
+    across, down = sorted(axes, key=lambda axis: (len(values[axis]), -axes.index(axis)))
     found = {(cell.cell.get(down, ""), cell.cell.get(across, "")): word(cell) for cell in cells}
     head = [f"{_code(down)} ↓ {_code(across)} →", *(_code(value) for value in values[across])]
     rows = ([_code(value), *(found.get((value, other), "") for other in values[across])] for value in values[down])
