@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
     from reprokit.store.records import RunRecord
 
-FORMATS = ("html", "junit", "json", "gha")
+FORMATS = ("html", "md", "junit", "json", "csv", "gha")
 PORT = 8000
 
 
@@ -30,7 +30,8 @@ Examples:
   reprokit report ptxas-unknown-arch -o site/  # one case
   reprokit report --serve                      # to look at here and now
   reprokit report --format junit -o out.xml    # the last run
-  reprokit report 20260101-1 --format json
+  reprokit report 20260101-1 --format csv
+  reprokit report --format md >> "$GITHUB_STEP_SUMMARY"
 """,
 )
 @click.argument("what", nargs=-1, metavar="[RUN|CASE]...")
@@ -203,7 +204,7 @@ def _text(form: str, store: Store, run: RunRecord) -> str:
     if form == "md":
         from reprokit.report.markdown import run_summary
 
-        return run_summary(run, files_in(store))
+        return run_summary(run, files_in(store), scrub=options.scrubber())
     from reprokit.report.result import dumps
 
     return dumps(run, store.folder, files_in(store))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -59,7 +58,7 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
             "or share it as it is with --yes"
         )
     shared = markdown.share(
-        subject, store.folder, texts=store.case_text, file_of=explanation.files_in(store), scrub=_scrubber()
+        subject, store.folder, texts=store.case_text, file_of=explanation.files_in(store), scrub=options.scrubber()
     )
     options.write_file(output, shared.text)
     if shared.cut:
@@ -74,14 +73,6 @@ def _secrets_in(subject: Subject) -> str:
     private = ("home", "email")
     found = [f"{one.kind}, {one.where}" for one in scrub(subject.text).omitted if one.kind not in private]
     return "; ".join(dict.fromkeys(found))
-
-
-def _scrubber() -> Callable[[str], str]:
-    """Takes secrets, and what says who and where we are, out of a text."""
-    from reprokit.intake.secrets import of_this_host, scrub
-
-    known = of_this_host()
-    return lambda text: scrub(text, known=known).text
 
 
 def _subject(store: Store, what: str, case_id: str | None) -> Subject:

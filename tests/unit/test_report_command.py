@@ -28,6 +28,10 @@ def test_a_run_in_another_format_goes_to_standard_output_or_a_file(
     assert len(json.loads(capsys.readouterr().out)["cases"][0]["cells"]) == 2
     assert report(first.id, "--format", "junit", "-o", "out.xml") == 0
     assert 'tests="1"' in Path("out.xml").read_text()
+    assert report("--format", "md") == 0
+    assert "It reproduces exactly when numpy = 2" in capsys.readouterr().out
+    assert report("--format", "csv") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
     assert report("nightly", "--format", "json") == 0  # the newest run of a case
     assert len(json.loads(capsys.readouterr().out)["cases"][0]["cells"]) == 2
 

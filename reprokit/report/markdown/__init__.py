@@ -79,8 +79,15 @@ def share(
     return Shared(text="\n".join(filter(None, found)), cut=tuple(cut), whole="the case itself" not in cut)
 
 
-def run_summary(run: RunRecord, file_of: FileOf = lambda digest: None, *, limit: int = SUMMARY_LIMIT) -> str:
+def run_summary(
+    run: RunRecord,
+    file_of: FileOf = lambda digest: None,
+    *,
+    scrub: parts.Scrub = str,
+    limit: int = SUMMARY_LIMIT,
+) -> str:
     """A run in short, every case of it: for the summary of a job. ``limit``: bytes."""
+    run = parts.scrubbed(run, scrub)
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
         cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
