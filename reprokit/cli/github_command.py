@@ -91,8 +91,13 @@ def check_issue_command(output: Path) -> int:
     from reprokit.github.reply import Reply, of_review
 
     happened = event.read()
-    with _seconds(LOOKING):
-        found = issue.review(happened.text("issue", "body"))
+    body = happened.text("issue", "body")
+    try:
+        with _seconds(LOOKING):
+            found = issue.review(body)
+            reply = of_review(found)
+    except UsageError as error:
+        found = issue.unreviewed(body, str(error))
         reply = of_review(found)
     if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
         reply = Reply(state="none", digest=found.digest)  # a label of another's making
@@ -186,17 +191,23 @@ def _write_reply(folder: Path, reply: Reply, text: str) -> None:
         write(folder / "case.yaml", text)
 
 
+class _Late(BaseException):
+    """No mere Exception: what renders a template takes those for mistakes of the template."""
+
+
 @contextmanager
 def _seconds(most: int) -> Iterator[None]:
-    """A text may ask for more work than looking at it is worth: templates can loop."""
+    """A text may ask for more work than looking at it is worth: templates can loop. Raises UsageError then."""
 
     def late(*_: object) -> None:
-        raise UsageError(f"looking at the issue took more than {most} s")
+        raise _Late
 
     before = signal.signal(signal.SIGALRM, late)
     signal.alarm(most)
     try:
         yield
+    except _Late:
+        raise UsageError(f"looking at the case took more than {most} s: its templates ask for too much") from None
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

@@ -79,6 +79,11 @@ def review(body: str) -> Review:
     return Review(state="valid", digest=digest, text=text, file=file)
 
 
+def unreviewed(body: str, reason: str) -> Review:
+    """The review of a text that could not be judged."""
+    return Review(state="invalid", digest=digest_of(body), problems=(_problem(1, 1, reason),))
+
+
 def plain(body: str) -> str:
     """A text with line feeds alone: forms send CRLF."""
     return body.replace("\r\n", "\n").replace("\r", "\n")

@@ -209,7 +209,7 @@ class Replay:
         home = self.folder / f"{name}-{index}"
         workspace, temp = home / "workspace", home / "temp"
         for path in (workspace, temp):
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)
         for folder in self.installed:
             _install(temp / folder, self.source)
         job = Job(name=name, matrix=matrix, workspace=workspace, result="success")
@@ -384,10 +384,18 @@ def _install(folder: Path, source: Path) -> None:
     program.chmod(0o755)
 
 
-def play_action(action: Path, folder: Path, inputs: Mapping[str, str], **given: Any) -> Job:
-    """One composite action of this repository, as a job of one step; its ``outputs`` are the action's."""
+def play_action(
+    action: str, folder: Path, inputs: Mapping[str, str], *, files: Mapping[str, str] | None = None, **given: Any
+) -> Job:
+    """One composite action of this repository, as a job of one step; its ``outputs`` are the action's.
+
+    ``files``: what lies in the workspace, as after the checkout of somebody's repository.
+    """
     steps: list[dict[str, Any]] = [{"id": "action", "uses": f"$/{action}", "with": dict(inputs)}]
-    folder.mkdir(parents=True, exist_ok=True)
+    workspace = folder / "job-0" / "workspace"
+    for name, text in (files or {"README.md": ""}).items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text, encoding="utf-8")
     workflow = folder / "workflow.yml"
     workflow.write_text(yaml.safe_dump({"name": "t", "on": "push", "jobs": {"job": {"runs-on": "x", "steps": steps}}}))
     replay = Replay(workflow, folder, **given)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -43,6 +43,7 @@ def test_what_is_no_value_is_refused(inputs: dict[str, str], message: str) -> No
         arguments(inputs)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["case", "os", "cuda", "only", "axes", "trials", "dataset"]), st.text()))
 def test_no_input_becomes_another_option(inputs: dict[str, str]) -> None:
     words = arguments({**inputs, "case": "--fix\n" + inputs.get("case", "").replace("-", "x")})
@@ -62,6 +63,7 @@ def test_what_ends_the_step_as_a_failure() -> None:
         fails("nevr", 0)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="a`|\\ \n@<>&*_[]()#~\u202e\x1b", max_size=60))
 def test_a_code_span_and_a_block_cannot_be_left(text: str) -> None:
     reader = MarkdownIt("commonmark").enable("table")

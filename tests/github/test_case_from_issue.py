@@ -13,6 +13,7 @@ from reprokit.github.issue import label_of, review
 from tests.github.server import BOT, TOKEN, Forge
 from tests.github.steps import REPOSITORY, Replay
 from tests.github.test_issue import CASE, HOSTILE, form
+from tests.github.test_workflows import steps_of
 
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "case-from-issue.yml"
 HOSTILE_CASE = (
@@ -221,6 +222,7 @@ def test_paste_label_comment(site: Site, engine: Any) -> None:
     site.happens(number, "opened")
     replay = site.labels(number, label, "maintainer")
     assert set(results(replay).values()) == {"success"}
+    assert len(replay.steps_run) == sum("run" in step for step, _ in steps_of(WORKFLOW)), "a run step was not played"
     assert replay.job("run").runs_on == "ubuntu-24.04"
     comment = site.comment(number)
     assert state_of(comment) == "verdict"

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.github.commands import MAX_SUMMARY, add_summary, command, quoted, set_outputs
@@ -15,6 +15,7 @@ from tests.github.steps import entries, obeyed
 HOSTILE = "x\n::add-mask::y\r\n::set-output name=a::b%0A::error::z"
 
 
+@settings(deadline=None)
 @given(st.text(), st.text())
 def test_a_command_is_one_line_that_says_what_was_given(message: str, title: str) -> None:
     line = command("error", message, title=title, line=3)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from reprokit.cli import github_command, invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
 from reprokit.github.reply import MARKER, MAX_COMMENT, from_json, of_review, verdict
 
@@ -165,6 +168,7 @@ def test_a_verdict_shows_the_table_and_survives_a_runner_that_lies() -> None:
         assert verdict(digest, CASE, lie, "u").state == "verdict"
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["state", "digest", "markdown"]), st.text() | st.none()))
 def test_a_reply_from_another_job_is_one_or_is_refused(data: dict[str, str | None]) -> None:
     with pytest.raises(ValueError, match="no reply"):
@@ -173,6 +177,27 @@ def test_a_reply_from_another_job_is_one_or_is_refused(data: dict[str, str | Non
     assert from_json(good.to_json()) == good
 
 
+LOOP = "{{% for {0} in range(9999) %}}{1}{{% endfor %}}"
+LOOPS = LOOP.format("a", LOOP.format("b", LOOP.format("c", "")))
+
+
+def test_a_template_that_loops_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    event = tmp_path / "event.json"
+    event.write_text(
+        json.dumps({"action": "opened", "issue": {"number": 1, "body": form(CASE + f'env: {{A: "{LOOPS}"}}\n')}})
+    )
+    monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
+    monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
+    monkeypatch.setattr(github_command, "LOOKING", 1)
+    assert invoke(["github", "check-issue", "-o", str(tmp_path / "review")]) == 0
+    assert "state=invalid" in capsys.readouterr().out
+    reply = json.loads((tmp_path / "review" / "reply.json").read_text())
+    assert "took more than 1 s" in reply["markdown"]
+
+
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_ends_the_review(body: str) -> None:
     assert review(body).state in ("none", "invalid", "valid")
