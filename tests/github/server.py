@@ -29,6 +29,7 @@ class Forge:
         self.issues: dict[int, dict[str, Any]] = {}
         self.labels: dict[str, dict[str, Any]] = {}
         self.permissions: dict[str, str] = {}
+        self.artifacts: list[dict[str, Any]] = []
         self.requests: list[str] = []
         self.authorizations: list[str] = []
         self.faults: list[tuple[int, dict[str, str], Any]] = []
@@ -291,6 +292,12 @@ def _remove_label(forge: Forge, query: dict[str, str], body: Any, number: str, n
         raise Refused(404, "Label does not exist")
     forge.unlabel(int(number), name)
     return 200, list(issue_of(forge, number)["labels"])
+
+
+@route("GET", "/actions/artifacts")
+def _artifacts(forge: Forge, query: dict[str, str], body: Any) -> Answer:
+    found = [one for one in forge.artifacts if query.get("name") in (None, one["name"])]
+    return 200, {"total_count": len(found), "artifacts": found}
 
 
 @route("GET", "/labels")

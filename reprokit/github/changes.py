@@ -1,0 +1,340 @@
+"""What nightly runs see otherwise than before, as issues: one per case, opened, updated, and closed when it is back.
+
+What an issue is about stands in its first line, as a comment that people do not see: of each cell, the state that it
+was in and the one that it is in. So nothing has to be remembered elsewhere, and doing it again changes nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from reprokit.matrix import label
+from reprokit.report.markdown.text import code, size, table
+from reprokit.spelling import many
+from reprokit.store.records import cell_key
+
+if TYPE_CHECKING:
+    from reprokit.github.api import Repository
+
+LABEL = "reprokit-nightly"
+MARK = "reprokit-changes"
+MOST = 10
+"""New issues in one night; of more changed cases, one issue tells together."""
+MOST_CELLS = 400
+"""Cells of a case that an issue follows."""
+NAMED = 60
+"""Cells that a table names."""
+LIMIT = 65_000
+"""Characters of an issue: GitHub takes 65,536."""
+_MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A cell that is otherwise than it was. ``name`` is '' where there are too many to be named."""
+
+    was: str
+    now: str
+    since: str
+    name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Followed:
+    """What an issue follows of a case: its cells by key, and up to when changes are in it.
+
+    ``full``: there were more than it can follow; of the others it then says nothing.
+    """
+
+    cells: Mapping[str, Cell] = field(default_factory=dict)
+    upto: str = ""
+    full: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Issue:
+    """An issue of ours. ``number`` 0: to be opened. ``together``: it tells of many cases."""
+
+    number: int
+    open: bool
+    cases: Mapping[str, Followed]
+    together: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What is to be done: ``open``, ``update`` or ``close`` an issue. ``comment`` '' where the issue itself is new."""
+
+    kind: str
+    number: int
+    title: str
+    body: str
+    comment: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Night:
+    """Where the night is: addresses of its workflow run and of the published report, '' without one."""
+
+    url: str = ""
+    report: str = ""
+
+
+def plan(
+    changes: Sequence[Mapping[str, Any]], issues: Sequence[Issue], night: Night = Night(), most: int = MOST
+) -> list[Action]:
+    """What to do about the changes of ``reprokit changes --json``, given the issues that there are. Pure.
+
+    Only changes that count are told: see :mod:`reprokit.history.transitions`. New cells are no changes.
+    """
+    homes = {
+        name: issue for issue in sorted(issues, key=lambda one: one.together) if issue.open for name in issue.cases
+    }
+    homes = {**homes, **{name: one for one in issues if one.open and not one.together for name in one.cases}}
+    moved: dict[str, tuple[Followed, list[Mapping[str, Any]]]] = {}
+    for name, news in _news(changes, issues).items():
+        home = homes.get(name)
+        moved[name] = _follow(home.cases[name] if home else Followed(), news), news
+    fresh = [name for name, (followed, _) in moved.items() if name not in homes and followed.cells]
+    together = next((issue for issue in issues if issue.open and issue.together), None)
+    if len(fresh) > most:
+        together = together or Issue(number=0, open=True, cases={}, together=True)
+        homes |= dict.fromkeys(fresh, together)
+    else:
+        homes |= {name: Issue(number=0, open=True, cases={name: Followed()}) for name in fresh}
+    touched: dict[int, tuple[Issue, list[str]]] = {}
+    for name in moved:
+        if name in homes:
+            touched.setdefault(id(homes[name]), (homes[name], []))[1].append(name)
+    return [_action(issue, {name: moved[name] for name in names}, night) for issue, names in touched.values()]
+
+
+def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[Issue]) -> dict[str, list[Mapping[str, Any]]]:
+    """The changes that no issue holds yet, by case, the oldest first."""
+    upto: dict[str, str] = {}
+    for issue in issues:
+        for name, followed in issue.cases.items():
+            upto[name] = max(upto.get(name, ""), followed.upto)
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    counted = [one for one in changes if one["confirmed"] and one["from"] is not None]
+    for one in sorted(counted, key=lambda one: (one["case"], one["confirmed_by"]["at"], _key(one))):
+        if one["confirmed_by"]["at"] > upto.get(one["case"], ""):
+            found.setdefault(one["case"], []).append(one)
+    return found
+
+
+def _key(change: Mapping[str, Any]) -> str:
+    told = (cell_key(change["cell"]), change["variant"], change["engine"])
+    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+
+
+def _name(change: Mapping[str, Any]) -> str:
+    fix = " [fix]" if change["variant"] == "fix" else ""
+    engine = f" [{change['engine']}]" if change["engine"] not in ("", "docker") else ""
+    return f"{label(change['cell'])}{fix}{engine}"
+
+
+def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
+    """What is followed after the news: a cell that is as it was before is followed no longer."""
+    cells, full = dict(followed.cells), followed.full
+    for one in news:
+        key = _key(one)
+        full = full or (key not in cells and len(cells) >= MOST_CELLS)
+        if key not in cells and full:
+            continue
+        was = cells[key].was if key in cells else one["from"]
+        cells.pop(key, None)
+        if one["to"] != was:
+            name = _name(one) if len(cells) < NAMED else ""
+            cells[key] = Cell(was=was, now=one["to"], since=one["after"]["at"][:10], name=name[:200])
+    upto = max([followed.upto, *(one["confirmed_by"]["at"] for one in news)])
+    return Followed(cells=cells, upto=upto, full=full and bool(cells))
+
+
+def _action(issue: Issue, moved: Mapping[str, tuple[Followed, list[Mapping[str, Any]]]], night: Night) -> Action:
+    cases = {**issue.cases, **{name: followed for name, (followed, _) in moved.items()}}
+    news = [one for _, some in moved.values() for one in some]
+    done = not any(followed.cells for followed in cases.values())
+    after = dataclasses.replace(issue, cases=cases)
+    kind = "open" if not issue.number else "close" if done else "update"
+    return Action(
+        kind=kind,
+        number=issue.number,
+        title=_title(after),
+        body=body(after, news, night),
+        comment="" if kind == "open" else _comment(news, done, night),
+    )
+
+
+def _title(issue: Issue) -> str:
+    # A case's id is letters, digits and hyphens: nothing in a title can be more than text.
+    changed = {name: followed for name, followed in issue.cases.items() if followed.cells}
+    if issue.together:
+        return f"Nightly runs: {many(len(changed), 'case')} changed"
+    [name] = issue.cases
+    cells = list(changed[name].cells.values()) if changed else []
+    states = {_words(cell) for cell in cells}
+    how = states.pop() if len(states) == 1 else "changed"
+    return f"{name}: {how} in {many(len(cells), 'cell')}" if cells else f"{name}: as before"
+
+
+def _words(cell: Cell) -> str:
+    return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
+
+
+def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night) -> str:
+    """The issue's text: what is followed, in its first line for machines, then for people."""
+    where = f" ([the night]({night.url}))" if night.url else ""
+    head = f"{mark(issue)}\nThe nightly runs see this otherwise than before{where}.\n\n"
+    tail = (
+        "\nThis issue is kept by the nightly workflow: it is closed when every cell is as it was. Closed by hand, "
+        "what is seen now counts as settled.\n"
+    )
+    parts = [_cells(issue), _differences(news), _ways(issue, night)]
+    text = head + "".join(parts) + tail
+    while size(text) > LIMIT and parts:
+        parts.pop(1 if len(parts) > 1 else 0)
+        text = head + "".join(parts) + tail
+    return text
+
+
+def mark(issue: Issue) -> str:
+    """The first line: what is followed, as JSON that can end no comment."""
+    data = {
+        "cases": {
+            name: {
+                "upto": followed.upto,
+                **({"full": True} if followed.full else {}),
+                "cells": {key: [one.was, one.now, one.since, one.name] for key, one in followed.cells.items()},
+            }
+            for name, followed in issue.cases.items()
+        },
+        "together": issue.together,
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=True)
+    escaped = re.sub(r"[<>@#]|(?<=-)-", lambda found: f"\\u{ord(found[0]):04x}", text)
+    return f"<!-- {MARK} {escaped} -->"
+
+
+def parse(number: int, text: str, *, is_open: bool) -> Issue | None:
+    """The issue that a body says it is; None for one that somebody else wrote, or whose first line is another."""
+    found = _MARK.fullmatch(text.partition("\n")[0].strip())
+    try:
+        data = json.loads(found[1]) if found else {}
+        cases = {
+            str(name): Followed(
+                upto=str(one["upto"]),
+                full=bool(one.get("full")),
+                cells={
+                    str(key): Cell(was=str(was), now=str(now), since=str(since), name=str(word))
+                    for key, (was, now, since, word) in one["cells"].items()
+                },
+            )
+            for name, one in data["cases"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Issue(number=number, open=is_open, cases=cases, together=bool(data.get("together")))
+
+
+def _cells(issue: Issue) -> str:
+    rows = [
+        [*([code(name, table=True)] if issue.together else []), *_row(cell)]
+        for name, followed in issue.cases.items()
+        for cell in followed.cells.values()
+        if cell.name
+    ]
+    count = sum(len(followed.cells) for followed in issue.cases.values())
+    if not count:
+        return "Every cell is as it was before.\n"
+    head = [*(["case"] if issue.together else []), "cell", "before", "now", "since"]
+    more = f"\nand {many(count - len(rows[:NAMED]), 'more cell')}\n" if count > len(rows[:NAMED]) else ""
+    return table(head, rows[:NAMED]) + more
+
+
+def _row(cell: Cell) -> list[str]:
+    return [code(cell.name, table=True), cell.was.replace("-", " "), f"**{cell.now.replace('-', ' ')}**", cell.since]
+
+
+def _differences(news: Sequence[Mapping[str, Any]], most: int = 30) -> str:
+    """What changed between the last record of the old state and the first of the new one, each fact once."""
+    rows: dict[tuple[str, ...], None] = {}
+    for one in news:
+        for fact in one["changed"]:
+            shown = (fact["concern"], fact["name"], fact["before"] or "", fact["after"] or "")
+            rows[tuple(code(str(text), 120, table=True) for text in shown)] = None
+    if not rows:
+        return ""
+    more = f"\nand {many(len(rows) - most, 'other fact')}\n" if len(rows) > most else ""
+    return "\nWhat else changed:\n\n" + table(["", "", "before", "after"], list(rows)[:most]) + more
+
+
+def _ways(issue: Issue, night: Night) -> str:
+    names = sorted(name for name, followed in issue.cases.items() if followed.cells)[:5]
+    lines = [f"- all verdicts and logs: {night.report}\n"] if night.report else []
+    lines += [f"- over time, in the night's store: `reprokit history {name}`\n" for name in names]
+    return "\n" + "".join(lines) if lines else ""
+
+
+def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: Night) -> str:
+    where = f" ([the night]({night.url}))" if night.url else ""
+    several = len({one["case"] for one in news}) > 1
+    lines = [f"- {_line(one, several)}" for one in news[:NAMED]]
+    lines += [f"- and {len(news) - NAMED} more"] if len(news) > NAMED else []
+    said = "Every cell is as it was before" if done else "This changed"
+    return "\n".join([f"{said}{where}:", "", *lines]) + "\n" + (_differences(news) if not done else "")
+
+
+def _line(change: Mapping[str, Any], several: bool) -> str:
+    name = f"{change['case']}: {_name(change)}" if several else _name(change)
+    reason = code(change["after"].get("reason") or "", 160)
+    return f"{code(name)}: {change['words']}" + (f": {reason}" if reason else "")
+
+
+def ours(repository: Repository) -> Iterator[Issue]:
+    """The issues that are ours, open or closed: they have the label, and the workflow or a maintainer wrote them.
+
+    Who may label an issue is a matter of rights; who may write the first line of one is not.
+    """
+    for one in repository.all("issues", labels=LABEL, state="all"):
+        author = one.get("user") or {}
+        trusted = author.get("type") == "Bot" or one.get("author_association") in ("OWNER", "MEMBER", "COLLABORATOR")
+        found = parse(one["number"], one.get("body") or "", is_open=one["state"] == "open")
+        if found is not None and trusted and "pull_request" not in one:
+            yield found
+
+
+def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str]:
+    """Do it, and say what was done. The issue comes before its comment: what fails in between is not said twice."""
+    labelled = False
+    for action in actions:
+        if action.kind == "open":
+            if not labelled:
+                _label(repository)
+                labelled = True
+            body = {"title": action.title, "body": action.body, "labels": [LABEL]}
+            yield f"opened #{repository.post('issues', body=body)['number']}: {action.title}"
+            continue
+        state = {"state": "closed", "state_reason": "completed"} if action.kind == "close" else {}
+        # A closed issue keeps the title that says what it was about.
+        title = {} if action.kind == "close" else {"title": action.title}
+        repository.patch("issues", action.number, body={"body": action.body, **title, **state})
+        repository.post("issues", action.number, "comments", body={"body": action.comment})
+        yield f"{'closed' if action.kind == 'close' else 'updated'} #{action.number}: {action.title}"
+
+
+def _label(repository: Repository) -> None:
+    from reprokit.github.api import ApiError
+
+    try:
+        about = "A case is seen otherwise than before by the nightly runs"
+        repository.post("labels", body={"name": LABEL, "color": "d4a72c", "description": about})
+    except ApiError as error:
+        if error.status != 422:  # it is there
+            raise

@@ -1,0 +1,183 @@
+"""Steps of the nightly workflow: ``python -m reprokit.github.night history|summary|issues``."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from reprokit.errors import UsageError
+from reprokit.evidence.model import Verdict
+from reprokit.github import api, changes, commands
+from reprokit.report.markdown.text import code, line, table
+from reprokit.report.words import cell_name, first_line, summary
+from reprokit.spelling import many
+from reprokit.store.records import CellRecord, RunRecord
+
+ARTIFACT = "nightly-store"
+SHOWN = 40
+"""Rows of a table in the summary."""
+
+
+@click.group()
+def main() -> None:
+    """Steps of the nightly workflow."""
+
+
+@main.command("history")
+@click.option("--branch", default="main", show_default=True, help="Only what a run on this branch left.")
+def history(branch: str) -> None:
+    """Find the newest store that an earlier night left as an artifact: the output `run` is the id of its run, or ''."""
+    found = newest(api.from_environment().get("actions", "artifacts", name=ARTIFACT, per_page=100)["artifacts"], branch)
+    commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
+    if found:
+        click.echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
+    else:
+        click.echo(commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts anew"))
+
+
+def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
+    """The newest artifact that is there still, of a run on the branch of this very repository. Pure.
+
+    A pull request of a fork may leave artifacts of any name, from a branch of any name.
+    """
+    own = [
+        one
+        for one in artifacts
+        if one["name"] == ARTIFACT
+        and not one["expired"]
+        and (run := one.get("workflow_run"))
+        and run["head_branch"] == branch
+        and run["head_repository_id"] == run["repository_id"]
+    ]
+    return max(own, key=lambda one: (one["created_at"], one["id"]), default=None)
+
+
+@main.command("summary")
+@click.argument("store_folder", metavar="STORE", type=click.Path(path_type=Path, file_okay=False, exists=True))
+@click.argument("changes_file", metavar="CHANGES", type=click.Path(path_type=Path, dir_okay=False))
+def summarise(store_folder: Path, changes_file: Path) -> None:
+    """Write the newest run, and what changed, into the job's summary."""
+    from reprokit.store.database import Store
+
+    run = Store(store_folder).run("last")
+    found = _changes(changes_file)["changes"]
+    tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
+    if lost := [cell for cell in run.cells if "merged" in run.request and not cell.details.get("job")]:
+        click.echo(commands.command("warning", f"{many(len(lost), 'cell')} left no record: see the summary"))
+    commands.add_summary(f"{night(run)}\n{changed(tonight)}")
+
+
+def night(run: RunRecord) -> str:
+    """A run as Markdown: what departs, and what could not be judged and why."""
+    jobs = len(run.request.get("merged") or [run])
+    parts = [f"### {many(len(run.cells), 'cell')} in {many(jobs, 'job')}: {summary(run.cells)}\n"]
+    departing = [cell for cell in run.cells if cell.as_expected is False]
+    if departing:
+        rows = [_row(cell) for cell in departing[:SHOWN]]
+        parts.append("\nNot as the case expects:\n\n" + table(["case", "cell", "verdict", "expected", "why"], rows))
+        parts.append(_more(len(departing)))
+    reasons: dict[tuple[Verdict | None, str], list[CellRecord]] = {}
+    for cell in run.cells:
+        if cell.verdict is None or not cell.verdict.conclusive:
+            reasons.setdefault((cell.verdict, first_line(cell.reason)), []).append(cell)
+    if reasons:
+        counted = sorted(reasons.items(), key=lambda item: -len(item[1]))
+        rows = [
+            [str(len(cells)), str(verdict), code(reason, 200, table=True)]
+            for (verdict, reason), cells in counted[:SHOWN]
+        ]
+        parts.append("\nWithout a verdict:\n\n" + table(["cells", "", "why"], rows) + _more(len(reasons)))
+    return "".join(parts)
+
+
+def _row(cell: CellRecord) -> list[str]:
+    return [
+        code(cell.case_id, table=True),
+        code(cell_name(cell), table=True),
+        f"**{cell.verdict}**",
+        str(cell.expected),
+        code(first_line(cell.reason), 160, table=True),
+    ]
+
+
+def _more(count: int) -> str:
+    return f"\nand {count - SHOWN} more\n" if count > SHOWN else ""
+
+
+def changed(found: Sequence[Mapping[str, Any]]) -> str:
+    """Changes as Markdown; those that do not count yet say so. New cells are a number."""
+    told = [one for one in found if one["from"] is not None]
+    new = len(found) - len(told)
+    if not told:
+        return "Nothing has changed" + (f"; {many(new, 'new cell')}.\n" if new else ".\n")
+    rows = []
+    for one in told[:SHOWN]:
+        name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + (
+            " [fix]" if one["variant"] == "fix" else ""
+        )
+        counts = "" if one["confirmed"] else "seen once, does not count yet"
+        rows.append([code(one["case"], table=True), code(name, table=True), one["words"], counts])
+    return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(told))
+
+
+@main.command("issues")
+@click.argument("changes_file", metavar="CHANGES", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--most", type=click.IntRange(min=0), default=changes.MOST, show_default=True, help="New issues at most.")
+def issues(changes_file: Path, most: int) -> None:
+    """Open, update and close the issues about changed verdicts."""
+    repository = api.from_environment()
+    found = _changes(changes_file)["changes"]
+    actions = changes.plan(found, list(changes.ours(repository)), _here(os.environ), most)
+    done = list(_said(changes.carry_out(repository, actions)))
+    if not done:
+        click.echo("no issue has to be opened, updated or closed")
+
+
+def _said(lines: Iterator[str]) -> Iterator[str]:
+    for text in lines:
+        click.echo(line(text))
+        yield text
+
+
+def _here(environ: Mapping[str, str]) -> changes.Night:
+    """Where people find this night."""
+    server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
+    return changes.Night(
+        url=f"{server}/{name}/actions/runs/{run}" if server and name and run else "",
+        report=environ.get("REPORT_URL", ""),
+    )
+
+
+def _changes(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: expected what `reprokit changes --json` prints: {error}") from None
+    if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":
+        raise UsageError(f"{path}: expected what `reprokit changes --json` prints (reprokit-changes/v1)")
+    return found
+
+
+def run() -> int:
+    """The process: errors that are meant for people are one line, as an annotation of the step."""
+    from reprokit.errors import ReprokitError
+
+    try:
+        main.main(standalone_mode=False)
+    except ReprokitError as error:
+        click.echo(commands.command("error", str(error)))
+        return error.exit_status
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run())
