@@ -32,7 +32,7 @@ Examples:
 @click.option(
     "--github", is_flag=True, help="The cells as JSON for `strategy.matrix` of GitHub Actions, grouped by their images."
 )
-@click.option("--fix", is_flag=True, help="With --github: the fixed variants too.")
+@click.option("--fix", is_flag=True, help="With --github: the fixed variants too, of cases that have one.")
 @click.option(
     "--max-jobs",
     type=click.IntRange(min=1, max=256),
@@ -121,7 +121,8 @@ def _github(
 ) -> int:
     from reprokit.github.matrix import Runners, plan
     from reprokit.github.timings import known
-    from reprokit.runner.plan import load_all
+    from reprokit.library.filters import choose
+    from reprokit.runner.plan import cells_of, load_all
     from reprokit.runner.plan import plan as tasks_of
     from reprokit.runner.request import Request
 
@@ -131,7 +132,11 @@ def _github(
         most=max_jobs,
     )
     files = load_all(cases)
-    asked = Request(cases=cases, selection=options.selection_of(given), filter=options.filter_of(given), fix=fix)
+    selection, wanted = options.selection_of(given), options.filter_of(given)
+    # A night runs the fixes that there are: which cases it is of is not what --fix speaks of.
+    chosen = cells_of(choose(files, wanted), selection) if fix else ()
+    fix = any(file.fixed is not None and file.case.fix_applies(cell) for file, cell in chosen)
+    asked = Request(cases=cases, selection=selection, filter=wanted, fix=fix)
     tasks = tasks_of(files, asked)
     found = plan(tasks, supply, known(files, options.store_path(store_folder)), runners)
     click.echo(found.text())

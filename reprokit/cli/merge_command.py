@@ -37,12 +37,16 @@ be read.
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), metavar="N", help="Then forget all but the newest N runs, with their logs."
+)
 @options.store_option
 def command(
     folders: tuple[Path, ...],
     planned: Path | None,
     json_file: Path | None,
     junit_file: Path | None,
+    keep: int | None,
     store_folder: Path | None,
 ) -> int:
     """Merge the stores of several jobs into one: all jobs of one workflow run become one run with each cell once.
@@ -53,6 +57,7 @@ def command(
     from reprokit.merging import merge as merging
     from reprokit.merging.sources import find, read
     from reprokit.runner.invocation import now
+    from reprokit.spelling import many
     from reprokit.store.database import Store
 
     options.check_writable("--json", json_file)
@@ -64,6 +69,9 @@ def command(
     # Where the result goes to standard output, people read standard error.
     _tell(done, err=Path("-") in (json_file, junit_file))
     _write(done, store, json_file, junit_file)
+    if keep and (gone := merging.forget(store, keep)):
+        click.echo(f"{many(len(gone), 'old run')} forgotten", err=True)
+    store.close()
     own = done.nights[-1].exit_status or 0 if done.nights else 0
     return 1 if own == 1 else 3 if own or done.problems else 0
 

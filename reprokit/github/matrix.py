@@ -70,7 +70,10 @@ class Runners:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A matrix, and what it comes to. ``images``: how many the jobs make in sum, and how many there are."""
+    """A matrix, and what it comes to. ``cells``: with their fixes, as runs count them.
+
+    ``images``: how many the jobs make in sum, and how many there are.
+    """
 
     include: list[dict[str, Any]]
     cells: int
@@ -130,7 +133,7 @@ def plan(tasks: Sequence[Task], supply: Supply, known: Known, runners: Runners) 
             include.append(_entry(f"{kind}-{number:02d}", labels, job))
             made += len({key for unit in job for key in unit.images})
     distinct = len({key for unit in units for key in unit.images})
-    return Plan(include=include, cells=len(units), images=(made, distinct))
+    return Plan(include=include, cells=len(tasks), images=(made, distinct))
 
 
 def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:

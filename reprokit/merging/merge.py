@@ -93,6 +93,15 @@ def merge(sources: Iterable[Source], store: Store, plan: Planned | None, now: st
     return done
 
 
+def forget(store: Store, keep: int) -> list[str]:
+    """Remove all but the newest ``keep`` runs with their logs; returns the ids of those that went."""
+    gone = [run.id for run in store.runs(limit=None)[keep:]]
+    for run_id in gone:
+        store.forget(run_id)
+        shutil.rmtree(store.folder / "runs" / run_id, ignore_errors=True)
+    return gone
+
+
 def _name(run: RunRecord) -> tuple[tuple[tuple[str, str], ...], str]:
     return tuple(sorted(workflow_of(run).items())), (run.host.get("engine") or "").split(" ")[0].lower()
 

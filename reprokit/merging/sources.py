@@ -71,7 +71,8 @@ def read(name: str, folder: Path) -> Source:
                 shutil.copyfile(file, Path(scratch) / file.name)
             return _read(name, folder, Path(scratch))
         except (UsageError, DatabaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            reason = str(getattr(error, "orig", None) or error).replace(scratch, str(folder)).partition(";")[0]
+            cause = error.__cause__ or error  # the store tells of a path, which here is the copy's
+            reason = str(getattr(cause, "orig", None) or cause).replace(scratch, str(folder))
             return Source(name=name, folder=folder, problem=f"cannot be read: {' '.join(reason.split())}")
 
 

@@ -118,11 +118,9 @@ class Store:
         """Write a run with all its cells at once, in place of what stands under its id. ``texts``: as of ``begin``."""
         for digest, (case_id, title, text) in texts.items():
             self.know(digest, case_id, title, text)
-        cells = select(tables.cells.c.id).where(tables.cells.c.run_id == run.id)
+        values = run_row(run)
         with self._lock, self._engine.begin() as connection:
-            connection.execute(delete(tables.trials).where(tables.trials.c.cell_id.in_(cells)))
-            connection.execute(delete(tables.cells).where(tables.cells.c.run_id == run.id))
-            values = run_row(run)
+            _forget_cells(connection, run.id)
             if not connection.execute(update(tables.runs).where(tables.runs.c.id == run.id).values(**values)).rowcount:
                 connection.execute(insert(tables.runs).values(**values))
             for cell in run.cells:
@@ -130,6 +128,13 @@ class Store:
                 if cell.trials:
                     row_id = row.inserted_primary_key[0] if row.inserted_primary_key else None
                     connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+
+    def forget(self, run_id: str) -> None:
+        """Remove a run with its cells, trials and findings. Its logs are the caller's."""
+        with self._lock, self._engine.begin() as connection:
+            _forget_cells(connection, run_id)
+            connection.execute(delete(tables.findings).where(tables.findings.c.run_id == run_id))
+            connection.execute(delete(tables.runs).where(tables.runs.c.id == run_id))
 
     def texts(self, digests: Iterable[str]) -> dict[str, tuple[str, str, str]]:
         """Of cases that are known: digest -> (id, title, text)."""
@@ -285,6 +290,12 @@ class Store:
         for index in tables.cells.indexes:
             with contextlib.suppress(DatabaseError):
                 index.create(self._engine, checkfirst=True)
+
+
+def _forget_cells(connection: Connection, run_id: str) -> None:
+    cells = select(tables.cells.c.id).where(tables.cells.c.run_id == run_id)
+    connection.execute(delete(tables.trials).where(tables.trials.c.cell_id.in_(cells)))
+    connection.execute(delete(tables.cells).where(tables.cells.c.run_id == run_id))
 
 
 def _chunks(rows: Collection[int], size: int = 500) -> Iterator[Sequence[int]]:

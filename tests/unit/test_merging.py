@@ -232,7 +232,7 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
     assert invoke(given) == 3
     out = capsys.readouterr().out
     assert "skipped: job-bad " in out
-    assert str(tmp_path / "tmp") not in out
+    assert "reprokit-merge-" not in out
     result = json.loads((tmp_path / "r.json").read_text())
     assert [one["cell"]["n"] for case in result["cases"] for one in case["cells"]] == ["1"]
     assert {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()} == before
@@ -262,6 +262,20 @@ def test_an_artifact_names_no_file_outside_of_itself(tmp_path: Path) -> None:
     done, store = merged(tmp_path / "out", tmp_path / "in")
     assert any("1 log of made-up cannot be read" in problem for problem in done.problems)
     assert not [path for path in store.folder.rglob("*") if path.is_file() and path.read_bytes() == b"secret"]
+
+
+def test_old_runs_are_forgotten_with_their_logs(tmp_path: Path) -> None:
+    for night in range(3):
+        one = run({"1": R, "2": N}, workflow=str(night), run_id=f"20260101-02000{night}-aaaa", second=night)
+        artifact(tmp_path / "in" / str(night), one)
+    line = ["merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--keep", "2"]
+    assert invoke(line) == 0
+    assert not (tmp_path / "out" / "reprokit.db-wal").exists()  # a copy of the folder needs no more than its files
+    store = Store(tmp_path / "out")
+    kept = [one.id for one in store.runs()]
+    assert [one[:15] for one in kept] == ["20260101-020002", "20260101-020001"]
+    assert sorted(path.name for path in (tmp_path / "out" / "runs").iterdir()) == sorted(kept)
+    assert len(store.results()) == 4
 
 
 def test_what_is_no_folder_or_the_store_itself_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
