@@ -476,11 +476,12 @@ def _matrices(matrix: Any, contexts: Mapping[str, Any]) -> list[dict[str, Any]]:
     axes = {key: _filled(values, contexts, {}) for key, values in filled.items() if key not in ("include", "exclude")}
     cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     cells = [cell for cell in cells if not any(part.items() <= cell.items() for part in filled.get("exclude") or ())]
+    own = list(cells)  # what an include adds is no combination that another could be added to
     for extra in filled.get("include") or ():
-        fitting = [cell for cell in cells if all(cell.get(axis) == extra[axis] for axis in axes if axis in extra)]
-        for cell in fitting if set(extra) & set(axes) or not axes else ():
+        fitting = [cell for cell in own if all(cell.get(axis) == extra[axis] for axis in axes if axis in extra)]
+        for cell in fitting:
             cell.update(extra)
-        if not fitting or not axes:
+        if not fitting:
             cells.append(dict(extra))
     assert len(cells) <= 256, "GitHub refuses a matrix of more than 256 jobs"
     return cells

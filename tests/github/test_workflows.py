@@ -16,9 +16,7 @@ import pytest
 from tests.github.pins import PINS
 from tests.github.steps import REPOSITORY, SHELLS, load
 
-UNCHECKED = {"nightly.yml"}
-"""Workflows that are being rewritten."""
-WORKFLOWS = [path for path in sorted((REPOSITORY / ".github/workflows").glob("*.yml")) if path.name not in UNCHECKED]
+WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 ACTIONS = sorted((REPOSITORY / ".github" / "actions").glob("*/action.yml"))
 FORMS = sorted((REPOSITORY / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 SCRIPTS = [path for path in sorted((REPOSITORY / ".ci").iterdir()) if path.is_file()]
