@@ -81,6 +81,8 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
     from reprokit.store.records import ANSWER
 
     run = _run(store, what)
+    if not run.cells:
+        raise UsageError(f"run {run.id} has no cell: there is nothing to share")
     if search := run.request.get("search"):
         answer = store.findings(run.id).get(ANSWER) or {}
         digest = str(search.get("digest", ""))

@@ -338,3 +338,14 @@ def test_csv_has_a_line_for_each_cell_and_no_formula() -> None:
 def test_no_text_is_a_formula(text: str) -> None:
     assert not table_csv.plain(text).startswith(("=", "+", "-", "@", "\t", "\r", "\n", " "))
     assert table_csv.plain(text).isprintable()
+
+
+def test_a_build_that_failed_is_told_without_the_sites_own_indexes(tmp_path: Path) -> None:
+    step = "RUN --mount=type=secret,id=pip_conf . /run/reprokit/site.sh && pip install six==99"
+    tail = ["Looking in indexes: https://pip.corp.example/simple", "ERROR: No matching distribution found for six==99"]
+    bad = cell(1, Verdict.BUILD_FAILED, {"a": "1"}, details={"build": {"step": step, "tail": tail}})
+    text = shared([bad, cell(2, Verdict.NOT_REPRODUCED, {"a": "2"})], tmp_path).text
+    assert "`RUN pip install six==99`" in text
+    assert "ERROR: No matching" in text
+    assert "corp.example" not in text
+    assert "What it takes" not in text  # one cell is decided: nothing is claimed

@@ -207,6 +207,15 @@ def test_gitlab_is_asked_for_the_description(site: Site) -> None:
         load(f"{site.url}/g/s/p/-/issues/4")
 
 
+def test_addresses_of_issues_are_told_from_others() -> None:
+    assert issues.is_issue("https://gitee.com/o/r/issues/I5ABCD#note_12_link")
+    assert issues.is_issue("https://gitlab.example/g/s/p/-/work_items/3")
+    assert not issues.is_issue("https://code.example/o/r/issues/3")  # only its answers tell
+    assert issues.may_be_issue("https://code.example/o/r/issues/3")
+    for other in ("https://github.com/o/r", "https://github.com/o/r/blob/main/issues/1.yaml", "https://[", "x"):
+        assert not issues.may_be_issue(other)
+
+
 def test_discussions_are_refused_with_what_to_do(github: Site) -> None:
     with pytest.raises(UsageError, match="save its text"):
         load("https://github.com/o/r/discussions/3")

@@ -131,10 +131,11 @@ def _ran(run: RunRecord) -> str:
 
 def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
     whole, short = verdicts.tables(cells), verdicts.tables(cells, short=True)
-    return [
-        Section(name="the table of verdicts", worth=80, forms=(whole, short, "")),
-        Section(name="the reasons", worth=40, forms=(verdicts.reasons(cells), verdicts.reasons(cells, 3), "")),
-    ]
+    found = [Section(name="the table of verdicts", worth=80, forms=(whole, short, ""))]
+    if not verdicts.has_reasons(cells):
+        forms = (verdicts.reasons(cells), verdicts.reasons(cells, 3), "")
+        found.append(Section(name="the reasons", worth=40, forms=forms))
+    return found
 
 
 def _explained(
@@ -146,6 +147,8 @@ def _explained(
     if sum(cell.variant == "case" for cell in cells) < 2:
         return []  # one by itself is nothing to compare
     explained = replace(explanation.of_records(cells, file_of), path="CASE")
+    if not (explained.explanation.bad and explained.explanation.good):
+        return []
     forms = (parts.in_words(explained, whole), parts.in_words(explained, False), "")
     return [Section(name="what it takes", worth=70, forms=_titled("What it takes", forms) if whole else forms)]
 
@@ -162,6 +165,8 @@ def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: parts.Scrub) -> 
         forms = tuple(scrub(parts.compared(run, bad, good, texts, most)) for most in parts.DIFFERENCES)
         title = "How the environments differ"
         found.append(Section(name="how the environments differ", worth=50, forms=_titled(title, (*forms, ""))))
+    if bad.environment is None:
+        return found
     environment = details(f"Environment of cell {bad.number}, as measured", parts.measured(bad, run))
     return [*found, Section(name="the environment", worth=30, forms=(environment, ""))]
 

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from reprokit.dockerfile import gist
 from reprokit.environment.probe import Measured
 from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
@@ -21,6 +22,7 @@ from reprokit.spelling import many
 from reprokit.store.records import CellRecord, RunRecord
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
+_INDEXES = re.compile(r"(Looking in (?:indexes|links):).*")
 Scrub = Callable[[str], str]
 """Takes out of a text what is nobody else's business."""
 
@@ -85,14 +87,13 @@ def in_words(explained: Explained, whole: bool) -> str:
 
 
 def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.Texts, most: int) -> str:
-    """How the environments of two cells differ."""
+    """How the environments of two cells differ; '' where they do not, as far as is known."""
     sides = [changed.side(texts, run, cell) for cell in (good, bad)]
     found = differences.compare(*sides)
-    head = f"From {_named(good)} (`-`), which ends well, to {_named(bad)} (`+`), which fails:\n\n"
-    if not all(side.measured for side in sides):
-        head = f"{head.rstrip()} not both were measured; what was asked differs so:\n\n"
     if not found:
-        return f"{head.rstrip()} the same, as far as they were measured.\n"
+        return ""
+    asked = "" if all(side.measured for side in sides) else ", of what was asked, since not both were measured"
+    head = f"From {_named(good)} (`-`), which ends well, to {_named(bad)} (`+`), which does not{asked}:\n\n"
     return head + block(_first(differences.table(found), most))
 
 
@@ -101,7 +102,7 @@ def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
     failure = cell.details.get("failure")
     title = f"{code(failure['title'])}\n\n" if failure else ""
     if built := cell.details.get("build"):
-        return f"{title}{prose(built['step'], 200)}\n\n{block(built['tail'][-most:])}"
+        return f"{code(gist(built['step']))}\n\n{block(_public(built['tail'][-most:]))}"
     trial = next((one for one in cell.trials if one.outcome.value == str(cell.verdict)), None) or next(
         iter(cell.trials), None
     )
@@ -111,9 +112,14 @@ def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
         text = detail.part(replace(cell, trials=(trial,)), "log", folder, 1)
     except UsageError:
         return f"{title}The log is not there any more.\n"
-    # Line by line, since what the judge looked at is known by the numbers of lines; a key has several.
+    # Line by line, since what the judge looked at is known by the numbers of lines; a private key has several.
     shown = _around(detail.mark(_KEY.sub(_blanked, text), trial, colour=False), most)
-    return title + block(map(scrub, shown))
+    return title + block(map(scrub, _public(shown)))
+
+
+def _public(lines: Iterable[str]) -> Iterator[str]:
+    """Lines without the addresses of a site's own indexes, which pip prints."""
+    return (_INDEXES.sub(r"\1 ...", one) for one in lines)
 
 
 def _blanked(key: re.Match[str]) -> str:

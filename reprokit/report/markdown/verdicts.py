@@ -35,6 +35,12 @@ def tables(cells: Sequence[CellRecord], *, short: bool = False) -> str:
     return "\n".join(parts)
 
 
+def has_reasons(cells: Sequence[CellRecord]) -> bool:
+    """Whether the table of the cells says why, cell by cell."""
+    kinds = ([cell for cell in cells if cell.variant == variant] for variant in ("case", "fix"))
+    return all(len(some) <= MOST_CELLS and not _is_matrix(some, varying(some)) for some in kinds if some)
+
+
 def reasons(cells: Sequence[CellRecord], most: int = 12) -> str:
     """Why, each reason once with the cells that it is of."""
     axes = varying(cells)
@@ -62,9 +68,11 @@ def _table(cells: Sequence[CellRecord], short: bool) -> str:
     if short or len(cells) > MOST_CELLS:
         return _groups(cells)
     axes = varying(cells)
-    if len(axes) == 2 and len({tuple(cell.cell.get(axis) for axis in axes) for cell in cells}) == len(cells):
-        return _matrix(cells, axes)
-    return _list(cells, axes)
+    return _matrix(cells, axes) if _is_matrix(cells, axes) else _list(cells, axes)
+
+
+def _is_matrix(cells: Sequence[CellRecord], axes: list[str]) -> bool:
+    return len(axes) == 2 and len({tuple(cell.cell.get(axis) for axis in axes) for cell in cells}) == len(cells)
 
 
 def _matrix(cells: Sequence[CellRecord], axes: list[str]) -> str:
