@@ -7,6 +7,14 @@ import tempfile
 from pathlib import Path
 
 
+def unused(name: str, suffix: str) -> Path:
+    """A file of that name in the current folder that is not there yet: ``x.yaml``, ``x-2.yaml`` ..."""
+    number = 1
+    while (path := Path(f"{name}{f'-{number}' if number > 1 else ''}{suffix}")).exists():
+        number += 1
+    return path
+
+
 def write(path: Path, text: str) -> None:
     """Write a file whole or not at all; what is no plain file (a device, a pipe) is written into."""
     path = path.resolve()  # a symbolic link stays one

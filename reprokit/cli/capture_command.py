@@ -68,7 +68,7 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
     from reprokit.intake.capturing import drafting, seen
 
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
-    path = Path(output) if output else _free(str(found.data["id"]))
+    path = Path(output) if output else writing.unused(str(found.data["id"]), ".yaml")
     text = draft.render(found)
     writing.write(path, text)
     how = "did not end in time" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
@@ -84,11 +84,3 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
     except CaseError as error:
         said += ["  to be mended by hand first:", *(f"    {problem}" for problem in error.problems)]
     click.echo("\n".join(said), err=True)
-
-
-def _free(name: str) -> Path:
-    """A file of that name in this folder that is not there yet."""
-    number = 1
-    while (path := Path(f"{name}{f'-{number}' if number > 1 else ''}.yaml")).exists():
-        number += 1
-    return path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,26 +15,45 @@ if TYPE_CHECKING:
 
 @click.command(
     "new",
-    epilog="Examples: reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
+    epilog="Examples: reprokit new; reprokit new --from report.md -o case.yaml; reprokit new --from - < mail.txt; "
     "reprokit new --from https://github.com/o/r/issues/1",
 )
 @click.option(
     "--from", "source", metavar="FILE|-|URL", help="A bug report to make a draft of: a file, standard input, an issue."
 )
+@click.option("--title", metavar="TEXT", help="What goes wrong, in one line.")
+@click.option("--command", "shell", metavar="TEXT", help="The command that shows it.")
+@click.option("--os", metavar="A,B", help="The systems of the matrix, -: leave the axis out. So below.")
+@click.option("--python", metavar="A,B", help="The versions of Python.")
+@click.option("--gcc", metavar="A,B", help="The versions of GCC.")
+@click.option("--cuda", metavar="A,B", help="The versions of CUDA.")
+@click.option("--pip", multiple=True, metavar="REQUIREMENT", help="A Python package; may be given several times.")
+@click.option("--failure", metavar="FILE", help="The traceback, or the last lines of the output.")
+@click.option("--exit-code", metavar="N", help="The exit status, where there is no output that tells the failure.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
-def command(source: str | None, output: Path | None, force: bool) -> int:
-    """Make a draft of a case from a bug report, in English or Chinese.
+def command(source: str | None, output: Path | None, force: bool, **answers: Any) -> int:
+    """Make a draft of a case from a bug report, in English or Chinese, or from answers at the terminal.
 
-    It goes to standard output, or to the file of -o. What was taken from which lines, and what the report does not say,
-    stands in it as comments. Tokens, home directories and host names are left out.
+    From a report it goes to standard output, or to the file of -o; what was taken from which lines, and what the report
+    does not say, stands in it as comments. Without --from the other options are asked for where they are not given,
+    with what this machine has as defaults, and the case is written beside. Tokens, home directories and host names are
+    left out either way.
     """
     from reprokit.errors import UsageError
+
+    given = [name for name, value in answers.items() if value not in (None, ())]
 
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists already; --force overwrites it, or name another file with -o")
     if source is None:
-        raise UsageError("name a bug report: --from FILE, --from - for standard input, or --from and its address")
+        from reprokit.cli import asking
+
+        made = asking.dialogue(answers)
+        return finish(made, "your answers", output or asking.beside(made))
+    if given:
+        told = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
+        raise UsageError(f"{told}: for a case without a report; with --from, edit the draft instead")
     from reprokit.intake.drafting import draft
     from reprokit.intake.reporting import read_report
 

@@ -1,0 +1,106 @@
+"""The dialogue of ``reprokit new`` at a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reprokit.errors import UsageError
+
+if TYPE_CHECKING:
+    from reprokit.intake.draft import Draft
+
+_END = "."
+
+
+class _Terminal:
+    """Somebody at a terminal. What cannot be is asked again; Ctrl-C and Ctrl-D end it, and nothing is written."""
+
+    def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
+        def checked(text: str) -> str:
+            try:
+                return check(text)
+            except ValueError as error:
+                raise click.UsageError(f"expected {error}") from None
+
+        answer: str = click.prompt(question, default=default or None, value_proc=checked, err=True)
+        return answer
+
+    def lines(self, question: str) -> str:
+        click.echo(f"{question}; then a line with only a {_END} (at once, if there is none):", err=True)
+        found: list[str] = []
+        try:
+            while (line := input()) != _END:
+                found.append(line)
+        except EOFError:
+            pass
+        except KeyboardInterrupt:
+            raise click.Abort from None
+        return "\n".join(found)
+
+
+class _Nobody:
+    """No terminal: defaults, where there are some."""
+
+    def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
+        if not default:
+            raise UsageError(
+                "there is no terminal to ask at; give --title and --command, and what else is known, or use "
+                "`reprokit new --from report.md`, or `reprokit capture -- COMMAND` where it fails"
+            )
+        return check(default)
+
+    def lines(self, question: str) -> str:
+        return ""
+
+
+def dialogue(given: Mapping[str, Any]) -> Draft:
+    """The draft that the options ``given`` and answers make. Raises UsageError for options that cannot be."""
+    from reprokit.intake import asking, secrets
+    from reprokit.intake.capturing import seen
+
+    known = asking.Answers(
+        title=given["title"],
+        command=given["shell"],
+        axes={axis: _axis(axis, given[axis]) for axis in asking.AXES if given[axis] is not None},
+        pip=given["pip"] or None,
+        failure=_text(given["failure"]) if given["failure"] else "" if given["exit_code"] else None,
+        exit_code=_option("--exit-code", given["exit_code"], asking.check_exit) if given["exit_code"] else None,
+    )
+    asker = _Terminal() if sys.stdin.isatty() else _Nobody()
+    if isinstance(asker, _Terminal):
+        click.echo(
+            "A case is one bug: what runs, where, and how it fails. Enter takes what stands in brackets.", err=True
+        )
+    return asking.draft(asking.ask(asker, known, seen.measure), Path.cwd(), secrets.of_this_host())
+
+
+def beside(made: Draft) -> Path:
+    """The file in this folder that a draft goes to."""
+    from reprokit import writing
+
+    return writing.unused(str(made.data["id"]), ".yaml")
+
+
+def _axis(axis: str, text: str) -> tuple[str, ...]:
+    from reprokit.intake import asking
+
+    return asking.values(_option(f"--{axis}", text, lambda value: asking.check_axis(axis, value)))
+
+
+def _option(name: str, text: str, check: Callable[[str], str]) -> str:
+    try:
+        return check(text)
+    except ValueError as error:
+        raise UsageError(f"{name} {text}: expected {error}") from None
+
+
+def _text(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"--failure {path}: cannot be read: {error.strerror}") from None

@@ -1,0 +1,173 @@
+"""A short dialogue from which a case is drafted: what fails, where, and how it looks. Pure, but for who answers."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+from reprokit.case import units
+from reprokit.environment import catalog
+from reprokit.environment.measured import Measured
+from reprokit.intake import axes as reported
+from reprokit.intake import failure
+from reprokit.intake.capturing import files
+from reprokit.intake.capturing.interpreter import words_of
+from reprokit.intake.draft import Draft, Omitted, literal
+from reprokit.intake.pieces import cut
+from reprokit.intake.secrets import scrub
+from reprokit.spelling import near
+
+AXES = ("os", "python", "gcc", "cuda")
+NONE = "-"
+"""The answer that leaves an axis out."""
+_VERSION = re.compile(r"none|\d+(?:\.\d+){0,3}")
+_COMPILES = re.compile(r"\b(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc|setup\.py|cpp_extension)(?![\w.])")
+_CUDA = re.compile(r"\b(?:nvcc|cuda|gpus?)\b|paddlepaddle-gpu", re.IGNORECASE)
+
+
+class Asker(Protocol):
+    """Somebody who answers. Both raise whatever ends the dialogue."""
+
+    def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
+        """One line; ``check`` gives the answer's final form, or raises ValueError saying what is expected."""
+        ...
+
+    def lines(self, question: str) -> str:
+        """As many lines as are given; '' for none."""
+        ...
+
+
+@dataclass
+class Answers:
+    """What is known of a bug; None where it is not known yet.
+
+    ``axes``: name -> values, none for an axis that is left out. ``failure``: a traceback or other output, ''
+    for none. ``exit_code``: a number or ``nonzero``, asked for where there is no output.
+    """
+
+    title: str | None = None
+    command: str | None = None
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    pip: tuple[str, ...] | None = None
+    failure: str | None = None
+    exit_code: str | None = None
+
+
+def ask(asker: Asker, known: Answers, measure: Callable[[], Measured]) -> Answers:
+    """``known``, with what it leaves open asked for, or taken as by default; ``measure`` gives the defaults."""
+    known.title = known.title or asker.line("What goes wrong, in one line?", "", _not_blank)
+    known.command = known.command or asker.line("Which command shows it?", "", _not_blank)
+    if any(axis not in known.axes for axis in AXES):
+        usual = defaults(measure(), known.command)
+        for axis in AXES:
+            if axis not in known.axes:
+                question = f"{axis} (several with commas, {NONE}: leave it open)"
+                known.axes[axis] = values(asker.line(question, usual[axis] or NONE, partial(check_axis, axis)))
+    if known.pip is None:
+        question = f"Python packages, as pip takes them: numpy==1.26.4 ... ({NONE}: none)"
+        known.pip = tuple(word for word in shlex.split(asker.line(question, NONE, _words)) if word != NONE)
+    if known.failure is None:
+        known.failure = asker.lines("How does it look? Paste the traceback or the last lines of its output")
+    if not known.failure.strip() and known.exit_code is None:
+        known.exit_code = asker.line("Which exit status does it end with?", "nonzero", check_exit)
+    return known
+
+
+def defaults(measured: Measured, command: str) -> dict[str, str]:
+    """What each axis is on this machine; '' where it has none, or the command does not look as if it took part."""
+    system = measured.os if measured.os in catalog.known_os() else ""
+    return {
+        "os": system or "",
+        "python": ".".join((measured.python or "").split(".")[:2]),
+        "gcc": (measured.gcc or "").split(".")[0] if _COMPILES.search(command) else "",
+        "cuda": ".".join((measured.cuda or "").split(".")[:2]) if _CUDA.search(command) else "",
+    }
+
+
+def check_axis(axis: str, text: str) -> str:
+    """The values of an axis, as people write them: ``3.10, 3.11``. Raises ValueError for what cannot be one."""
+    for value in values(text):
+        if axis == "os" and value not in catalog.known_os():
+            known = catalog.known_os()
+            raise ValueError(f"one of {', '.join(known)}{near(value, known, prefix='; ')}")
+        if axis != "os" and not _VERSION.fullmatch(value):
+            raise ValueError(f"versions such as {'3.11' if axis == 'python' else '12'}, several with commas")
+    return text
+
+
+def values(text: str) -> tuple[str, ...]:
+    """The values in ``a, b``; none in ``-``."""
+    found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    return () if found == (NONE,) else found
+
+
+def check_exit(text: str) -> str:
+    """A number from 1 to 255, or ``nonzero``. Raises ValueError."""
+    if text == "nonzero" or (text.isascii() and text.isdigit() and 1 <= int(text) <= 255):
+        return text
+    raise ValueError("a number from 1 to 255, or nonzero")
+
+
+def _not_blank(text: str) -> str:
+    return units.not_blank(text).strip()
+
+
+def _words(text: str) -> str:
+    try:
+        shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"words with closed quotes ({error})") from None
+    return text
+
+
+def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
+    """The case of complete answers, with the files below ``folder`` that its command names. ``known``: of this host."""
+    omitted: list[Omitted] = []
+
+    def scrubbed(text: str, where: str) -> str:
+        found = scrub(text, known=known, where=where)
+        omitted.extend(found.omitted)
+        return found.text
+
+    title = scrubbed(answers.title or "", "the title")
+    command = scrubbed(answers.command or "", "the command")
+    shown = _shown(scrubbed(answers.failure or "", "the failure"))
+    signature: dict[str, Any] = dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}
+    gathered = files.gather(files.named(words_of(["sh", "-c", answers.command or ""]), folder), folder)
+    missing = [f"the file {text}" for text in gathered.left_out]
+    if answers.failure and not shown:
+        missing.append("In the output that was given no failure was found: until expect.failure says more, any counts.")
+    matrix = {axis: list(found) for axis in AXES if (found := answers.axes.get(axis, ()))}
+    missing += _unavailable(matrix)
+    notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
+        ("expect", "failure", key): (note,) for key, note in (shown.notes if shown else {}).items()
+    }
+    data = {
+        "id": re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "reported-bug",
+        "title": title,
+        **({"matrix": matrix} if matrix else {}),
+        **({"environment": {"pip": [literal(one) for one in answers.pip]}} if answers.pip else {}),
+        **(
+            {"files": {name: literal(scrubbed(text, name)) for name, text in gathered.texts.items()}}
+            if gathered.texts
+            else {}
+        ),
+        "command": literal(command),
+        "expect": {"failure": signature},
+    }
+    return Draft(data=data, notes=notes, missing=tuple(missing), omitted=tuple(omitted))
+
+
+def _shown(text: str) -> failure.Shown | None:
+    return failure.find(cut(f"~~~~~~\n{text}\n~~~~~~\n").pieces) if text.strip() else None
+
+
+def _unavailable(matrix: Mapping[str, Sequence[str]]) -> list[str]:
+    """What of the first cell cannot be had, in words."""
+    reason = reported.unavailable({axis: values[0] for axis, values in matrix.items()})
+    return [f"an image for it: {reason}"] if reason else []
