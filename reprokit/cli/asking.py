@@ -27,7 +27,10 @@ class _Terminal:
             except ValueError as error:
                 raise click.UsageError(f"expected {error}") from None
 
-        answer: str = click.prompt(question, default=default or None, value_proc=checked, err=True)
+        suffix = " " if question.endswith("?") and not default else ": "
+        answer: str = click.prompt(
+            question, default=default or None, value_proc=checked, prompt_suffix=suffix, err=True
+        )
         return answer
 
     def lines(self, question: str) -> str:

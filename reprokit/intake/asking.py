@@ -138,14 +138,22 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
     command = scrubbed(answers.command or "", "the command")
     shown = _shown(scrubbed(answers.failure or "", "the failure"))
     signature: dict[str, Any] = dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}
-    gathered = files.gather(files.named(words_of(["sh", "-c", answers.command or ""]), folder), folder)
+    words = words_of(["sh", "-c", answers.command or ""])[2:]
+    gathered = files.gather(files.named(words, folder), folder)
     missing = [f"the file {text}" for text in gathered.left_out]
+    missing += [
+        f"the file {word}, which the command names and which is not here: add it to files, or its tree to sources"
+        for word in words
+        if files.NAMED.fullmatch(word) and not (folder / word).exists()
+    ]
     if answers.failure and not shown:
         missing.append("In the output that was given no failure was found: until expect.failure says more, any counts.")
     matrix = {axis: list(found) for axis in AXES if (found := answers.axes.get(axis, ()))}
     missing += _unavailable(matrix)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
-        ("expect", "failure", key): (note,) for key, note in (shown.notes if shown else {}).items()
+        ("expect", "failure", key): (note,)
+        for key, note in (shown.notes if shown else {}).items()
+        if not note.startswith("line")  # of the text that was pasted, which nobody has any more
     }
     data = {
         "id": re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "reported-bug",

@@ -59,6 +59,7 @@ def test_answers_become_a_case(tmp_path: Path) -> None:
     assert made.data["expect"]["failure"]["exception"] == "ValueError"
     assert list(made.data["files"]) == ["train.py"]
     assert "anna" not in draft.render(made)
+    assert "line" not in draft.render(made).split("expect:")[1]
 
 
 def test_what_is_known_is_not_asked(tmp_path: Path) -> None:
@@ -68,7 +69,15 @@ def test_what_is_known_is_not_asked(tmp_path: Path) -> None:
     person = Person()
     _, made = case_of(asking.ask(person, known, lambda: pytest.fail("nothing to measure")), tmp_path)
     assert made.data["expect"]["failure"] == {"exit_code": "2"}
+    assert not made.missing
     assert "matrix" not in made.data
+
+
+def test_a_file_that_is_not_here_is_missing(tmp_path: Path) -> None:
+    known = asking.Answers(
+        title="x", command="python gone.py", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
+    )
+    assert "gone.py" in asking.draft(known, tmp_path, {}).missing[0]
 
 
 def test_defaults_are_this_machines_where_they_take_part() -> None:

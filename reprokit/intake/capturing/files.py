@@ -19,7 +19,7 @@ MOST_FILES = 40
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]{1,200})"', re.MULTILINE)
 _C = frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".inl", ".S"})
 _MAKE = ("GNUmakefile", "makefile", "Makefile")
-_NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
+NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
 """What may be the name of a file, or of several, in a Makefile, a shell script or a log."""
 _LOG = 200_000
 """Characters of a log, from its end, in which names of files are looked for."""
@@ -104,7 +104,7 @@ def in_log(log: str, folder: Path) -> Iterator[Path]:
 
 def _mentioned(text: str, folder: Path) -> Iterator[Path]:
     """The files that a text names, with ``*``, or as the object that is made of them."""
-    for name in dict.fromkeys(_NAMED.findall(text)):
+    for name in dict.fromkeys(NAMED.findall(text)):
         if name.startswith(("/", "*", "..")) and not name.startswith("*."):
             continue
         if name.endswith(".o"):
@@ -122,7 +122,7 @@ def _constants(text: str) -> Iterator[str]:
     except (SyntaxError, ValueError, RecursionError):
         return
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAMED.fullmatch(node.value):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and NAMED.fullmatch(node.value):
             yield node.value
 
 
