@@ -341,3 +341,22 @@ def test_a_real_checkout(tmp_path: Path) -> None:
     assert (found.commit, found.folder, found.tracked) == (git("rev-parse", "HEAD"), "sub", {"a.txt"})
     assert "+two" in found.patch
     assert checkout.find(Path("/")) is None
+
+
+def test_what_a_case_cannot_hold_is_told(folder: Path) -> None:
+    (folder / "in").mkdir()
+    (folder / "conf.txt").write_text("x")
+    found = drafted(replace(SEEN, stdin=True, outside=("../conf.txt",)))
+    assert [text.split(",")[0] for text in found.missing] == [
+        "what the command read from standard input",
+        "the file ../conf.txt",
+    ]
+    found = drafted(replace(SEEN, interpreter=replace(PYTHON, version="2.3.1")))
+    assert any("an image for it" in text for text in found.missing)
+
+
+def test_code_on_the_command_line_counts(folder: Path) -> None:
+    run(sys.executable, "-c", "import yaml; raise SystemExit('no')")
+    case = load_text("x.yaml", next(folder.glob("*.yaml")).read_text()).case
+    assert case.environment.pip[0].startswith("PyYAML==")
+    assert case.command == """python -c 'import yaml; raise SystemExit('"'"'no'"'"')'"""

@@ -14,6 +14,7 @@ from reprokit.environment import catalog
 from reprokit.evidence import judge
 from reprokit.evidence.text import clean, one_line
 from reprokit.intake import secrets
+from reprokit.intake.axes import unavailable
 from reprokit.intake.capturing import packages
 from reprokit.intake.capturing.interpreter import SHELLS
 from reprokit.intake.capturing.seen import Seen
@@ -54,6 +55,7 @@ class _Drafting:
 
     def draft(self) -> Draft:
         command = self._command()
+        self._elsewhere()
         failure = self._failure()
         title = self._title(failure, command)
         environment = self._environment()
@@ -76,6 +78,16 @@ class _Drafting:
             del data["matrix"]
         self.notes[()] = ("Written by `reprokit capture` from a command that failed; nothing in here was asked for.",)
         return Draft(data=data, notes=self.notes, missing=tuple(self.missing), omitted=tuple(self.omitted))
+
+    def _elsewhere(self) -> None:
+        """What the command had and a case cannot hold."""
+        if self.seen.stdin:
+            self.missing.append("what the command read from standard input, if it did")
+        for word in self.seen.outside:
+            self.missing.append(
+                f"the file {self.scrubbed(word, 'the command')}, which lies outside of the folder in which the command "
+                "ran: run it from a folder above"
+            )
 
     def scrubbed(self, text: str, where: str) -> str:
         """``text`` without secrets; what was left out is listed."""
@@ -174,6 +186,8 @@ class _Drafting:
             axes["cuda"] = [_parts(measured.cuda, 2)]
             if measured.cudnn:
                 axes["cudnn"] = [_parts(measured.cudnn, 2)]
+        if reason := unavailable({name: values[0] for name, values in axes.items()}):
+            self.missing.append(f"an image for it: {reason}")
         return axes
 
     def _compiles(self) -> bool:

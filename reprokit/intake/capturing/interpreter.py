@@ -43,6 +43,11 @@ class Interpreter:
     distributions: tuple[Distribution, ...] = ()
 
 
+def is_python(word: str) -> bool:
+    """Whether a word of a command is the name, or the path, of a Python."""
+    return _PYTHON.fullmatch(Path(word).name) is not None
+
+
 def words_of(command: Sequence[str]) -> list[str]:
     """The words of a command, those of a text for a shell (``bash -c TEXT``) included."""
     words: list[str] = []
@@ -69,7 +74,7 @@ def program_of(command: Sequence[str]) -> str:
     shell = Path(command[0]).name in SHELLS
     for word in words_of(command):
         name = Path(word).name
-        if _PYTHON.fullmatch(name):
+        if is_python(word):
             return shutil.which(word) or ""
         path = shutil.which(word)
         found = _of_script(path) if path else ""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from reprokit.intake.capturing.interpreter import Interpreter
 from reprokit.intake.capturing.running import Ran
 
 SECONDS = 60
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run")
 _SERVED = re.compile(r"(?:python|gcc|g\+\+|cpp|libc6|binutils|lib).*|git|nvidia-.*|cuda-.*")
 """Packages of programs that the axes serve, or that every image has."""
 
@@ -30,7 +33,8 @@ class Seen:
     """Everything that a case is drafted from.
 
     ``folder``: where the command ran. ``words``: of the command, and of a text for a shell in it.
-    ``apt``: packages of the distribution that the command's own programs are of. ``known``: what is private on this
+    ``apt``: packages of the distribution that the command's own programs are of. ``outside``: files that it names and
+    that lie elsewhere. ``stdin``: whether it was given a file or a pipe to read. ``known``: what is private on this
     machine -> what is put in its place.
     """
 
@@ -44,6 +48,8 @@ class Seen:
     gathered: Gathered = field(default_factory=Gathered)
     variables: Variables = field(default_factory=Variables)
     apt: tuple[str, ...] = ()
+    outside: tuple[str, ...] = ()
+    stdin: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -55,7 +61,12 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
     known = secrets.of_this_host(variables)
     traced = [Path(found["file"]) for line in ran.log.splitlines() if (found := FRAME.match(line.rstrip()))]
     start = [*files.named(words, folder), *(folder / path for path in traced), *files.in_log(ran.log, folder)]
-    own = [path for path in start if not _below_any(path, python.prefixes if python else ())]
+    gathered = files.gather(
+        [path for path in start if not _below_any(path, python.prefixes if python else ())], folder, since=ran.started
+    )
+    for number, word in enumerate(words):
+        if python and number > 1 and words[number - 1] == "-c" and interpreter.is_python(words[number - 2]):
+            gathered.modules.update(module.partition(".")[0] for module in files.imports(word))
     return Seen(
         command=tuple(command),
         words=tuple(words),
@@ -64,9 +75,11 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
         measured=measure(),
         interpreter=python,
         checkout=checkout.find(folder),
-        gathered=files.gather(own, folder, since=ran.started),
+        gathered=gathered,
         variables=environ.differing(variables, environ.of_login_shell(), str(folder), known=known),
         apt=tuple(_packages(words)),
+        outside=tuple(_outside(words, folder, python.prefixes if python else ())),
+        stdin=_given_input(),
         known=known,
     )
 
@@ -82,6 +95,22 @@ def measure() -> Measured:
 
 def _below_any(path: Path, folders: Sequence[str]) -> bool:
     return any(path.is_relative_to(folder) for folder in folders)
+
+
+def _outside(words: Sequence[str], folder: Path, prefixes: Sequence[str]) -> Iterator[str]:
+    """The files of somebody, not of the system, that words name and that lie elsewhere than below ``folder``."""
+    for word in words[1:]:
+        path = (folder / word).resolve()
+        if "/" in word and path.is_file() and not _below_any(path, (*prefixes, *_SYSTEM, str(folder.resolve()))):
+            yield word
+
+
+def _given_input() -> bool:
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
 def _packages(words: Sequence[str]) -> list[str]:
