@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "capture",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     epilog="Example: reprokit capture -o crash.yaml -- python train.py --epochs 1",
 )
 @click.option(

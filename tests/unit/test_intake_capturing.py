@@ -147,6 +147,9 @@ def test_packages_that_no_index_has_are_told_or_named_by_their_commit() -> None:
     assert found.direct == [f"fork @ git+https://example.org/fork.git@{'c' * 40}", "torch==2.1.0+cu118"]
     assert found.options == ["--extra-index-url https://download.pytorch.org/whl/cu118"]
     assert [text.split()[0] for text in found.missing] == ["mine"]
+    archive = {"url": "https://example.org/a.whl", "archive_info": {}}
+    other = replace(PYTHON, distributions=(Distribution(name="a", version="1", modules=("a",), direct=archive),))
+    assert packages.pinned(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
 
 
 def test_a_traceback_names_modules() -> None:
@@ -295,6 +298,11 @@ def test_a_command_that_succeeds_or_is_not_there_leaves_no_case(folder: Path) ->
     (folder / "plain.txt").write_text("")
     assert run("./plain.txt").return_value == 126
     assert not list(folder.glob("*.yaml"))
+
+
+def test_an_option_that_is_none_of_ours_is_refused_before_the_command_only(folder: Path) -> None:
+    assert "--nope" in str(run("--nope", "true").exception)
+    assert run("true", "--nope").return_value == 0
 
 
 def test_a_file_that_is_there_is_not_replaced_and_nothing_is_run(folder: Path) -> None:

@@ -105,6 +105,16 @@ def test_scrubbing_again_changes_nothing(text: str) -> None:
     assert scrub(once).text == once
 
 
+REPEATED = ["token", "password=", "secret='", "/home", "/a.b/home/", "://", "a@", "a1.", "a-", " ", "eyJabcdefgh.", "-"]
+REPEATED += ["-----BEGIN " + "PRIVATE KEY-----", "authorization: ", "cookie:", "C:\\Users\\a b", "a@b: \n", "sk-proj-"]
+
+
+@pytest.mark.parametrize("text", REPEATED)
+def test_no_text_takes_longer_than_its_length_asks_for(text: str) -> None:
+    """What were quadratic would not end: see the bench for times."""
+    scrub((text * 250_000)[:250_000])
+
+
 SURVIVES = """\
 torch==2.1.0+cu121 numpy 1.26.4 driver 535.104.05, cuDNN 8.9.7.29, sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b
 commit 3f1c2d4e5f60718293a4b5c6d7e8f90123456789

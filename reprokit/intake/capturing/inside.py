@@ -38,7 +38,10 @@ def distributions():
             "modules": sorted(modules),
             "scripts": [one.name for one in item.entry_points if one.group == "console_scripts"],
             "requires": list(item.requires or ()),
-            "direct": item.read_text("direct_url.json") or "",
+            # Conda tells of every package the folder in which it was built, on a machine of others.
+            "direct": ""
+            if (item.read_text("INSTALLER") or "").strip() == "conda"
+            else item.read_text("direct_url.json"),
         }
     return found
 

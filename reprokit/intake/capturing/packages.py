@@ -67,6 +67,11 @@ def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
     if isinstance(vcs, Mapping) and url.startswith(("https://", "http://", "ssh://")):
         pins.append(f"{one.name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}")
         return
+    if one.direct.get("archive_info") is not None and url.startswith(("https://", "http://")):
+        pins.append(f"{one.name} @ {url}")
+        return
+    if one.direct.get("archive_info") is not None:
+        found.missing.append(f"{one.name} {one.version} is installed from a file of this machine; an index may lack it")
     if one.direct.get("dir_info") is not None:
         found.missing.append(f"{one.name} {one.version} is installed from a folder of this machine: add it as a source")
         return
