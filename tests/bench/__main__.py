@@ -183,6 +183,14 @@ def transitions(folder: Path) -> None:
     print(table())
 
 
+def scrubbing(folder: Path) -> None:
+    """Taking secrets out of a megabyte of report, and of what is worst for the patterns."""
+    from tests.bench.scrubbing import growth
+
+    for text, took, ratio in growth():
+        print(f"scrubbing 1 MB of {text!r}: {took:.2f} s, {ratio:.1f} times that of a quarter")
+
+
 BENCHES = {
     "startup": startup,
     "matrix": matrix,
@@ -193,6 +201,7 @@ BENCHES = {
     "history": history,
     "transitions": transitions,
     "explaining": explaining,
+    "scrubbing": scrubbing,
 }
 
 
