@@ -199,6 +199,18 @@ def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) 
     assert sorted(found.texts) == ["src/a.c", "src/a.h"]
 
 
+def test_a_test_comes_with_what_pytest_reads(tmp_path: Path) -> None:
+    tree(
+        tmp_path,
+        tests__test_a_DOT_py="",
+        tests__conftest_DOT_py="",
+        pyproject_DOT_toml="[tool.pytest.ini_options]",
+        setup_DOT_cfg="[metadata]",
+    )
+    found = files.gather([tmp_path / "tests" / "test_a.py"], tmp_path)
+    assert sorted(found.texts) == ["pyproject.toml", "tests/conftest.py", "tests/test_a.py"]
+
+
 def test_nothing_from_outside_the_folder_nor_what_does_not_fit(tmp_path: Path) -> None:
     inside = tree(tmp_path / "in", big_DOT_txt="x" * (files.MOST_BYTES + 1))
     (tmp_path / "secret.txt").write_text("outside")

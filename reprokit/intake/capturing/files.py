@@ -90,7 +90,7 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
                 found.modules.add(module.lstrip(".").partition(".")[0])
         yield from (place / name for name in _constants(text) for place in (root, path.parent))
         if path.name.startswith("test_") or path.stem.endswith("_test"):
-            yield from (place / "conftest.py" for place in path.parents if place.is_relative_to(root))
+            yield from _of_pytest(path, root)
     elif path.suffix in _C:
         yield from (path.parent / name for name in _INCLUDE.findall(text))
     elif path.name in _MAKE or path.suffix in (".sh", ".mk") or text.startswith("#!"):
@@ -113,6 +113,15 @@ def _mentioned(text: str, folder: Path) -> Iterator[Path]:
             yield from sorted(folder.glob(name))[:MOST_FILES]
         else:
             yield folder / name
+
+
+def _of_pytest(path: Path, root: Path) -> Iterator[Path]:
+    """The fixtures and settings that pytest reads for a test."""
+    for place in path.parents:
+        if place.is_relative_to(root):
+            yield place / "conftest.py"
+            settings = [place / name for name in ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")]
+            yield from (one for one in settings if _is_file(one) and "pytest" in _read(one)[0])
 
 
 def _constants(text: str) -> Iterator[str]:
