@@ -14,7 +14,7 @@ from reprokit.cli import options
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.report.html.building import Built, Wanted
+    from reprokit.report.html.building import Wanted
     from reprokit.store.database import Store
     from reprokit.store.records import RunRecord
 
@@ -57,6 +57,11 @@ Examples:
     show_default=True,
     help="The newest runs of each case whose cells all get a page; the cells of the newest verdicts always do.",
 )
+@click.option(
+    "--as-recorded",
+    is_flag=True,
+    help="Leave tokens, e-mail addresses, home directories and host names in the texts of the pages.",
+)
 @options.store_option
 def command(
     what: tuple[str, ...],
@@ -66,18 +71,20 @@ def command(
     port: int,
     folder: Path | None,
     runs: int,
+    as_recorded: bool,
     store_folder: Path | None,
 ) -> int:
     """Write a report: pages of all cases or of these, or one run in another format.
 
     The pages are a folder of plain files: they open from the disk, and GitHub Pages or any other server can serve them.
-    Nothing is loaded from elsewhere.
+    Nothing is loaded from elsewhere. Since such pages are often public, tokens, e-mail addresses, home directories and
+    host names are left out of all texts, as far as they can be told; --as-recorded keeps them.
     """
     from reprokit.errors import UsageError
 
     if form != "html":
-        if serve or folder or options.typed("runs"):
-            raise UsageError(f"--serve, --cases and --runs are about pages, not about --format {form}")
+        if serve or folder or as_recorded or options.typed("runs"):
+            raise UsageError(f"--serve, --cases, --runs and --as-recorded are about pages, not about --format {form}")
         if len(what) > 1:
             raise UsageError(f"--format {form} is about one run or case, not about {len(what)}")
         return _write(form, what[0] if what else "last", output or Path("-"), store_folder)
@@ -86,11 +93,11 @@ def command(
     if output == Path("-"):
         raise UsageError("-o -: pages are a folder; name one")
     store = options.store_of(store_folder)
-    wanted = _wanted(store, what, folder, runs)
+    wanted = _wanted(store, what, folder, runs, as_recorded)
     if serve:
         return _serve(store, wanted, output, port)
     assert output is not None
-    _told(output, _build(store, output, wanted))
+    _build(store, output, wanted)
     return 0
 
 
@@ -123,14 +130,16 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     return _Chosen(cases=tuple(dict.fromkeys(cases)), runs=tuple(dict.fromkeys(runs)))
 
 
-def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int) -> Wanted:
+def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
     from reprokit.report.html.building import Wanted
+    from reprokit.report.html.publishing import Scrubber
 
     chosen = _chosen(store, what)
     files = _files(folder)
     if what:  # the folder then only says what these cases are like now
         files = [file for file in files if file.case.id in chosen.cases]
-    return Wanted(cases=chosen.cases, files=files, runs=runs, also=chosen.runs)
+    clean = str if as_recorded else Scrubber(store.runs(limit=None))
+    return Wanted(cases=chosen.cases, files=files, runs=runs, also=chosen.runs, clean=clean)
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:
@@ -149,21 +158,21 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
         return ()
 
 
-def _build(store: Store, target: Path, wanted: Wanted) -> Built:
+def _build(store: Store, target: Path, wanted: Wanted) -> None:
+    """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
     from reprokit.report.html.building import build
+    from reprokit.report.html.publishing import Scrubber
+    from reprokit.spelling import many
     from reprokit.store.recorder import RecordError
 
     try:
-        return build(store, target, wanted)
+        built = build(store, target, wanted)
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
-
-
-def _told(target: Path, built: Built) -> None:
-    from reprokit.spelling import many
-
     size = f"{built.bytes / 1e6:.1f} MB in {many(built.files, 'file')}"
     click.echo(f"{target / 'index.html'}: {many(built.cases, 'case')}, {many(built.cells, 'page')} of cells, {size}")
+    if isinstance(wanted.clean, Scrubber) and wanted.clean.left_out:
+        click.echo(f"left out of the texts: {', '.join(wanted.clean.left_out)} (--as-recorded keeps them)")
     if built.left_out:
         click.echo(f"{many(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True)
 
@@ -173,7 +182,7 @@ def _serve(store: Store, wanted: Wanted, output: Path | None, port: int) -> int:
 
     with tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
         target = output or Path(scratch)
-        _told(target, _build(store, target, wanted))
+        _build(store, target, wanted)
         serve(target, port, lambda url: click.echo(f"{url}  (Ctrl-C ends it)"))
     return 0
 

@@ -14,7 +14,7 @@ import os
 import re
 import socket
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,6 +152,12 @@ def secret_name(name: str) -> bool:
     return bool(re.search(rf"(?i)(?:{_ALWAYS}|token|[_-]key|pass|[_-]auth)(?:s|_id|_file|_path)?$", name))
 
 
+def hosts(names: Iterable[str]) -> dict[str, str]:
+    """Names of hosts, in full and without their domain -> what is put in their place; none that say nothing."""
+    every = (host for name in names for host in (name, name.partition(".")[0]))
+    return {host: "<host>" for host in every if len(host) > 2 and host.lower() not in _GENERIC}
+
+
 def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """What says who and where we are, and the values of secret variables -> what is put in their place."""
     environ = os.environ if environ is None else environ
@@ -160,10 +166,7 @@ def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in environ.items()
         if secret_name(name) and len(value) >= 6 and not _NOTHING.fullmatch(value) and not value.isdigit()
     }
-    name = socket.gethostname()
-    for host in (name, name.partition(".")[0], environ.get("HOSTNAME", "")):
-        if len(host) > 2 and host.lower() not in _GENERIC:
-            found[host] = "<host>"
+    found |= hosts((socket.gethostname(), environ.get("HOSTNAME", "")))
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user in the container that we run in

@@ -46,6 +46,7 @@ class Nights:
         engine: str = "Docker Engine 20.10.24",
         kernel: str = "6.1",
         request: Mapping[str, Any] | None = None,
+        owner: Mapping[str, Any] | None = None,
         **values: Any,
     ) -> RunRecord:
         """Record a night: the state (R, N, O, F, ?) of each value of the axis numpy. ``values``: of each cell."""
@@ -58,7 +59,7 @@ class Nights:
             version="1",
             request=dict(request or {}),
             host={"engine": engine, "kernel": kernel},
-            owner={},
+            owner=dict(owner or {}),
             cells=tuple(
                 _cell(number, case_id, digest, {"os": "debian-12", "numpy": numpy}, state, values)
                 for number, (numpy, state) in enumerate(cells.items(), 1)
@@ -77,16 +78,19 @@ def _cell(
     verdict, outcome = VERDICTS.get(state, (Verdict.FLAKY, None))
     outcomes = [Outcome.REPRODUCED, Outcome.PASSED, Outcome.PASSED] if state == "F" else [outcome] * 3
     measured = {"os": "debian-12", "packages": {"pip": {"numpy": cell["numpy"]}, "apt": {}}}
-    plain: dict[str, Any] = {"details": {"base": {"digest": "sha256:" + 64 * "a"}}, "environment": measured}
+    plain: dict[str, Any] = {
+        "details": {"base": {"digest": "sha256:" + 64 * "a"}},
+        "environment": measured,
+        "reason": "as made up",
+        "case_path": "nightly.yaml",
+    }
     return CellRecord(
         number=number,
         case_id=case_id,
-        case_path="nightly.yaml",
         case_digest=digest,
         cell=cell,
         verdict=verdict,
         expected=Verdict.REPRODUCED if cell["numpy"] == "2" else Verdict.NOT_REPRODUCED,
-        reason="as made up",
         rules="1",
         trials=tuple(_trial(at, one) for at, one in enumerate(outcomes, 1) if one is not None),
         **{**plain, **values},

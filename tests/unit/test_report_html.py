@@ -172,3 +172,36 @@ def test_the_page_names_nothing_elsewhere_and_runs_nothing_inline() -> None:
     assert "default-src 'none'; script-src 'self'; style-src 'self'" in page
     named = set(re.findall(r"assets/([\w.]+)", page))
     assert named == {path.name for path in assets.iterdir()} - {"index.html"}
+
+
+def test_what_is_private_is_in_no_file(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    token = "ghp_" + "a1B2" * 9
+    key = f"-----BEGIN PRIVATE KEY-----\n{'Ab1+' * 16}\n-----END PRIVATE KEY-----"
+    log = f"one\n/home/alice/train.py\n{key}\nsix {token}\n"
+    (nights.store.folder / "none").write_text(log)  # the log of every trial
+    owner = {"org.reprokit.host": "dune-7.corp.example/boot/pid"}
+    nights.run(
+        {"1": "R"},
+        owner=owner,
+        reason=f"exit status 1 in /home/alice/train.py on dune-7; token={token}",
+        case_path="/home/alice/bugs/nightly.yaml",
+        repeat=f"docker run -e HF={token}",
+    )
+    assert report("-o", "site") == 0
+    found = b"".join(files(Path("site")).values())
+    assert not [word for word in (b"alice", token.encode(), b"dune-7", b"Ab1+") if word in found]
+    assert "left out of the texts: github-token, home, host, private-key" in capsys.readouterr().out
+    run = nights.store.run("last").id
+    text = Path(f"site/data/logs/{run}/1-1.txt").read_text()
+    assert text.splitlines()[1] == "~/train.py"
+    assert text.splitlines()[5] == "six <github-token>"  # lines keep their numbers
+    assert report("-o", "site", "--as-recorded") == 0
+    assert b"alice" in b"".join(files(Path("site")).values())
+
+
+def test_what_pages_find_each_other_by_stays(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOSTNAME", "nightly")
+    nights.run({"1": "R"})
+    assert report("-o", "site") == 0
+    [row] = data(Path("site"), "overview")["cases"]
+    assert data(Path("site"), f"case/{row['name']}")["id"] == row["id"] == "nightly"

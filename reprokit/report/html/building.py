@@ -127,11 +127,19 @@ def capped(text: str, most: int = LOG_BYTES) -> tuple[str, str]:
 
 
 def same_lines(text: str, clean: Clean) -> str:
-    """A text cleaned, with as many lines as before: what the judge looked at is known by its line."""
-    found = clean(text)
-    if found.count("\n") == text.count("\n"):
-        return found
-    return "\n".join(map(clean, text.split("\n")))
+    """A text cleaned, with as many lines as before: what the judge looked at is known by its line.
+
+    A key of several lines becomes one; empty lines then stand for the others, behind all that lies between the first
+    place and the last where lines were lost.
+    """
+    found, lines = clean(text).split("\n"), text.split("\n")
+    lost = len(lines) - len(found)
+    if lost <= 0:
+        return "\n".join(found)
+    end = 0  # of the lines at the end, as many as stayed what they are
+    while end < len(found) and clean(lines[-1 - end]) == found[-1 - end]:
+        end += 1
+    return "\n".join([*found[: len(found) - end], *[""] * lost, *found[len(found) - end :]])
 
 
 def _assets(folder: Folder) -> None:

@@ -1,0 +1,38 @@
+"""What a report leaves out of every text, since pages are public: tokens, and what says who and where somebody is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from reprokit.engine.labels import HOST
+from reprokit.intake import secrets
+from reprokit.store.records import RunRecord
+
+SHORT = 20_000
+"""Characters up to which a text is remembered with what it became: packages, reasons and Dockerfiles repeat."""
+
+
+class Scrubber:
+    """Cleans texts, and knows the kinds of what it left out: ``github-token``, ``home``, ``host`` ..."""
+
+    def __init__(self, runs: Iterable[RunRecord]) -> None:
+        """``runs``: the names of the hosts that made them are left out, beside what is private of this one."""
+        made_by = (str(run.owner.get(HOST, "")).partition("/")[0] for run in runs)
+        self._known = {**secrets.hosts(made_by), **secrets.of_this_host()}
+        self._kinds: set[str] = set()
+        self._short = lru_cache(maxsize=1 << 17)(self._scrub)
+
+    def __call__(self, text: str) -> str:
+        """The text without what is secret or private."""
+        return self._short(text) if len(text) <= SHORT else self._scrub(text)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """The kinds of what was left out so far."""
+        return tuple(sorted(self._kinds))
+
+    def _scrub(self, text: str) -> str:
+        found = secrets.scrub(text, known=self._known)
+        self._kinds.update(one.kind for one in found.omitted)
+        return found.text
