@@ -71,10 +71,9 @@ class Folder:
 
     def data(self, key: str, value: Mapping[str, Any], *, share: bool = False) -> None:
         """Write ``data/KEY.js``. ``share``: move its large values to files that others can share."""
-        plain = cleaned(value, self._clean)
-        if share:
-            plain = {name: self._share(one) for name, one in plain.items()}
-        self.text(f"data/{key}.js", script(key, plain))
+        large = {name: found for name, one in value.items() if share and (found := self._share(one))}
+        plain = cleaned({name: one for name, one in value.items() if name not in large}, self._clean)
+        self.text(f"data/{key}.js", script(key, {**plain, **large}))
 
     def text(self, path: str, text: str) -> None:
         """Write a file as it is."""
@@ -85,17 +84,18 @@ class Folder:
         self.files += 1
         self.bytes += len(content)
 
-    def _share(self, value: Any) -> Any:
+    def _share(self, value: Any) -> dict[str, str] | None:
+        """Where a large value is kept; None for one that is not large. It is cleaned and written once."""
         if not isinstance(value, str | dict | list):
-            return value
+            return None
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         if len(text) < SHARED_FROM:
-            return value
+            return None
         digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
         if digest not in self._shared:
             self._shared.add(digest)
             key = f"shared/{digest}"
-            self.text(f"data/{key}.js", script(key, value))
+            self.text(f"data/{key}.js", script(key, cleaned(value, self._clean)))
         return {"$shared": digest}
 
 
