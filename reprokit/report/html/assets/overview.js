@@ -27,7 +27,7 @@
 
   // ---- a row ----
   const tally = (one) => {
-    const counts = Object.entries(one.tally);
+    const counts = Object.entries(one.tally).sort(([a], [b]) => reprokit.overview.verdicts.indexOf(a) - reprokit.overview.verdicts.indexOf(b));
     if (!counts.length) return h("span", { class: "muted" }, many(one.cells, "cell"));
     return h("ul", { class: "tally" },
       counts.map(([verdict, count]) =>
@@ -39,19 +39,19 @@
   const strip = (one) => {
     if (!one.strip.length) return null;
     const said = one.strip.map((square) => `${square.at.slice(0, 10)} ${STATUS[square.status].words.toLowerCase()}: ${square.words}`);
-    return h("span", { class: "strip", role: "img", "aria-label": `Last ${many(one.strip.length, "run")}, the oldest first. ${said.join(". ")}` },
+    return h("span", { class: "nights", role: "img", "aria-label": `Last ${many(one.strip.length, "run")}, the oldest first. ${said.join(". ")}` },
       one.strip.map((square, at) => h("span", { class: `square s-${square.status}`, title: said[at] }, STATUS[square.status].glyph)));
   };
 
   const why = (one) => {
     const { claim, words } = one.flip;
-    if (claim === "exact") return h("span", { class: "why" }, words);
-    if (claim === "one-of") return h("span", { class: "why" }, words, h("span", { class: "muted" }, " (other conditions fit as well)"));
-    if (claim === "expected") return h("span", { class: "muted" }, words, " (as the case says)");
+    if (claim === "exact") return h("span", { class: "when", title: words }, words);
+    if (claim === "one-of") return h("span", { class: "when" }, words, h("span", { class: "muted" }, " (other conditions fit as well)"));
+    if (claim === "expected") return h("span", { class: "muted" }, `expected: ${words}`);
     return h("span", { class: "muted" }, words);
   };
 
-  const word = (name, value) => h("a", { class: `word ${name}`, href: href("/", { [name]: value }), title: `Cases with the ${name === "needs" ? "need" : name} ${value}` }, value);
+  const word = (name, value) => h("a", { class: `facet ${name}`, href: href("/", { [name]: value }), title: `Cases with the ${name === "needs" ? "need" : name} ${value}` }, value);
 
   let opened = null; // the case that was looked at last: to come back is to come back to it
 
@@ -64,7 +64,7 @@
           one.changed && h("span", { class: "muted" }, "edited since it ran"))),
       h("td", { role: "cell", class: "c-tally" }, tally(one)),
       h("td", { role: "cell", class: "c-strip" }, strip(one)),
-      h("td", { role: "cell", class: "c-why" }, why(one)),
+      h("td", { role: "cell", class: "c-when" }, why(one)),
       h("td", { role: "cell", class: "c-last" }, one.last ? [h("time", { datetime: one.last.at, title: `${one.last.at}, run ${one.last.run}` }, one.last.at.slice(0, 10)), one.last.engine && one.last.engine !== "docker" && h("div", { class: "muted" }, one.last.engine)] : h("span", { class: "muted" }, "never")));
 
   // ---- what is searched ----
@@ -95,11 +95,11 @@
 
     const body = h("tbody", { role: "rowgroup" });
     const count = h("span", { class: "count" });
-    const chips = h("div", { class: "chips", role: "group", "aria-label": "Status" });
+    const chips = h("div", { class: "picks", role: "group", "aria-label": "Status" });
     const clear = h("button", { type: "button", class: "tool", on: { click: () => { reset(); box.focus(); } } }, "Clear");
 
     const chip = (name, words, cases_) =>
-      h("button", { type: "button", class: "chip", "aria-pressed": String(state.status === name), on: { click: () => { state.status = name; update(); } } },
+      h("button", { type: "button", class: "pick", "aria-pressed": String(state.status === name), on: { click: () => { state.status = name; update(); } } },
         name && h("span", { class: `status s-${name}`, "aria-hidden": "true" }, STATUS[name].glyph), words, h("span", { class: "number" }, String(cases_)));
 
     let filling = 0;
@@ -183,12 +183,12 @@
     const head = (name, words) => h("th", { role: "columnheader", scope: "col", class: name }, words);
     const node = h("div", { class: "overview" },
       h("div", { class: "head" }, h("h1", null, "Cases"), newest && h("p", { class: "muted" }, "newest run ", time(newest), " UTC")),
-      chips,
-      h("form", { class: "bar", role: "search", on: { submit: (event) => event.preventDefault() } },
+      h("div", { class: "states" }, chips, h("div", { class: "end" }, count, clear)),
+      h("form", { class: "filters", role: "search", on: { submit: (event) => event.preventDefault() } },
         h("label", { class: "find", for: "search" }, h("span", { class: "hidden" }, "Search the cases"), box, h("kbd", { "aria-hidden": "true" }, "/")),
-        more, selects, h("div", { class: "end" }, count, clear)),
+        more, selects),
       h("table", { class: "cases", role: "table", "aria-label": "Cases" },
-        h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head("c-status", h("span", { class: "hidden" }, "Status")), head("c-case", "Case"), head("c-tally", "Now"), head("c-strip", "Last runs"), head("c-why", "Reproduces when"), head("c-last", "Last run"))),
+        h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, head("c-status", h("span", { class: "hidden" }, "Status")), head("c-case", "Case"), head("c-tally", "Now"), head("c-strip", "Last runs"), head("c-when", "Reproduces when"), head("c-last", "Last run"))),
         body));
     update({ quiet: true });
     const shown = () => {
