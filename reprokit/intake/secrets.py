@@ -52,7 +52,7 @@ _KINDS = {f"t{number}": kind for number, kind in enumerate(_TOKENS)}
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_-])(?:"
     + "|".join(f"(?P<t{number}>{pattern})" for number, pattern in enumerate(_TOKENS.values()))
-    + ")"
+    + ")+"  # one right behind another: by itself it would not begin a word
 )
 _PEM = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
