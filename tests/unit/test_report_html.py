@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
-from reprokit.report.html import building, overview, writing
+from reprokit.report.html import building, gathering, overview, writing
 from tests.unit.nights import Nights
 
 
@@ -205,3 +206,43 @@ def test_what_pages_find_each_other_by_stays(nights: Nights, monkeypatch: pytest
     assert report("-o", "site") == 0
     [row] = data(Path("site"), "overview")["cases"]
     assert data(Path("site"), f"case/{row['name']}")["id"] == row["id"] == "nightly"
+
+
+def test_the_newest_verdicts_are_those_of_explain(nights: Nights) -> None:
+    """A cell that was not decided last night keeps what was found before; one of an older case text is gone."""
+    nights.run({"3": "R"}, case="an older text")
+    nights.run({"1": "N", "2": "R"})
+    nights.run({"1": "?", "2": "N"})
+    nights.run({"2": "R"}, engine="venv (uv 0.9)", request={"engine": "venv"})
+    nights.run({"1": "?"})
+    [known] = gathering.known_cases(nights.store)
+    assert [(run.id[-4:], record.cell["numpy"], str(record.verdict)) for run, record in known.current] == [
+        ("0002", "1", "not-reproduced"),
+        ("0003", "2", "not-reproduced"),
+    ]
+    assert [run.id[-4:] for run in known.runs] == ["0001", "0002", "0003", "0004", "0005"]
+
+
+def test_a_run_that_goes_on_is_told_as_undecided(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R"})
+    begun = nights.store.run("last")
+    cells = tuple(replace(cell, verdict=None, trials=()) for cell in begun.cells)
+    later = replace(begun, id="20270101-000000-0000", started_at="2027-01-01T00:00:00.000Z", cells=cells)
+    nights.store.begin(later, {})
+    assert report("-o", "site") == 0
+    [row] = data(Path("site"), "overview")["cases"]
+    assert row["status"] == "as-expected"  # by what was decided
+    assert [(one["status"], one["words"]) for one in row["strip"]] == [
+        ("as-expected", "1 not-reproduced, 1 reproduced"),
+        ("inconclusive", "2 undecided"),
+    ]
+
+
+def test_a_store_of_somebody_else_writes_nothing_outside_the_folder(nights: Nights) -> None:
+    nights.run({"1": "R"}, case_id="../../evil")
+    before = {path for path in Path.cwd().parent.rglob("*") if Path.cwd() / "site" not in path.parents}
+    assert report("-o", "site") == 0
+    after = {path for path in Path.cwd().parent.rglob("*") if Path.cwd() / "site" not in path.parents}
+    assert after - before == {Path.cwd() / "site"}
+    [row] = data(Path("site"), "overview")["cases"]
+    assert data(Path("site"), f"case/{row['name']}")["id"] == "../../evil"

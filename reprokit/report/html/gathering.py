@@ -11,7 +11,7 @@ from reprokit.history.changes import Change, describe
 from reprokit.history.series import History, Series, gather
 from reprokit.report import explanation
 from reprokit.report.explanation import Explained, FileOf
-from reprokit.store.records import CellRecord, Result, RunRecord
+from reprokit.store.records import CellRecord, Result, RunRecord, cell_key
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -115,21 +115,12 @@ def _current(store: Store, history: History, engines: set[str], last: RunRecord)
     if digest is None:  # the last run has decided nothing yet: the newest that has
         newest = max(rows, key=lambda row: (history.runs[rows[row]].started_at, row), default=None)
         digest = records[newest].case_digest if newest is not None else ""
-    found: dict[tuple[str, str], Recorded] = {}
-    for row in sorted(rows, key=lambda row: (history.runs[rows[row]].started_at, row)):
-        record = records[row]
-        if record.case_digest != digest:
-            continue
-        key = json.dumps(dict(sorted(record.cell.items()))), record.variant
-        before = found.get(key)
-        if before is None or record.verdict is None or record.verdict.conclusive or not _conclusive(before[1]):
-            found[key] = history.runs[rows[row]], record
-    order = {(json.dumps(dict(sorted(one.cell.items()))), one.variant): at for at, one in enumerate(history.series)}
-    return [found[key] for key in sorted(found, key=lambda key: order[key])]
-
-
-def _conclusive(record: CellRecord) -> bool:
-    return record.verdict is not None and record.verdict.conclusive
+    newest_first = sorted(rows, key=lambda row: (history.runs[rows[row]].started_at, row), reverse=True)
+    recorded = [(history.runs[rows[row]], records[row]) for row in newest_first if records[row].case_digest == digest]
+    chosen = {id(record) for record in explanation.newest(recorded)}
+    order = {(cell_key(one.cell), one.variant): at for at, one in enumerate(history.series)}
+    found = [(run, record) for run, record in recorded if id(record) in chosen]
+    return sorted(found, key=lambda one: order[cell_key(one[1].cell), one[1].variant])
 
 
 def _lean(record: CellRecord, pool: dict[str, Mapping[str, Any]]) -> CellRecord:
