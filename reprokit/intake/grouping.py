@@ -3,33 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from reprokit.environment import versions
 from reprokit.intake.environments import Claim, Found, Rank
 from reprokit.intake.failure import Shown
 
+MOST = 200
+"""Environment blocks of one report that are read."""
 
-def grouped(found: Iterable[Found]) -> list[list[Found]]:
-    """The blocks of each environment: a new one begins where a block contradicts what the one before it says."""
+
+def grouped(found: Sequence[Found]) -> list[list[Found]]:
+    """The blocks of each environment: a new one begins where a block contradicts what one of its kind said before.
+
+    Of more than ``MOST`` blocks, which is no report of one bug, only the first are read.
+    """
     groups: list[list[Found]] = []
-    for block in found:
-        if groups and not _contradicts(groups[-1], block):
-            groups[-1].append(block)
-        else:
-            groups.append([block])
+    said: dict[tuple[str, str], str] = {}
+    for block in found[:MOST]:
+        says = _says(block)
+        if not groups or any(not _same(said.get(key, text), text) for key, text in says.items()):
+            groups.append([])
+            said = {}
+        groups[-1].append(block)
+        for key, text in says.items():
+            said.setdefault(key, text)
     return groups
 
 
-def _contradicts(group: Sequence[Found], block: Found) -> bool:
-    """Whether a block tells of another machine: one of the same kind, with another version of the same thing."""
-    for one in group:
-        if one.kind != block.kind:
-            continue
-        for mine, other in ((one.axes, block.axes), (one.packages, block.packages), (one.values, block.values)):
-            if any(not _same(mine[key], other[key]) for key in set(mine) & set(other)):
-                return True
-    return False
+def _says(block: Found) -> dict[tuple[str, str], str]:
+    """(kind and key) -> what a block says of it: its axes, packages and own keys."""
+    told = {**block.values, **block.packages, **block.axes}
+    return {(block.kind, str(key)): str(text) for key, text in told.items()}
 
 
 def _same(one: str, other: str) -> bool:

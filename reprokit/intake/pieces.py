@@ -296,8 +296,8 @@ class _Cutter:
         return end
 
     def _add(self, kind: str, body: list[str], start: int, info: str = "") -> None:
-        while body and not body[-1].strip():
-            body = body[:-1]
+        end = next((number for number in range(len(body), 0, -1) if body[number - 1].strip()), 0)
+        body = body[:end]
         skipped = next((i for i, line in enumerate(body) if line.strip()), len(body))
         text = "\n".join(body[skipped:])
         if text:
