@@ -115,6 +115,8 @@ def role_of(text: str, *, lenient: bool = False) -> str:
 def _sentence(text: str) -> bool:
     """Whether a line that begins with a program's name is written about it (``make sure that ...``)."""
     words = text.split()
+    if len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text)) > len(text) / 3:
+        return True
     if text.rstrip().endswith((".", "。", "，", "?", "？", "!", "：", ":")) and not text.rstrip().endswith(" ."):
         return len(words) > 3 and not any(word.startswith("-") or "/" in word for word in words[1:])
     plain = sum(bool(re.fullmatch(r"[a-z]+,?", word)) for word in words[1:])

@@ -13,7 +13,7 @@ LONGEST = 1500
 
 _LOG = re.compile(
     r"^\s*(?:[-=*_#~^|+ ]{3,}$|[\[(]?\d{4}[-/]\d\d[-/]\d\d|[WEIF]\d{4} |\[[ xX]\]|[-*] \[[ xX]\]|!\[|<[\w/]"
-    r"|LAUNCH INFO)"
+    r"|LAUNCH INFO|\s*\d* +\|  ?|error: |\s+warnings\.warn)"
 )
 """Lines of prose that nobody wrote: rulers, log lines, ticked boxes, pictures."""
 _NO_ANSWER = re.compile(r"[_*]*(?:no response|n/?a|none|无|没有|请联系.{0,20}|yes|no)[_*.。]*", re.IGNORECASE)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from reprokit.errors import UsageError
 from reprokit.intake import axes, environments, failure, grouping, pieces, projects, requirements, running, trees
@@ -39,14 +41,14 @@ def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
         raise UsageError(f"{source}: more than {MOST:,} characters; cut it down to the report of one bug")
     scrubbed = scrub(text)
     report = pieces.cut(scrubbed.text)
-    work = _Work(report, url, source)
+    work = _Work(report, url, source, grouping.system_of(text))
     return work.draft(tuple(scrubbed.omitted))
 
 
 class _Work:
     """One report on its way to a draft: what was found, and what has been written of it."""
 
-    def __init__(self, report: Report, url: str, source: str) -> None:
+    def __init__(self, report: Report, url: str, source: str, system: str) -> None:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
@@ -55,11 +57,12 @@ class _Work:
         self.shown = failure.find(report.pieces)
         self.environments = grouping.grouped(environments.find(report.text))
         self.failing = grouping.failing(self.environments, self.shown)
-        self.guessed = grouping.from_paths(self.shown, self.environments)
-        if self.guessed and not self.environments:
-            self.environments = [[self.guessed]]
-        elif self.guessed:
-            self.environments[self.failing].append(self.guessed)
+        if guessed := grouping.from_paths(self.shown, self.environments, system):
+            if self.environments:
+                told = self.environments[self.failing]
+                told.append(replace(guessed, first=told[0].first, last=told[0].last))
+            else:
+                self.environments = [[guessed]]
         self.running = running.run(running.shells(report.pieces, self._taken()), self.shown, report.pieces)
         self.installed = installs(self.running.setup)
         self.project = self._project()
@@ -133,7 +136,7 @@ class _Work:
 
     def _sources(self) -> None:
         """The project's tree, where the command runs a script of it."""
-        script = running.needs_tree(self.running)
+        script = running.needs_tree(self.running, self.shown)
         if not script:
             self.project = None
             return
@@ -168,9 +171,11 @@ class _Work:
         merged = self._merged()
         program = self.running.program
         frames = self.shown.frames if self.shown else ()
+        seen = self.shown.exception if self.shown else None
         imports = [
             *(program.imports if program and program.name.endswith(".py") else ()),
             *requirements.imported(frames),
+            *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),
         ]
         brought = [self.project.package, self.project.pip] if self.project else []
         images = {found.image for found in merged if found.image}
@@ -337,6 +342,8 @@ class _Work:
         words = [self.project.name if self.project else "", _slug(title)]
         if (len(words[1]) < 4 or re.search(r"[\u3040-\u9fff\uac00-\ud7af]", title)) and self.shown and self.shown.title:
             words[1] = _slug(self.shown.title)
+        if not words[1]:
+            words[1] = re.sub(r"\W+", "-", urlsplit(self.url).path.lower()).strip("-")
         slug = "-".join(dict.fromkeys(word for word in (_slug(words[0]), words[1]) if word))
         return slug[:60].strip("-") or "reported-bug"
 
@@ -361,9 +368,11 @@ def _own_url(report: Report) -> str:
 
 
 def _pins(report: Report) -> list[str]:
-    """Requirements that running text names exactly: `` `numpy==2.0.1` ``."""
+    """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
-    return [
+    asked = re.finditer(r"\b(\w+)\.__version__\)*\s*\n\s*(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text)
+    told = [f"{requirements.pip_name(hit[1])}=={hit[2]}" for hit in asked if requirements.pip_name(hit[1])]
+    return told + [
         hit[0].rstrip(".")
         for text in texts
         for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)

@@ -90,6 +90,7 @@ def find(pieces: Sequence[Piece]) -> Shown | None:
     """
     pasted = [(piece, shown) for piece in pieces if piece.code and (shown := _in_piece(piece))]
     worded = [(piece, shown) for piece in pieces if not piece.code and (shown := _in_words(piece))]
+    worded.sort(key=lambda pair: pair[0].kind == "heading")  # a title only names it
     seen = pasted or worded
     if not seen:
         return None
@@ -225,7 +226,7 @@ def stable(message: str) -> tuple[str, str]:
         text = _bounded(sentence)
         return text, "the message's first sentence" if text != first else "the message"
     clauses = _clauses(sentence, marks)
-    steady = [text for text in clauses if _telling(text) and " " in text]
+    steady = [text for text in clauses if _telling(text) and re.search(r"[ \u4e00-\u9fff]", text)]
     if steady:
         return _bounded(
             max(steady, key=len)

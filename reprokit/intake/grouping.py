@@ -42,23 +42,30 @@ def _same(one: str, other: str) -> bool:
     return all(x == y for x, y in zip(a, b, strict=False))
 
 
-def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]]) -> Found | None:
-    """What the paths of a traceback tell of its environment where nothing else does: the Python, the system."""
+def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]], system: str) -> Found | None:
+    """What the paths of a traceback tell of its environment where nothing else does: the Python, the ``system``."""
     paths = [frame.file.replace("\\", "/") for frame in (shown.frames if shown else ())]
     python = next((hit[1] for path in paths if (hit := re.search(r"/python(\d\.\d{1,2})/", path))), "")
     told = {axis for group in groups for found in group for axis in found.axes}
-    system = next((found.system for group in groups for found in group if found.system), "")
-    if not system:
-        system = "windows" if any(re.match(r"[A-Za-z]:/", path) for path in paths) else ""
-        system = "macos" if any(path.startswith("/Users/") for path in paths) else system
-    claims = (
-        (Claim(axis="python", version=python, rank=Rank.STATED, said="a path"),)
-        if python and "python" not in told
-        else ()
-    )
-    if shown is None or not (claims or system):
+    if shown is None or any(found.system for group in groups for found in group):
+        system = ""
+    if shown is None or not ((python and "python" not in told) or system):
         return None
-    return Found(kind="the traceback's paths", first=shown.line, last=shown.last, claims=claims, system=system)
+    where = f"lines {shown.line} to {shown.last}"
+    claims = (
+        [Claim(axis="python", version=python, rank=Rank.STATED, said=where)] if python and "python" not in told else []
+    )
+    remarks = [f"python {python} is what the paths in the traceback say ({where})"] if claims else []
+    return Found(
+        kind="paths", first=shown.line, last=shown.last, claims=tuple(claims), system=system, remarks=tuple(remarks)
+    )
+
+
+def system_of(text: str) -> str:
+    """``windows`` or ``macos`` where the paths in a text, before home directories are taken out of it, are of those."""
+    if re.search(r"(?<![\w/])/Users/\w", text):
+        return "macos"
+    return "windows" if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text) else ""
 
 
 def failing(groups: Sequence[Sequence[Found]], shown: Shown | None) -> int:

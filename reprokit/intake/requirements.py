@@ -63,6 +63,12 @@ def imported(frames: Sequence[Frame]) -> list[str]:
     return list(dict.fromkeys(hit["name"] for hit in hits if hit))
 
 
+def pip_name(module: str) -> str:
+    """The usual package of a module by that name, '' where none is known; ``np`` and its like are known too."""
+    row = _table().get({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(module, module))
+    return str(row["pip"][0]) if row else ""
+
+
 def wanted(
     environments: Sequence[Found],
     *,
@@ -88,7 +94,7 @@ def wanted(
         if _name(text) not in have:
             result.pip.append(text)
             have.add(_name(text))
-            result.notes.setdefault("pip", []).append(f"{text}: as the report installs it")
+            result.notes.setdefault("pip", []).append(f"{text}: as the report says")
     for name in imports:
         _imported(result, name, have, script)
     result.apt = list(dict.fromkeys([*apt, *_libraries(result.pip)]))

@@ -58,7 +58,7 @@ def shells(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> list[Sh
     """The command lines of all pieces but those in ``taken`` spans of lines (environments, tracebacks)."""
     found = []
     for piece in pieces:
-        if piece.kind in ("tree", "traceback"):
+        if piece.kind in ("tree", "traceback", "heading"):
             continue
         shell = _inline(piece, taken) if piece.kind == "prose" else commands.read(piece, taken)
         if shell.lines:
@@ -289,8 +289,13 @@ def _configs(result: Running, pieces: Sequence[Piece]) -> None:
 # -- where it runs -------------------------------------------------------------------------------------------------
 
 
-def needs_tree(result: Running) -> str:
-    """The script that the command starts and that the case does not hold, '' where there is none."""
+def needs_tree(result: Running, shown: Shown | None) -> str:
+    """The script that the command starts and that the case does not hold, '' where there is none.
+
+    Where the report shows no command, the script that its traceback begins in, if that is one of a known project.
+    """
+    if not result.command and shown and projects.in_frames(shown.frames):
+        return shown.frames[0].file
     for script in _SCRIPT.finditer(result.command.replace("\\\n", " ")):
         path = posixpath.normpath(script["path"])
         if path not in result.files and not path.startswith(("/", "~")):

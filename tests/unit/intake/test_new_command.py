@@ -1,0 +1,55 @@
+"""``reprokit new``: where the draft goes, and what is said of it."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+
+from reprokit.case.files import load
+from reprokit.cli import invoke
+from tests.unit.intake.reports import CONSOLE, FORM
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_draft_is_printed_and_what_it_lacks_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("report.md").write_text(FORM, encoding="utf-8")
+    assert invoke(["new", "--from", "report.md"]) == 0
+    shown = capsys.readouterr()
+    Path("case.yaml").write_text(shown.out, encoding="utf-8")
+    assert load("case.yaml")[0].case.command == "python repro.py"
+    assert "from report.md: 1 cell" in shown.err
+    assert "left out as secret or personal: " in shown.err
+
+
+def test_a_file_is_written_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO(CONSOLE))
+    assert invoke(["new", "--from", "-", "-o", "case.yaml"]) == 0
+    assert "next: look through case.yaml" in capsys.readouterr().err
+    assert invoke(["validate", "case.yaml"]) == 0
+    Path("case.yaml").write_text("mine", encoding="utf-8")
+    Path("report.md").write_text(CONSOLE, encoding="utf-8")
+    assert invoke(["new", "--from", "report.md", "-o", "case.yaml"]) == 2
+    assert "--force" in capsys.readouterr().err
+    assert Path("case.yaml").read_text(encoding="utf-8") == "mine"
+    assert invoke(["new", "--from", "report.md", "-o", "case.yaml", "--force"]) == 0
+
+
+def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("hello.md").write_text("Hello!\n", encoding="utf-8")
+    Path("picture.png").write_bytes(b"\x89PNG\xff\xfe")
+    for source, words in (
+        ("hello.md", "nothing to run"),
+        ("picture.png", "not UTF-8"),
+        ("none.md", "no such file"),
+        (".", "folder"),
+    ):
+        assert invoke(["new", "--from", source, "-o", "case.yaml"]) == 2
+        assert words in capsys.readouterr().err
+    assert not Path("case.yaml").exists()

@@ -1,0 +1,235 @@
+"""What is in a report: its pieces, command lines, trees, programs, failures, each by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.intake import commands, failure, notebooks, pieces, running, scripts, trees
+from reprokit.intake.environments import Claim, Found, Rank
+
+
+def kinds(text: str) -> list[tuple[str, int]]:
+    return [(piece.kind, piece.line) for piece in pieces.cut(text).pieces]
+
+
+def test_pieces_know_their_lines_and_what_they_stand_under() -> None:
+    text = "# Title\n\nIt fails:\n\n```sh\n$ make\n```\n\n**Error**\n<!-- a\ncomment -->\n\n    KeyError: 1\n"
+    report = pieces.cut(text)
+    assert report.title == "Title"
+    assert kinds(text) == [("heading", 1), ("prose", 3), ("fenced", 6), ("heading", 9), ("indented", 13)]
+    fenced, indented = report.pieces[2], report.pieces[4]
+    assert (fenced.info, fenced.lead) == ("sh", "It fails")
+    assert (indented.heading, indented.text) == ("Error", "KeyError: 1")
+
+
+def test_a_traceback_in_running_text_goes_to_its_exception() -> None:
+    text = 'See:\nTraceback (most recent call last):\n  File "a.py", line 1, in f\n    x()\n\nKeyError: 3\n\nThanks!\n'
+    assert kinds(text) == [("prose", 1), ("traceback", 2), ("prose", 8)]
+
+
+def test_mails_and_front_matter_have_a_title() -> None:
+    assert pieces.cut("From: a\nSubject: It breaks\n\nHello\n").title == "It breaks"
+    assert pieces.cut("---\ntitle: 'It breaks'\n---\nHello\n").title == "It breaks"
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("python train.py --x 1", "run"),
+        ("CUDA_VISIBLE_DEVICES=0 python3.9 -m pkg.main", "run"),
+        ("torchrun --nproc_per_node 2 a.py", "run"),
+        ("./run.sh", "run"),
+        ("sudo apt-get install -y libgl1", "setup"),
+        ("python -m pip install torch==1.8", "setup"),
+        ("python setup.py develop", "setup"),
+        ("nvcc --version", "setup"),
+        ("cd tools", "cd"),
+        ("export A=b", "export"),
+        ("set A=b", "export"),
+        ('$env:A = "b"', "export"),
+        ("ENV A b", "export"),
+        ("make sure that you have the newest version of it installed", ""),
+        ("python version 3.8 on linux", ""),
+        ("paddle 的环境为什么总是不稳定", ""),
+        ("# python x.py", ""),
+        ("Epoch 1: loss 3.2", ""),
+    ],
+)
+def test_what_a_line_does(line: str, role: str) -> None:
+    assert commands.role_of(line) == role
+
+
+def test_what_is_set_in_each_shell() -> None:
+    assert commands.exported("export A=b C='d e'") == {"A": "b", "C": "d e"}
+    assert commands.exported("set A=b c") == {"A": "b c"}
+    assert commands.exported('$env:A = "b"') == {"A": "b"}
+    assert commands.exported("ENV A b") == {"A": "b"}
+
+
+def test_continuations_stay_as_written_and_output_is_no_command() -> None:
+    piece = pieces.cut("```console\n(env) me@box:~/x$ python a.py \\\n>   --b\nmake it so\n```\n").pieces[0]
+    assert [line.text for line in commands.read(piece).lines] == ["python a.py \\\n  --b"]
+    assert commands.portable("python a.py ^\n  --b") == "python a.py \\\n  --b"
+
+
+def test_what_is_installed() -> None:
+    texts = [
+        "pip install -U torch==1.9.0+cu111 'numpy<2' -f https://w.example/whl -r requirements.txt",
+        "sudo apt-get install -y libgl1 libglib2.0-0",
+        "git clone -b dev https://g.example/o/tool.git mytool",
+        "git checkout 1a2b3c4",
+    ]
+    found = commands.installs([commands.Line(text=text, line=1, role="setup") for text in texts])
+    assert found.pip == ("torch==1.9.0+cu111", "numpy<2")
+    assert found.options == ("-f https://w.example/whl",)
+    assert found.apt == ("libgl1", "libglib2.0-0")
+    assert found.clones == (("https://g.example/o/tool", "mytool", "dev"),)
+    assert found.refs == ("1a2b3c4",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data\n├── widgets\n│   ├── train\n│   └── val  # small\n",
+        "data/\n    widgets/\n        train/\n        val/\n",
+        "data\n|-- widgets\n|   |-- train\n|   `-- val\n",
+    ],
+)
+def test_a_tree_however_it_is_drawn(text: str) -> None:
+    tree = trees.read(text)
+    assert tree is not None
+    assert tree.root == "data"
+    assert [(entry.path, entry.leaf) for entry in tree.entries] == [
+        ("widgets", False),
+        ("widgets/train", True),
+        ("widgets/val", True),
+    ]
+
+
+def test_data_that_nobody_knows_needs_a_file_in_each_of_its_folders() -> None:
+    tree = trees.read(
+        "tool\n├── data\n│   └── widgets\n│       ├── train\n│       │   ├── 0001.png\n│       │   └── ...\n│     "
+        "  └── list.txt\n"
+    )
+    assert tree is not None
+    (found,) = trees.datasets(tree)
+    assert (found.name, found.path, found.known) == ("widgets", "data/widgets", "")
+    assert found.layout == ("train/*.png", "list.txt")
+
+
+def test_a_tree_of_a_program_is_no_data() -> None:
+    tree = trees.read("tool\n├── data\n│   ├── loader.py\n│   └── __init__.py\n├── main.py\n")
+    assert tree is not None
+    assert trees.datasets(tree) == ()
+
+
+@pytest.mark.parametrize(
+    ("message", "part"),
+    [
+        ("No module named 'wibble'", "No module named 'wibble'"),
+        ("[Errno 2] No such file or directory: '/home/x/y.txt'", "No such file or directory"),
+        ("shapes cannot be multiplied (4x512 and 10x5)", "shapes cannot be multiplied"),
+        ("Sizes must match except in dimension 1. Expected 14 but got 13.", "Sizes must match except in dimension"),
+        (
+            "CUDA error: device-side assert triggered\nCUDA kernel errors might be",
+            "CUDA error: device-side assert triggered",
+        ),
+        ("输入的形状不对，应为 3，得到 4。", "输入的形状不对"),
+        ("'img'", "'img'"),
+        ("", ""),
+    ],
+)
+def test_what_of_a_message_stays_the_same(message: str, part: str) -> None:
+    said, why = failure.stable(message)
+    assert said == part
+    assert said in message
+    assert why
+
+
+def test_frames_of_windows_are_read_as_others() -> None:
+    text = """Traceback (most recent call last):
+  File "D:\\work\\tool\\main.py", line 3, in <module>
+    go()
+  File "D:\\work\\tool\\steps\\go.py", line 4, in go
+    wibble.run()
+  File "C:\\Python38\\lib\\site-packages\\wibble\\core.py", line 9, in run
+    raise ValueError("no")
+ValueError: no
+"""
+    shown = failure.find(pieces.cut(text).pieces)
+    assert shown is not None
+    assert shown.signature["frames"] == ["go.py:go", "core.py:run"]
+
+
+def test_a_notebooks_traceback_is_one() -> None:
+    text = """---------------------------------------------------------------------------
+KeyError                                  Traceback (most recent call last)
+<ipython-input-3-0a1b2c> in <module>
+      1 table = load()
+----> 2 table["x"]
+
+~/env/lib/python3.8/site-packages/wibble/frame.py in __getitem__(self, key)
+    118         if key not in self:
+--> 119             raise KeyError(key)
+
+KeyError: 'x'
+"""
+    shown = failure.find(pieces.cut(f"```\n{text}```\n").pieces)
+    assert shown is not None
+    assert shown.signature == {"exception": "KeyError", "message": "'x'", "frames": ["frame.py:__getitem__"]}
+    assert notebooks.as_tracebacks(text).count("\n") == text.count("\n")
+
+
+def test_a_program_that_is_part_of_something_is_told() -> None:
+    text = "```python\nimport wibble\nmodel.fit(wibble.x)\n```\n"
+    (program,) = scripts.programs(pieces.cut(text).pieces)
+    assert program.imports == ("wibble",)
+    assert program.undefined == ("model",)
+    found = running.run([], None, pieces.cut(text).pieces)
+    assert found.command == "python repro.py"
+    assert "repro.py uses model, which nothing in it defines or imports." in found.missing
+
+
+def test_a_command_that_reads_a_quoted_file_brings_it_along() -> None:
+    text = "With `small.yml`:\n\n```yaml\nlr: 1e38\n```\n\nRun:\n\n```bash\npython train.py --config small.yml\n```\n"
+    cut = pieces.cut(text)
+    found = running.run(running.shells(cut.pieces, []), None, cut.pieces)
+    assert found.files == {"small.yml": "lr: 1e38\n"}
+    assert found.command == "python train.py --config small.yml"
+
+
+def environment(first: int, **versions: str) -> Found:
+    claims = tuple(Claim(axis=axis, version=text, rank=Rank.MEASURED, said=text) for axis, text in versions.items())
+    return Found(kind="x", first=first, last=first, claims=claims)
+
+
+def test_environments_become_the_cells_that_were_reported() -> None:
+    from reprokit.intake.axes import matrix
+
+    machines = [
+        environment(1, os="Ubuntu 20.04.6 LTS", python="3.8.10", gcc="9.4.0"),
+        environment(2, os="Ubuntu 22.04", python="3.10.4", gcc="11.4.0"),
+        environment(3, os="Ubuntu 18.04", python="3.6.9", gcc="7.5.0"),
+    ]
+    compiled = matrix(machines, 0, compiles=True)
+    assert compiled.data == {
+        "include": [
+            {"os": "ubuntu-20.04", "python": "3.8", "gcc": "9.4"},
+            {"os": "ubuntu-22.04", "python": "3.10", "gcc": "11.4"},
+            {"os": "ubuntu-18.04", "python": "3.6", "gcc": "7.5"},
+        ]
+    }
+    same = matrix(machines[:2], 1, compiles=False)
+    assert {cell["gcc"] for cell in same.cells} == {"11.4"}
+    assert "nothing is compiled here" in " ".join(same.notes[("matrix",)])
+
+
+def test_what_cannot_be_had_is_left_out_and_said() -> None:
+    from reprokit.intake.axes import matrix
+
+    found = matrix([environment(4, os="Plan 9", python="2.3", cuda="7.5", cudnn="4")], 0, compiles=False)
+    assert found.data == {"os": ["debian-12"]}
+    text = " ".join(note for notes in found.notes.values() for note in notes)
+    assert "Plan 9 was reported, which cannot be had" in text
+    assert "cuda 7.5 was reported and is left out: " in text
+    assert "python 2.3 was reported and is left out: " in text
