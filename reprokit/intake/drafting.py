@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from reprokit.case import units
 from reprokit.errors import UsageError
 from reprokit.intake import axes, environments, failure, grouping, pieces, projects, requirements, running, trees
 from reprokit.intake.commands import installs
@@ -289,6 +290,7 @@ class _Work:
         if _NETWORK.search(texts):
             self.data.setdefault("resources", {})["network"] = "bridge"
             self.notes[("resources", "network")] = ("the command or its program loads something from the network",)
+        self._limits(merged)
         gpus = [name for found in merged for name in found.gpus]
         used = next((found.options["gpus"] for found in merged if found.options.get("gpus", "").isdigit()), "")
         count = str(self.running.devices or used or (1 if gpus else 0))
@@ -303,6 +305,21 @@ class _Work:
         if sizes and sizes[0] > 1:
             self.data["resources"]["gpu_memory"] = f"{sizes[0] - 1}g"
             self.notes[("resources", "gpu_memory")] = (f"of {sizes[0]} GB a little less is usable",)
+
+    def _limits(self, merged: Sequence[Found]) -> None:
+        """What ``docker run`` was given, as far as the format has it."""
+        for key, parse in (("shm_size", units.size), ("memory", units.memory), ("cpus", units.cores)):
+            text = next((found.options[key] for found in merged if found.options.get(key)), "")
+            try:
+                parse(text)
+            except ValueError:
+                continue
+            self.data.setdefault("resources", {})[key] = text
+            self.notes[("resources", key)] = ("as the report's container has it",)
+        if commands := [line for found in merged for line in found.setup]:
+            self.missing.append(
+                f"The report's Dockerfile runs {many(len(commands), 'other command')}: environment.setup may need them."
+            )
 
     def _gpu_build(self) -> bool:
         keys = {key.strip().lower(): str(value) for found in self._merged() for key, value in found.values.items()}
@@ -371,7 +388,9 @@ def _pins(report: Report) -> list[str]:
     """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
     asked = re.finditer(r"\b(\w+)\.__version__\)*\s*\n\s*(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text)
-    told = [f"{requirements.pip_name(hit[1])}=={hit[2]}" for hit in asked if requirements.pip_name(hit[1])]
+    told = [
+        requirements.pinned(requirements.pip_name(hit[1]), hit[2])[0] for hit in asked if requirements.pip_name(hit[1])
+    ]
     return told + [
         hit[0].rstrip(".")
         for text in texts

@@ -113,7 +113,9 @@ def _in_piece(piece: Piece) -> Shown | None:
         crash = telling_crash(observe(text))
     if exception is not None and not exception.ignored:
         return _of_exception(exception, piece)
-    if crash is not None:
+    bare = _BARE.search(text)
+    # An exception that only speaks of a signal, or of CUDA, is still how the program itself ended.
+    if crash is not None and not (bare and text.count("\n", 0, bare.start()) + 1 == crash.line):
         return _of_crash(crash, text, piece)
     return _named(piece)
 

@@ -131,7 +131,7 @@ def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
     if not any(releases):
         return
     if len(set(releases)) == 1:
-        requirement, option = _pinned(name, releases[0])
+        requirement, option = pinned(name, releases[0])
         result.pip.append(requirement)
         result.options += [option] if option and option not in result.options else []
     elif all(releases):
@@ -142,7 +142,7 @@ def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
         result.notes.setdefault("pip", []).append(f"{name}: as each environment has it")
     else:
         only = next(release for release in releases if release)
-        result.pip.append(_pinned(name, only)[0])
+        result.pip.append(pinned(name, only)[0])
         result.notes.setdefault("pip", []).append(f"{name}: not every environment tells of it; {only} is what one has")
 
 
@@ -152,7 +152,7 @@ def _released(version: str) -> bool:
     return bool(_RELEASE.fullmatch(release)) and not set(release) <= {"0", "."} and local not in ("git", "unknown")
 
 
-def _pinned(name: str, version: str) -> tuple[str, str]:
+def pinned(name: str, version: str) -> tuple[str, str]:
     """(requirement, option of pip that it needs or ''): a build for a CUDA version is asked for as its makers say."""
     release, _, local = version.partition("+")
     if cuda := re.fullmatch(r"cu(\d{2,3})", local):

@@ -161,6 +161,13 @@ ValueError: no
     assert shown.signature["frames"] == ["go.py:go", "core.py:run"]
 
 
+def test_an_exception_about_a_signal_is_an_exception() -> None:
+    text = "```\nRuntimeError: worker (pid 12) is killed by signal: Bus error. Maybe shared memory ran out.\n```\n"
+    shown = failure.find(pieces.cut(text).pieces)
+    assert shown is not None
+    assert shown.signature == {"exception": "RuntimeError", "message": "is killed by signal"}
+
+
 def test_a_notebooks_traceback_is_one() -> None:
     text = """---------------------------------------------------------------------------
 KeyError                                  Traceback (most recent call last)
