@@ -133,13 +133,15 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
 def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
     from reprokit.report.html.building import Wanted
     from reprokit.report.html.publishing import Scrubber
+    from reprokit.runner.plan import load_all
 
     chosen = _chosen(store, what)
-    files = _files(folder)
+    files = {file.case.id: file for file in _files(folder)}
     if what:  # the folder then only says what these cases are like now
-        files = [file for file in files if file.case.id in chosen.cases]
+        files = {case_id: file for case_id, file in files.items() if case_id in chosen.cases}
+        files |= {file.case.id: file for file in load_all([text for text in what if Path(text).exists()])}
     clean = str if as_recorded else Scrubber(store.runs(limit=None))
-    return Wanted(cases=chosen.cases, files=files, runs=runs, also=chosen.runs, clean=clean)
+    return Wanted(cases=chosen.cases, files=tuple(files.values()), runs=runs, also=chosen.runs, clean=clean)
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:

@@ -56,6 +56,17 @@ def test_cases_of_a_folder_are_listed_before_they_are_run(nights: Nights) -> Non
     assert (known["status"], known["changed"]) == ("as-expected", False)
 
 
+def test_a_folder_of_cases_is_reported_with_those_that_were_never_run(nights: Nights) -> None:
+    Path("bugs").mkdir()
+    Path("bugs/a.yaml").write_text(CASE)
+    Path("bugs/b.yaml").write_text(CASE.replace("id: nightly", "id: fresh").replace("every night", "never"))
+    nights.run({"1": "N"}, case=CASE)
+    nights.run({"1": "N"}, case_id="elsewhere")
+    assert report("-o", "site", "bugs") == 0
+    rows = data(Path("site"), "overview")["cases"]
+    assert [(row["id"], row["status"]) for row in rows] == [("fresh", "never-run"), ("nightly", "as-expected")]
+
+
 def test_a_case_that_was_edited_since_says_so(nights: Nights) -> None:
     Path("cases").mkdir()
     Path("cases/a.yaml").write_text(CASE.replace("go.py", "come.py"))
