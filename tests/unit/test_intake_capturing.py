@@ -105,6 +105,13 @@ def test_what_is_private_is_left_out_of_the_signature_rather_than_disfigured() -
     assert "anna.b" not in draft.render(found)
 
 
+def test_what_stands_for_a_secret_is_quoted_for_the_shell() -> None:
+    words = ("python", "train.py", "--password", "hunter2", "--api-key=abc123", "a b")
+    found = drafted(replace(SEEN, command=words))
+    assert found.data["command"] == "python train.py --password '<secret>' '--api-key=<secret>' 'a b'"
+    assert len(found.omitted) == 2
+
+
 def test_an_unknown_system_is_no_axis() -> None:
     found = drafted(replace(SEEN, measured=Measured(os="arch-rolling")))
     assert "os" not in found.data["matrix"]

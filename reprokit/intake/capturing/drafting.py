@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,21 @@ class _Drafting:
             words[0] = "python"
         elif words[0].startswith("/") and python and any(words[0].startswith(f"{one}/bin/") for one in python.prefixes):
             words[0] = Path(words[0]).name
-        text = self.scrubbed(shlex.join(words), "the command")
+        text = shlex.join(self._without_secrets(words))
         return literal(f"cd {shlex.quote(self.inside)} && {text}" if self.inside else text)
+
+    def _without_secrets(self, words: Sequence[str]) -> Iterator[str]:
+        """The words scrubbed one by one, before they are quoted: to a shell, what stands for a secret is a redirection.
+
+        With the word before, since a secret may only be told by its option.
+        """
+        for before, word in pairwise(["", *words]):
+            alone = self.scrubbed(word, "the command")
+            told = secrets.scrub(f"{before} {alone}", known=self.seen.known, where="the command")
+            if told.omitted and told.text.startswith(f"{before} "):
+                self.omitted += told.omitted
+                alone = told.text[len(before) + 1 :]
+            yield alone
 
     def _relative(self, word: str) -> str:
         """A word without the folder in which the command ran, which is another one in a container."""
