@@ -36,7 +36,7 @@ _OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc"
 _NO_RELEASE = re.compile(r"(?:buster|bullseye|stretch|bookworm|trixie)[/-]sid", re.IGNORECASE)
 _FAMILIES = re.compile(
     r"\b(ubuntu|debian|centos|rocky|almalinux|fedora|alpine|rhel|red hat enterprise linux|opensuse|amazon linux|"
-    rf"openeuler|anolis|kylin|deepin|uos|arch)\b[^\d\n]{{0,24}}({VERSION})",
+    rf"openeuler|anolis|kylin|deepin|uos|arch)(?![a-z])[^\d\n]{{0,24}}({VERSION})",
     re.IGNORECASE,
 )
 
@@ -61,11 +61,14 @@ def cuda(text: str) -> str:
 
 
 def cudnn(text: str) -> str:
-    """``8.9``, ``cuDNN v8.9.7``; ``8907`` or ``90100`` as torch.backends.cudnn.version() says."""
+    """``8.9``, ``cuDNN v8.9.7``; ``8907`` or ``90100`` as torch.backends.cudnn.version() says; the library's file."""
     if re.fullmatch(r"[1-9]\d{3,4}", text):
         number = int(text)
         major, rest = divmod(number, 10_000) if number >= 90_000 else divmod(number, 1000)
         return f"{major}.{rest // 100}.{rest % 100}"
+    if libraries := set(re.findall(rf"libcudnn\w*\.so\.({VERSION})|cudnn64_({VERSION})\.dll", text)):
+        files = {one or other for one, other in libraries}
+        return files.pop() if len(files) == 1 else ""
     return _first(re.match(rf"(?:cudnn[ -]?)?v?({VERSION})", text, re.IGNORECASE))
 
 
@@ -85,7 +88,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     A release that nothing here knows is still one: ``CentOS Linux release 7.9.2009`` is ``centos-7.9.2009``.
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
-    text = _NO_RELEASE.sub("", text)
+    text = _NO_RELEASE.sub("", text).replace("ubantu", "ubuntu")
     releases = catalog.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")

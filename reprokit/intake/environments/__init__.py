@@ -1,19 +1,26 @@
 """The environments that a bug report tells of: blocks that programs print, that people type, lists and Dockerfiles.
 
-:func:`find` gives every block of a text, :func:`merge` makes one environment of the blocks that describe the same one.
+:func:`find` gives every block of a text, :func:`together` groups those that describe the same environment, and
+:func:`merge` makes one of each group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from reprokit.intake.environments import blocks, lines
+from reprokit.intake.environments import blocks, columns, lines, packages, recipes, tools
 from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Claim, Found, Rank, merge
+from reprokit.intake.environments.model import Claim, Found, Rank, merge, together
 
-__all__ = ["Claim", "Found", "Rank", "find", "merge"]
+__all__ = ["Claim", "Found", "Rank", "find", "merge", "together"]
 
-_FINDERS: Sequence[Callable[[Sequence[Line]], Iterable[Found]]] = (blocks.find,)
+FINDERS: Sequence[Callable[[Sequence[Line]], Iterable[Found]]] = (
+    recipes.find,
+    tools.find,
+    packages.find,
+    columns.find,
+    blocks.find,
+)
 """From the most to the least telling: a line that one has read is not read by those that follow."""
 
 
@@ -21,7 +28,7 @@ def find(text: str) -> list[Found]:
     """Every environment block in a text (a whole report, or part of one), in the order of the text."""
     rest = lines.split(text)
     found: list[Found] = []
-    for finder in _FINDERS:
+    for finder in FINDERS:
         new = list(finder(rest))
         rest = list(lines.without(rest, [(one.first, one.last) for one in new]))
         found += new

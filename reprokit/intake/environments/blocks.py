@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from reprokit.intake.environments.lines import Line
+from reprokit.intake.environments.lines import LONGEST, Line
 from reprokit.intake.environments.model import Found, Rank
 from reprokit.intake.environments.pairs import Pair, covered, items, pair
 from reprokit.intake.environments.reading import NOTHING, read
@@ -21,14 +21,36 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
     ("pandas", frozenset({"commit", "python", "python-bits"})),
     ("sklearn", frozenset({"python", "executable", "machine"})),
     ("jax", frozenset({"jax", "jaxlib", "numpy", "python"})),
+    ("detectron2", frozenset({"sys.platform", "python", "detectron2"})),
 )
 """Kind -> keys, in small letters, that only that program prints together."""
 
-_LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+(\S+?)(?:==|\s+)(\S+)")
+_ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
+"""Kinds in which any other key with a version is a package."""
+
+_LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+)(\d\S*)")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
+_ABOUT = re.compile("版本|环境|environment", re.IGNORECASE)
+_BEGINS = re.compile(
+    r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
+    r"jax: {2,}|System:$)"
+)
+"""How the output of another program begins."""
+
 _STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
 UNKNOWN = 3
+UNKNOWN_OF_PROGRAM = 60
 """Lines in a row that may be blank, or say nothing of an environment, within a block."""
+
+_OPEN = {
+    "details": re.compile(r"- |\S+="),
+    "cudnn": re.compile(r"/|[A-Z]:\\|libcudnn|cudnn"),
+    "gpu": re.compile(r"GPU \d+: "),
+    "virtual": re.compile(r"__\w+="),
+}
+"""Role -> how the lines look that go on with its value."""
 
 
 @dataclass
@@ -37,19 +59,63 @@ class _Run:
 
     start: Line
     pairs: list[Pair] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    keys: set[str] = field(default_factory=set)
+    listed: list[tuple[str, str, str]] = field(default_factory=list)
     last: int = 0
     blanks: int = 0
     unknown: int = 0
+    kind: str = ""
+    processor: bool = False
 
     def add(self, line: Line, pairs: Sequence[Pair]) -> None:
-        self.lines.append(line)
-        self.pairs += pairs
-        self.blanks = 0
-        if any(one.role for one in pairs):
-            self.last, self.unknown = line.number, 0
+        """Take a line into the block."""
+        if listed := _LISTED.match(line.text):
+            self.listed.append((listed[1], listed[2], line.text))
+        elif self.goes_on(line):
+            before = self.pairs.pop()
+            self.pairs.append(replace(before, value=f"{before.value}\n{line.text}".strip()))
+        elif any(one.role for one in pairs):
+            self._take(pairs)
         else:
             self.unknown += 1
+            self.blanks = 0
+            # A processor is described in thirty lines that are the host's.
+            self.pairs += () if self.processor else pairs
+            return
+        self.last, self.unknown, self.blanks = line.number, 0, 0
+
+    def goes_on(self, line: Line) -> bool:
+        """Whether a line belongs to the value of the line before it."""
+        looks = _OPEN.get(self.pairs[-1].role) if self.pairs else None
+        near = len(self.pairs[-1].value) < LONGEST if self.pairs else False
+        near = near and self.blanks == 0 and self.unknown == 0 and line.fence == self.start.fence
+        return bool(looks and near and looks.match(line.raw.lstrip()))
+
+    def _take(self, pairs: Sequence[Pair]) -> None:
+        self.pairs += pairs
+        self.processor = (pairs[-1].key == "CPU" and not pairs[-1].value) or (
+            self.processor and pairs[-1].role == "known"
+        )
+        self.keys |= {_key(one) for one in pairs if one.role}
+        if not self.kind:
+            self.kind = next((name for name, needed in _KINDS if needed <= self.keys), "")
+
+    def ends(self, line: Line, pairs: Sequence[Pair]) -> bool:
+        """Whether a line is no longer of the block: another fence, prose, or the same key once more."""
+        if line.fence != self.start.fence or _STOP.match(line.text):
+            return True
+        if _BEGINS.match(line.raw) and self.keys & {"python", "python version"}:
+            return True
+        if self.unknown >= (UNKNOWN_OF_PROGRAM if self.kind else UNKNOWN):
+            return True
+        return any(one.role not in _REPEATED and one.value and _key(one) in self.keys for one in pairs)
+
+
+_REPEATED = ("", "known", "gpu", "several")
+
+
+def _key(one: Pair) -> str:
+    return re.sub(r"\s+", " ", one.key.lower())
 
 
 def find(lines: Sequence[Line]) -> Iterator[Found]:
@@ -58,7 +124,7 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
     heading: Line | None = None
     for line in [*lines, Line(-1, "", edge=True)]:
         if line.blank or line.edge:
-            if run and (line.edge or run.blanks >= BLANKS):
+            if run and ((line.edge and not line.taken) or run.blanks >= BLANKS):
                 yield from _block(run)
                 run = None
             elif run:
@@ -66,7 +132,7 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
             continue
         pairs = _pairs(line, heading)
         heading = line if line.heading and not any(one.value for one in pairs) else None
-        if run and _ends(run, line, pairs):
+        if run and not run.goes_on(line) and run.ends(line, pairs):
             yield from _block(run)
             run = None
         if run is None and any(one.role for one in pairs):
@@ -77,11 +143,20 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
 
 def _pairs(line: Line, heading: Line | None) -> list[Pair]:
     """What a line says; under a heading that is a key (GitHub's issue forms) it is that key's value."""
-    if heading and not line.heading and (key := pair(Line(heading.number, "", text=f"{heading.text}:"))) and key.role:
+    if (
+        heading
+        and not line.heading
+        and (key := pair(Line(heading.number, "", text=f"{heading.text}:")))
+        and key.role not in ("", "several")
+    ):
         return [Pair(heading.text, line.text, key.role, line.number)]
     if line.heading:
         return [one for one in [pair(line)] if one and one.role]
     one = pair(line)
+    if (one and one.role == "several") or (
+        one and not one.role and re.search("版本|environment|环境", one.key.lower())
+    ):
+        return [replace(one, role="several")]
     if one and one.role and (one.value or not one.role.startswith("package")):
         return [one]
     if covered(line.text) >= 0.5 and (found := list(items(line.text, line.number))):
@@ -89,32 +164,19 @@ def _pairs(line: Line, heading: Line | None) -> list[Pair]:
     return [one] if one else []
 
 
-def _ends(run: _Run, line: Line, pairs: Sequence[Pair]) -> bool:
-    """Whether a line is no longer of the run: another fence, prose, or the same key once more."""
-    if line.fence != run.start.fence or _STOP.match(line.text) or run.unknown >= UNKNOWN + 20 * bool(line.fence):
-        return True
-    seen = {one.key.lower() for one in run.pairs if one.role and one.role not in ("known", "gpu")}
-    return any(one.key.lower() in seen for one in pairs if one.role not in ("", "known", "gpu") and one.value)
-
-
 def _block(run: _Run) -> Iterator[Found]:
-    lines = [line for line in run.lines if line.number <= run.last]
-    pairs = _continued(lines, [one for one in run.pairs if one.line <= run.last])
-    keys = {re.sub(r"\s+", " ", one.key.lower()) for one in pairs}
-    kind = next((name for name, needed in _KINDS if needed <= keys), "")
-    reading = read(pairs, Rank.MEASURED if kind else Rank.STATED)
-    for line in lines:
-        if listed := _LISTED.match(line.text):
-            reading.package(listed[1], listed[2], line.text)
+    pairs = [one for one in run.pairs if one.line <= run.last]
+    reading = read(pairs, Rank.MEASURED if run.kind else Rank.STATED)
+    for name, version, text in run.listed:
+        reading.package(name, version, text)
+    if run.kind in _ANY_PACKAGE:
+        for one in pairs:
+            if not one.role and _NAME.fullmatch(one.key) and _RELEASE.fullmatch(one.value):
+                reading.package(one.key, one.value, f"{one.key}: {one.value}")
     told = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
-    if kind or told > 1:
-        told_of = [one for one in pairs if one.role or (one.key and not NOTHING.fullmatch(one.value))]
+    if run.kind or told > 1 or (told and not run.start.fence and not reading.gpus):
         values: dict[str, str] = {}
-        for one in told_of:
-            values.setdefault(one.key, one.value)
-        yield reading.found(kind or "typed", run.start.number, run.last, values)
-
-
-def _continued(lines: Sequence[Line], pairs: Sequence[Pair]) -> list[Pair]:
-    """The pairs; the lines that stand indented or bare below a key with no value, or a list, belong to its value."""
-    return list(pairs)
+        for one in pairs:
+            if one.value and (one.role or not NOTHING.fullmatch(one.value)):
+                values.setdefault(one.key, one.value)
+        yield reading.found(run.kind or "typed", run.start.number, run.last, values)

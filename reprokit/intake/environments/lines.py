@@ -22,7 +22,8 @@ class Line:
     """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent`` are the blanks before it.
 
     ``fence`` numbers the fenced block that it is in, 0 = outside; ``edge``: it opens or closes one; ``heading``: it is
-    a Markdown heading; ``cells`` are those of a table's row.
+    a Markdown heading; ``item``: a bullet stands before it; ``cells`` are those of a table's row. ``taken``: it has
+    been read as part of another block.
     """
 
     number: int
@@ -32,7 +33,9 @@ class Line:
     fence: int = 0
     edge: bool = False
     heading: bool = False
+    item: bool = False
     cells: tuple[str, ...] = ()
+    taken: bool = False
 
     @property
     def blank(self) -> bool:
@@ -63,22 +66,21 @@ def _line(number: int, raw: str, body: str, fence: int) -> Line:
     indent = len(body) - len(body.lstrip())
     if fence:
         return Line(number, raw, text=stripped, indent=indent, fence=fence)
-    heading = re.match(r"#{1,6}\s+(.*?)\s*#*$", stripped)
+    heading = bool(re.match(r"#{1,6}\s", stripped))
     cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
-    return Line(
-        number, raw, text=plain(heading[1] if heading else stripped), indent=indent, heading=bool(heading), cells=cells
-    )
+    shown = plain(stripped.strip("#") if heading else stripped)
+    item = bool(_BULLET.match(stripped))
+    return Line(number, raw, text=shown, indent=indent, heading=heading, item=item, cells=cells)
 
 
 def plain(text: str) -> str:
     """A line's text without bullets, bold, code marks and HTML tags."""
-    return _BOLD.sub(
-        "", _BULLET.sub("", _HTML.sub("", text.replace("&emsp;", " ").replace("&nbsp;", " ")).strip())
-    ).strip()
+    text = _HTML.sub("", text.replace("&emsp;", " ").replace("&nbsp;", " ")).strip()
+    return _BOLD.sub("", _BULLET.sub("", text)).strip()
 
 
 def without(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> Iterator[Line]:
     """The lines, those of the spans (numbers of first and last line) blank: they have been read."""
     taken = {number for first, last in spans for number in range(first, last + 1)}
     for line in lines:
-        yield Line(line.number, line.raw, edge=True) if line.number in taken else line
+        yield Line(line.number, line.raw, edge=True, taken=True) if line.number in taken else line

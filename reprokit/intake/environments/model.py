@@ -39,10 +39,12 @@ class Found:
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
     list of packages has none). ``packages``: canonical pip name -> version; ``conda``: every package of conda as conda
-    calls it, those of Python are in ``packages`` too. ``requirements``: what was asked of pip, as written. ``env``,
-    ``options`` (``gpus``, ``shm_size``, ``memory``, ``cpus``, ``network``, ``user``, ``workdir``) and ``setup`` (other
-    commands that a Dockerfile runs) come from Dockerfiles and ``docker run``. ``system`` is ``linux``, ``windows``,
-    ``macos`` or "". ``glibc`` tells a release where none is named. Texts are as reported: nothing is scrubbed.
+    calls it, those of Python are in ``packages`` too. ``requirements``, ``pip_options``: what was asked of pip, as
+    written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``, ``workdir``, ``command``)
+    and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker run``. ``driver_cuda`` is
+    the CUDA that the driver supports at most, never what is installed. ``system`` is ``linux``, ``windows``,
+    ``macos`` or "". ``glibc`` tells a release where none is named. Texts are as reported: nothing is scrubbed but the
+    name of the host in ``uname -a``.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Found:
     packages: Mapping[str, str] = field(default_factory=dict)
     conda: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
+    pip_options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     image: str = ""
     gpus: tuple[str, ...] = ()
@@ -76,7 +79,7 @@ class Found:
         if not claims:
             raise KeyError(axis)
         best = max(claims, key=lambda one: one.rank)
-        same = (one for one in claims if one.rank is best.rank and versions.matches(best.version, one.version))
+        same = (one for one in claims if one.rank is best.rank and one.version.startswith(best.version))
         return max(same, key=lambda one: len(versions.parts(one.version)))
 
     @property
@@ -102,7 +105,7 @@ def _merged(one: Found, other: Found) -> Found:
     for name in ("values", "packages", "conda", "env", "options"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
-    for name in ("claims", "requirements", "apt", "gpus", "setup", "remarks"):
+    for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks"):
         both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
     both["gpus"] = one.gpus or other.gpus  # the same devices, told in another way
     for name in ("image", "driver", "driver_cuda", "glibc", "system"):
@@ -151,3 +154,42 @@ def _driver(found: Found) -> Iterator[str]:
         yield f"the driver supports CUDA up to {found.driver_cuda}; which CUDA was installed is not said"
     elif found.driver_cuda and found.claim("cuda").rank is Rank.STATED and found.axes["cuda"] == found.driver_cuda:
         yield f"cuda {found.driver_cuda} is also what the driver supports at most: it may be that and not the toolkit"
+
+
+def together(founds: Sequence[Found]) -> list[list[Found]]:
+    """Which blocks of a report describe the same environment: groups, each in the order of the report.
+
+    A block goes to the last group that it does not contradict, looking from the nearest back; one that contradicts all
+    of them is another environment. Two blocks contradict each other where both name the system, Python, a framework,
+    or (as the same kind of saying) CUDA, cuDNN or GCC, and name different ones. What a framework was built for never
+    contradicts: it is noted in the merged block.
+    """
+    groups: list[list[Found]] = []
+    for one in founds:
+        fitting = next(
+            (group for group in reversed(groups) if not any(contradict(one, other) for other in group)), None
+        )
+        if fitting is None:
+            groups.append([one])
+        else:
+            fitting.append(one)
+    return groups
+
+
+_FRAMEWORKS = ("torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "jax")
+
+
+def contradict(one: Found, other: Found) -> bool:
+    """Whether two blocks cannot describe the same environment (see :func:`together`)."""
+    if one.system and other.system and one.system != other.system:
+        return True
+    for axis in one.axes.keys() & other.axes.keys():
+        a, b = one.claim(axis), other.claim(axis)
+        exact = axis in ("os", "python") and Rank.BUILT not in (a.rank, b.rank)
+        if (exact or (a.rank is b.rank and a.rank is not Rank.BUILT)) and not _same(a.version, b.version):
+            return True
+    return any(
+        not _same(one.packages[name], other.packages[name])
+        for name in _FRAMEWORKS
+        if name in one.packages and name in other.packages
+    )

@@ -14,6 +14,9 @@ from reprokit.environment import wording
 from reprokit.intake.environments.lines import Line
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
+PACKAGES = frozenset(_WORDS["packages"])
+"""Names of Python packages, among others."""
+
 _ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
 _ROLES |= {name: role for role, names in wording.KEYS.items() if role != "os" for name in names}
 _ROLES |= {name: "platform" for name in wording.KEYS["os"] if name not in _ROLES}
@@ -24,9 +27,13 @@ _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2})\s*(.*)")
 _COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,30}){0,5})(?: {2,}|\t+)(\S.*)")
 _SUFFIX = re.compile(r"\s*(?:versions?|版本号?|信息|型号|info|information)$")
 _ASIDE = re.compile(
-    r"[(（][^()（）]{0,200}[)）]|(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
+    r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"
+    r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
 )
 """What a form asks for rather than what the reporter says: ``(e.g., 1.0)``, ``如 Windows``."""
+_DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
+_ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
+"""A value that is still the form's."""
 _ITEM_NAMES = sorted(
     (name for name, role in _ROLES.items() if role.startswith("package") or role in wording.READERS),
     key=len,
@@ -38,7 +45,7 @@ _ITEM = re.compile(
     re.IGNORECASE,
 )
 _SYSTEM = re.compile(
-    r"(?<![A-Za-z])(?:ubuntu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"
+    r"(?<![A-Za-z])(?:ubuntu|ubantu|debian|centos|windows|win|macos|mac os x?|rocky|fedora|red hat)[ -]{0,2}"
     r"(?:server |desktop |linux |release |lts )?v?\d[\w.]{0,10}",
     re.IGNORECASE,
 )
@@ -60,9 +67,12 @@ def role(key: str) -> str:
     bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、")).strip()
     if bare in _ROLES:
         return _ROLES[bare]
+    if bare == "nvidia-smi" or (_DRIVER.search(bare) and "cuda" in bare):
+        return "driver cuda"
     bare = _SUFFIX.sub("", bare)
     # Bilingual keys: 系统环境/System Environment, 操作系统 | Operating System.
-    parts = (_SUFFIX.sub("", part.strip()) for part in re.split(r"[/|｜]", bare)) if len(bare) < 80 else iter(())
+    parts = [_SUFFIX.sub("", part.strip()) for part in re.split(r"[/|｜]", bare)] if re.match(r"[^/\\]", bare) else []
+    parts = parts if len(parts) <= 3 and "" not in parts else []
     return next((_ROLES[part] for part in (bare, *parts) if part in _ROLES), "")
 
 
@@ -76,16 +86,20 @@ def pair(line: Line) -> Pair | None:
         found = columns
     if not found or not found[1].strip():
         return None
-    return Pair(found[1].strip(), found[2].strip(), role(found[1]), line.number)
+    value = found[2].strip()
+    return Pair(found[1].strip(), "" if _ASKED.match(value) else value, role(found[1]), line.number)
 
 
 def items(text: str, line: int) -> Iterator[Pair]:
     """What stands as name and version in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
-    text = _ASIDE.sub("", text)
+    text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
     if system := _SYSTEM.search(text):
         yield Pair("OS", system[0], "platform", line)
     for found in _ITEM.finditer(text):
-        yield Pair(found["name"], found["version"], _ROLES[found["name"].lower()], line)
+        called = _ROLES[found["name"].lower()]
+        if called == "cuda" and "nvidia-smi" in text.lower():
+            called = "driver cuda"
+        yield Pair(found["name"], found["version"], called, line)
 
 
 def covered(text: str) -> float:

@@ -13,13 +13,24 @@ from reprokit.intake.environments.model import Claim, Found, Rank
 from reprokit.intake.environments.pairs import Pair, items
 
 NOTHING = re.compile(
-    r"\W*(?:n/?a|none|null|nil|not found|not available|not installed|not applicable|unknown|could not collect|"
-    r"no response|未知|无|没有|不可用|未安装|-+|no|\?)?\W*",
+    r"[\W_]*(?:n/?a|none|null|nil|not found|not available|not installed|not applicable|unknown|could not collect|"
+    r"no response|未知|无|没有|不可用|未安装|-+|no|\?)?[\W_]*",
     re.IGNORECASE,
 )
 """A value that says that there is nothing, or nothing known."""
 
-_RELEASE = re.compile(r"v?(\d+(?:\.[\w*]+)*(?:\+[\w.]+)?)")
+_PLAUSIBLE = {
+    "python": re.compile(r"[23]\.\d"),
+    "cuda": re.compile(r"(?:[4-9]|[12]\d)(?:\.|$)|none$"),
+    "cudnn": re.compile(r"[1-9]\d?(?:\.|$)"),
+    "gcc": re.compile(r"(?:[3-9]|[12]\d)(?:\.|$)"),
+    "os": re.compile(""),
+}
+"""What a version of each axis looks like: ``cuda: 0`` is the number of a device."""
+
+WHEEL = re.compile(r"([A-Za-z][\w.]{0,60})-(\d[\w.]{0,30}(?:\+[\w.]{1,30})?)-(?:cp|py)\d[\w.-]{1,80}\.whl")
+"""The file name of a wheel: what is installed, and its version."""
+_RELEASE = re.compile(r"v?(\d+(?:\.[\w*]+)+(?:\+[\w.]+)?)")
 _GPU = re.compile(r"(?:GPU )?(\d+)[ ]{0,2}[:：]\s*(.+)")
 _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
@@ -37,7 +48,7 @@ class Reading:
 
     def claim(self, axis: str, version: str, said: str, rank: Rank | None = None) -> None:
         """Note what is said of an axis, if it says a version."""
-        if version:
+        if version and _PLAUSIBLE[axis].match(version):
             shown = said if len(said) <= 100 else said[:97] + "..."
             self.claims.append(Claim(axis=axis, version=version, rank=rank or self.rank, said=shown))
 
@@ -107,6 +118,11 @@ def read(pairs: Iterable[Pair], rank: Rank) -> Reading:
         if NOTHING.fullmatch(text) and one.role != "built" and one.role != "compiled":
             continue
         name, _, package = one.role.partition(" ")
+        name = name if name == "package" else one.role
+        for wheel in WHEEL.finditer(text):
+            into.package(wheel[1], wheel[2], f"{one.key}: {text}")
+        if re.match(r"(?:Linux|Windows|macOS|Darwin)-\d", text):  # platform.platform(), whatever it is called
+            name = "platform"
         if name == "package":
             _package(into, package, one)
         elif name in _READERS:
@@ -121,9 +137,9 @@ def _axis(into: Reading, one: Pair) -> None:
         return
     version = wording.READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
-    if one.role == "gcc" and re.match(r"gcc version \d", one.value) and not version:
-        into.remarks.append(f"{one.key}: {one.value}")
-    if not version:
+    if one.role == "cudnn" and not version and "libcudnn" in one.value:
+        into.remarks.append(f"{one.key}: several libraries of cuDNN, of different versions")
+    elif not version:
         _more(into, one)
 
 
@@ -139,10 +155,11 @@ def _more(into: Reading, one: Pair) -> None:
 
 
 def _platform(into: Reading, one: Pair) -> None:
-    into.system(one.value)
-    if glibc := wording.glibc(one.value):
+    text = one.value if system(one.value) else f"{one.key} {one.value}"  # ubuntu: 16.04
+    into.system(text)
+    if glibc := wording.glibc(text):
         into.texts.setdefault("glibc", glibc)
-    into.claim("os", wording.os(one.value), f"{one.key}: {one.value}")
+    into.claim("os", wording.os(text), f"{one.key}: {one.value}")
     if re.search(r"(?:cuda|python|cudnn|gcc|torch|paddle)", one.value, re.IGNORECASE):
         _more(into, one)
 
@@ -153,17 +170,30 @@ def _glibc(into: Reading, one: Pair) -> None:
 
 
 def _gpu(into: Reading, one: Pair) -> None:
-    listed = re.findall(r"['\"]([^'\"]+)['\"]", one.value) or [one.value]
-    for text in listed:
-        text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip()
+    first = next((item for item in items(one.value, one.line) if not item.role.startswith("package")), None)
+    bare = one.value.partition(first.key)[0] if first else one.value
+    bare = re.sub(r"[,，;；]?\s*(?:nvidia )?driver.*", "", bare, flags=re.IGNORECASE)
+    listed = re.findall(r"['\"]([^'\"]+)['\"]", bare) or bare.split("\n")[:64]
+    count = len(re.findall(r"\d+", one.key)) or 1  # GPU 0,1: the same model twice
+    for text in [text for text in listed for _ in range(min(count, 16))]:
+        text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip(" ,，、")
         if text and not re.fullmatch(r"true|false|yes|no|有|是|否|\d+", text, re.IGNORECASE):
             into.gpus.append(text)
+    if found := re.search(r"driver\D{0,20}(\d{3}(?:\.\d+)+)", one.value, re.IGNORECASE):
+        into.texts.setdefault("driver", found[1])
     _more(into, one)
 
 
 def _driver(into: Reading, one: Pair) -> None:
     if found := re.search(r"\d{3}(?:\.\d+)+", one.value):
         into.texts.setdefault("driver", found[0])
+
+
+def _driver_cuda(into: Reading, one: Pair) -> None:
+    """What the driver supports at most: never the axis."""
+    _driver(into, one)
+    if found := re.search(r"(?:cuda\D{0,20})?(?<![\d.])(\d{1,2}\.\d)(?![\d.])", one.value, re.IGNORECASE):
+        into.texts.setdefault("driver_cuda", found[1])
 
 
 def _built(into: Reading, one: Pair) -> None:
@@ -214,6 +244,13 @@ def _package(into: Reading, name: str, one: Pair) -> None:
         _more(into, one)
 
 
+def _virtual(into: Reading, one: Pair) -> None:
+    """``conda info``: ``__cuda`` is what the driver can serve."""
+    for name, key in (("cuda", "driver_cuda"), ("glibc", "glibc")):
+        if found := re.search(rf"__{name}=(\d+\.\d+)", one.value):
+            into.texts.setdefault(key, found[1])
+
+
 def _variants(into: Reading) -> None:
     """PaddlePaddle's GPU build is a package of its own; 0.0.0 is what its development builds are called."""
     compiled = into.texts.pop("compiled", "")
@@ -237,9 +274,12 @@ _READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
     "glibc": _glibc,
     "gpu": _gpu,
     "driver": _driver,
+    "driver cuda": _driver_cuda,
     "built": _built,
     "compiled": _compiled,
     "home": _home,
     "cuda+cudnn": _composite,
     "details": _details,
+    "virtual": _virtual,
+    "several": _more,
 }

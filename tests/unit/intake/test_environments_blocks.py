@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from reprokit.intake.environments import find
 
 PADDLE = """\
@@ -23,6 +25,73 @@ OpenCV: 4.6.0
 ```
 """
 
+COLLECT_ENV = """\
+Collecting environment information...
+PyTorch version: 2.0.1+cu117
+Is debug build: False
+CUDA used to build PyTorch: 11.7
+ROCM used to build PyTorch: N/A
+
+OS: Ubuntu 22.04.2 LTS (x86_64)
+GCC version: (Ubuntu 11.3.0-1ubuntu1~22.04) 11.3.0
+Clang version: Could not collect
+Libc version: glibc-2.35
+
+Python version: 3.10.6 (main, Mar 10 2023, 10:55:28) [GCC 11.3.0] (64-bit runtime)
+Python platform: Linux-5.15.0-60-generic-x86_64-with-glibc2.35
+Is CUDA available: True
+CUDA runtime version: 12.0.76
+GPU models and configuration:
+GPU 0: Tesla T10
+GPU 1: Tesla T10
+
+Nvidia driver version: 525.60.13
+cuDNN version: Probably one of the following:
+/usr/lib/x86_64-linux-gnu/libcudnn.so.8.7.0
+/usr/lib/x86_64-linux-gnu/libcudnn_ops_infer.so.8.7.0
+HIP runtime version: N/A
+
+CPU:
+Architecture:                    x86_64
+CPU op-mode(s):                  32-bit, 64-bit
+Byte Order:                      Little Endian
+CPU(s):                          8
+Vendor ID:                       SomeVendor
+Model name:                      Some CPU @ 2.00GHz
+L1d cache:                       256 KiB
+Vulnerability Meltdown:          Mitigation; PTI
+
+Versions of relevant libraries:
+[pip3] numpy==1.24.1
+[pip3] torch==2.0.1+cu117
+[conda] torchvision               0.15.2+cu117             pypi_0    pypi
+[conda] mkl                       2021.4.0           h06a4308_640
+"""
+
+OPENMMLAB = """\
+System environment:
+    sys.platform: linux
+    Python: 3.7.12 (default, Oct 12 2021) [GCC 10.3.0]
+    CUDA available: True
+    GPU 0,1,2: NVIDIA TITAN V
+    CUDA_HOME: /usr/local/cuda-11.0
+    NVCC: Cuda compilation tools, release 11.1, V11.1.74
+    GCC: gcc (GCC) 6.5.0
+    PyTorch: 1.9.0
+    PyTorch compiling details: PyTorch built with:
+  - GCC 7.3
+  - C++ Version: 201402
+  - CUDA Runtime 10.2
+  - CuDNN 7.6.5
+  - Build settings: BLAS_INFO=mkl, CUDA_VERSION=10.2
+
+    TorchVision: 0.10.0
+    OpenCV: 4.5.4
+    MMCV: 1.4.0
+    MMCV Compiler: GCC 7.3
+    MMCV CUDA Compiler: 10.2
+"""
+
 
 def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
     (found,) = find(PADDLE)
@@ -33,3 +102,191 @@ def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
     assert found.values["GPU"] == "['GPU 0: Tesla P40', 'GPU 1: Tesla P40']"
     assert list(found.values)[:2] == ["platform", "Python"]
     assert (found.system, found.glibc, found.notes) == ("linux", "2.31", ())
+
+
+def test_two_blocks_one_behind_the_other_are_two_environments() -> None:
+    body = PADDLE.split("```bash\n")[1].split("```")[0]
+    first, second = find("```\n" + body + body.replace("11.2", "11.6") + "```\n")
+    assert (first.axes["cuda"], second.axes["cuda"]) == ("11.2", "11.6")
+    assert (first.last, second.first) == (13, 14)
+
+
+def test_pytorchs_block_with_what_it_was_built_for_beside_the_toolkit() -> None:
+    (found,) = find(COLLECT_ENV)
+    assert (found.kind, found.first, found.last) == ("collect_env", 2, 40)
+    assert dict(found.axes) == {
+        "cuda": "12.0.76",
+        "os": "ubuntu-22.04",
+        "gcc": "11.3.0",
+        "python": "3.10.6",
+        "cudnn": "8.7.0",
+    }
+    assert dict(found.packages) == {
+        "torch": "2.0.1+cu117",
+        "numpy": "1.24.1",
+        "torchvision": "0.15.2+cu117",
+        "mkl": "2021.4.0",
+    }
+    assert found.gpus == ("Tesla T10", "Tesla T10")
+    assert (found.driver, found.glibc) == ("525.60.13", "2.35")
+    assert found.notes == ("cuda 12.0.76 (CUDA runtime version: 12.0.76), but 11.7 (PyTorch version: 2.0.1+cu117)",)
+    # Thirty lines on the processor are the host's; its name is kept.
+    assert "Vulnerability Meltdown" not in found.values
+    assert found.values["Model name"] == "Some CPU @ 2.00GHz"
+
+
+def test_without_a_toolkit_the_axis_is_what_the_framework_was_built_for() -> None:
+    (found,) = find(COLLECT_ENV.replace("CUDA runtime version: 12.0.76", "CUDA runtime version: Could not collect"))
+    assert found.axes["cuda"] == "11.7"
+    assert found.notes == ()
+
+
+def test_libraries_of_several_cudnn_versions_are_no_version() -> None:
+    (found,) = find(COLLECT_ENV.replace("libcudnn_ops_infer.so.8.7.0", "libcudnn.so.8.2.1"))
+    assert "cudnn" not in found.axes
+    assert found.notes[0] == "cuDNN version: several libraries of cuDNN, of different versions"
+
+
+def test_a_cpu_build_says_that_there_is_no_cuda() -> None:
+    text = COLLECT_ENV.replace("2.0.1+cu117", "2.0.1+cpu").replace("PyTorch: 11.7", "PyTorch: None")
+    (found,) = find(text.replace("12.0.76", "Could not collect").replace("+cu117", "+cpu"))
+    assert found.axes["cuda"] == "none"
+
+
+def test_openmmlabs_block_with_its_compiling_details() -> None:
+    (found,) = find(OPENMMLAB)
+    assert (found.kind, found.first, found.last) == ("openmmlab", 1, 21)
+    assert dict(found.axes) == {"python": "3.7.12", "cuda": "11.1.74", "gcc": "6.5.0", "cudnn": "7.6.5"}
+    assert found.gpus == ("NVIDIA TITAN V",) * 3
+    assert dict(found.packages) == {
+        "torch": "1.9.0",
+        "torchvision": "0.10.0",
+        "opencv-python": "4.5.4",
+        "mmcv": "1.4.0",
+    }
+    assert found.notes == (
+        "cuda 11.1.74 (NVCC: Cuda compilation tools, release 11.1, V11.1.74), but 11.0 (CUDA_HOME: /usr/local/cuda-11.0)",
+        (
+            "cuda 11.1.74 (NVCC: Cuda compilation tools, release 11.1, V11.1.74), "
+            "but 10.2 (PyTorch compiling details: CUDA Runtime 10.2)"
+        ),
+    )
+    assert found.values["PyTorch compiling details"].splitlines()[3] == "CUDA Runtime 10.2"
+
+
+def test_windows_and_macos_are_said_and_no_axis() -> None:
+    (found,) = find("platform: Windows-10-10.0.19044-SP0\nPython: 3.8.1\nPaddlePaddle: 2.4.0\ncudnn: 8.2\n")
+    assert (found.system, "os" in found.axes, found.axes["python"]) == ("windows", False, "3.8.1")
+    assert found.notes == ("the report is from Windows: a container runs Linux, so its system is not an axis",)
+    (found,) = find("- OS: macOS 13.4 (arm64)\n- Python: 3.11\n- torch: 2.1.0\n")
+    assert (found.system, dict(found.axes)) == ("macos", {"python": "3.11"})
+    (found,) = find("- Platform: Linux-5.15.90.1-microsoft-standard-WSL2-x86_64-with-glibc2.35\n- Python: 3.10.12\n")
+    assert (found.system, found.notes) == ("linux", ("Linux under Windows (WSL)",))
+
+
+TYPED = [
+    ("环境：Ubuntu 20.04，Python 3.8，CUDA 11.2，cuDNN 8.1", "os=ubuntu-20.04 python=3.8 cuda=11.2 cudnn=8.1", ""),
+    (
+        "**操作系统**：Ubuntu 18.04\n**Python 版本**：3.7.9\n**PaddlePaddle版本**：2.1.0",
+        "os=ubuntu-18.04 python=3.7.9",
+        "paddlepaddle=2.1.0",
+    ),
+    (
+        (
+            "- 系统环境/System Environment：python3.9，cuda11.1\n"
+            "- 版本号/Version：Paddle：2.4.2  PaddleOCR：2.6.1 问题相关组件/Related components："
+        ),
+        "python=3.9 cuda=11.1",
+        "paddleocr=2.6.1 paddlepaddle=2.4.2",
+    ),
+    (
+        (
+            "### PaddlePaddle version\n\n2.5.0\n\n### 操作系统\n\nUbuntu 22.04\n\n"
+            "### CUDA/cuDNN version\n\n11.7/8.4\n\n### GPU model\n\n_No response_\n"
+        ),
+        "os=ubuntu-22.04 cuda=11.7 cudnn=8.4",
+        "paddlepaddle=2.5.0",
+    ),
+    (
+        "My env is:\n  ubuntu 16.04.3\n  gcc 5.4\n  python 3.6.9\n  pytorch 1.1\n  cuda9.0\n",
+        "os=ubuntu-16.04.3 gcc=5.4 python=3.6.9 cuda=9.0",
+        "torch=1.1",
+    ),
+    ("**Ubuntu 22.04, Torch 2.2+cu121, Cuda 12.1**", "os=ubuntu-22.04 cuda=12.1", "torch=2.2+cu121"),
+    (
+        "| 项目 | 值 |\n|--|--|\n| OS | Debian 12 |\n| **Python** | 3.11.2 |\n| `CUDA` | 12.1 |",
+        "os=debian-12 python=3.11.2 cuda=12.1",
+        "",
+    ),
+    ("GPU信息：K80, CUDA 9.2 CUDNN 7.6\n系统环境：python版本 3.6.2", "cuda=9.2 cudnn=7.6 python=3.6.2", ""),
+    (
+        "paddlepaddle-gpu==1.8.5.post97\npython ==3.6\ncuda==10.1",
+        "python=3.6 cuda=10.1",
+        "paddlepaddle-gpu=1.8.5.post97",
+    ),
+    (
+        (
+            "ubantu: 18.04.6\ncuda: 10.2.89\n"
+            "paddlepaddle: cuda10.2(paddlepaddle_gpu-2.1.3.post101-cp37-cp37m-linux_x86_64.whl)"
+        ),
+        "os=ubuntu-18.04 cuda=10.2.89",
+        "paddlepaddle-gpu=2.1.3.post101",
+    ),
+    # Forms that nobody filled in, and what looks like an environment and is none.
+    ("- OS: [e.g., Ubuntu 16.04.6]\n- GCC [e.g., 5.4.0]\n- PyTorch version [e.g., 1.1.0]\n", "", ""),
+    ("a. 具体操作系统，如windows\nb. Python版本号，如Python38\nc. CUDA/cuDNN版本，如CUDA10.2/cuDNN 7.3.1等\n", "", ""),
+    ("- PyTorch Version (e.g., 1.0):\n- OS (e.g., Linux):\n- Python version:\n- CUDA/cuDNN version:\n", "", ""),
+    ("```yaml\ncuda: 0\ngpu: 1\nbatch_size: 4\n```", "", ""),
+    ("/usr/lib/python3/dist-packages/paddle/executor.py:1070: UserWarning: numpy", "", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "axes", "packages"), TYPED)
+def test_what_people_type(text: str, axes: str, packages: str) -> None:
+    found = find(text)
+    told = {name: value for one in found for name, value in one.axes.items()}
+    assert " ".join(f"{name}={value}" for name, value in told.items()) == axes
+    named = {name: value for one in found for name, value in one.packages.items()}
+    assert " ".join(f"{name}={value}" for name, value in sorted(named.items())) == packages
+
+
+def test_a_table_with_a_column_for_each_environment() -> None:
+    text = "| | fails | works |\n|---|---|---|\n| OS | Ubuntu 20.04 | Ubuntu 22.04 |\n| Python | 3.8 | 3.10 |\n"
+    bad, good = find(text)
+    assert (dict(bad.axes), dict(good.axes)) == (
+        {"os": "ubuntu-20.04", "python": "3.8"},
+        {"os": "ubuntu-22.04", "python": "3.10"},
+    )
+    rows = find("| OS | Python | Result |\n|-|-|-|\n| Debian 11 | 3.9 | fails |\n| Debian 12 | 3.11 | works |\n")
+    assert [one.axes["python"] for one in rows] == ["3.9", "3.11"]
+
+
+def test_programs_that_list_packages_as_keys() -> None:
+    text = """\
+INSTALLED VERSIONS
+------------------
+commit           : 0123abc
+python           : 3.10.4.final.0
+python-bits      : 64
+OS               : Linux
+Version          : #1 SMP Debian 5.10
+machine          : x86_64
+
+pandas           : 1.5.0
+numpy            : 1.23.3
+pytz             : 2022.4
+Cython           : None
+"""
+    (pandas,) = find(text)
+    assert (pandas.kind, dict(pandas.axes)) == ("pandas", {"python": "3.10.4"})
+    assert dict(pandas.packages) == {"pandas": "1.5.0", "numpy": "1.23.3", "pytz": "2022.4"}
+    text = """\
+- `transformers` version: 4.28.0
+- Platform: Linux-5.15.0-x86_64-with-glibc2.31
+- Python version: 3.9.16
+- PyTorch version (GPU?): 1.13.1+cu116 (True)
+- Tensorflow version (GPU?): not installed (NA)
+"""
+    (hub,) = find(text)
+    assert (hub.kind, dict(hub.axes)) == ("transformers", {"python": "3.9.16", "cuda": "11.6"})
+    assert dict(hub.packages) == {"transformers": "4.28.0", "torch": "1.13.1+cu116"}

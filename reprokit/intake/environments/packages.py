@@ -1,0 +1,220 @@
+"""Lists of packages: pip list, pip freeze, requirements.txt, pip's log, conda list, conda's environment.yml. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from reprokit.intake.environments.lines import Line
+from reprokit.intake.environments.model import Found, Rank
+from reprokit.intake.environments.pairs import PACKAGES
+from reprokit.intake.environments.reading import WHEEL, Reading
+
+_NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?"
+_PINNED = re.compile(rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?===?([\w.!+*-]{{1,60}})(?:\s*;.*|\s+#.*|\s+--hash.*|\s*\\)?$")
+_SOURCE = re.compile(rf"(?:-e\s+\S+#egg=({_NAME})\S*|({_NAME})\s+@\s+\S+|-e\s+\S+)$")
+_ASKED = re.compile(
+    rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?\s*(?:[<>=!~]=?=?\s*[\w.*+!-]{{1,40}}\s*,?\s*){{0,4}}(?:\s*;.*|\s+#.*)?$"
+)
+_OPTION = re.compile(r"(?:-r|-c|-f|-i|--[a-z-]{3,30})[ =]\S+$")
+_LIST_HEAD = re.compile(r"Package\s+Version(?:\s+\S.*)?$")
+_LIST_ROW = re.compile(rf"({_NAME})\s+(\d[\w.!+*-]{{0,60}})(?:\s+\S.*)?$")
+_RULE = re.compile(r"-{3,}[ -]*$")
+_CONDA_HEAD = re.compile(r"# packages in environment at|#?\s*Name\s+Version\s+Build")
+_CONDA_ROW = re.compile(
+    r"([A-Za-z0-9_][\w.-]{0,80})\s+(\d\S{0,60}|<develop>|dev\S{0,20})\s+(\w[\w.+-]{0,80})(?:\s+(\S{1,120}))?$"
+)
+_CONDA_BUILD = re.compile(r"(?:\w*_)?\d+$|\w*h[0-9a-f]{7}_\w+$|py")
+_CONDA_PYTHON = re.compile(r"(?:^|_|cuda\d+|cpu)py(?:\d|h|_|$)|pyhd|pypi")
+_CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "tensorflow-base": "tensorflow"}
+_INSTALLED = re.compile(r"Successfully installed (.+)")
+_SATISFIED = re.compile(rf"Requirement already satisfied: ({_NAME})\S* in \S+ .{{0,200}}?\((\d[\w.+]*)\)$")
+LEAST = 3
+"""Lines that make a list which nothing announces."""
+
+
+def find(lines: Sequence[Line]) -> Iterator[Found]:
+    """Every list of packages in the lines, in order."""
+    at = 0
+    while at < len(lines):
+        ends = [at + 1]
+        for reader in (_pip_list, _conda_list, _environment, _log, _freeze):
+            end, found = reader(lines, at)
+            if found:
+                yield found
+                ends = [end]
+                break
+            ends.append(end)
+        at = max(ends)
+
+
+def _take(lines: Sequence[Line], start: int, good: Callable[[Line], bool], blanks: int = 0) -> list[Line]:
+    """The lines from ``start`` on as long as they are good, up to the end of their fenced block."""
+    taken: list[Line] = []
+    empty = 0
+    for line in (lines[place] for place in range(start, len(lines))):
+        if line.edge or line.fence != lines[start].fence or (line.blank and empty >= blanks):
+            break
+        if line.blank:
+            empty += 1
+            continue
+        if not good(line):
+            break
+        empty = 0
+        taken.append(line)
+    return taken
+
+
+_Result = tuple[int, "Found | None"]
+
+
+def _pip_list(lines: Sequence[Line], at: int) -> _Result:
+    if not _LIST_HEAD.match(lines[at].text):
+        return at, None
+    rows = _take(lines, at + 1, lambda line: bool(_LIST_ROW.match(line.text) or _RULE.match(line.text)))
+    into = Reading(Rank.MEASURED)
+    for line in rows:
+        if row := _LIST_ROW.match(line.text):
+            into.package(row[1], row[2], f"pip list: {row[1]} {row[2]}")
+    return _made("pip", lines, at, rows, into)
+
+
+def _freeze(lines: Sequence[Line], at: int) -> _Result:
+    first = lines[at]
+    if first.edge or not (
+        _PINNED.match(first.text) or _SOURCE.match(first.text) or _ASKED.match(first.text) or _OPTION.match(first.text)
+    ):
+        return at, None
+    rows = _take(lines, at, _freezing, blanks=1)
+    into = Reading(Rank.MEASURED)
+    asked, sources = [], []
+    for line in rows:
+        if pinned := _PINNED.match(line.text):
+            into.package(pinned[1], pinned[2], f"pip: {pinned[1]}=={pinned[2]}")
+        elif _SOURCE.match(line.text):
+            sources.append(line.text)
+            for wheel in WHEEL.finditer(line.text):
+                into.package(wheel[1], wheel[2], f"pip: {line.text}")
+        elif not line.text.startswith("#"):
+            asked.append(line.text)
+    # Two words on a line each are no requirements: most must be pinned or bounded.
+    bounded = len(into.packages) + len(sources) + sum(1 for text in asked if re.search(r"[<>=~]", text))
+    if len(rows) < LEAST or bounded * 2 < len(rows) or {"python", "cuda", "cudnn", "gcc"} & set(into.packages):
+        return at + max(len(rows), 1), None
+    end, found = _made("requirements" if asked else "pip", lines, at, rows, into)
+    # What pip froze is installed; a requirements file, and what came from elsewhere, is asked for as it is written.
+    texts = [line.text for line in rows if not line.text.startswith("#")] if asked else sources
+    return end, replace(found, requirements=tuple(texts)) if found else None
+
+
+def _freezing(line: Line) -> bool:
+    text = line.text
+    return bool(text.startswith("# ") or any(pattern.match(text) for pattern in (_PINNED, _SOURCE, _OPTION, _ASKED)))
+
+
+def _log(lines: Sequence[Line], at: int) -> _Result:
+    into = Reading(Rank.MEASURED)
+    rows = _take(lines, at, lambda line: bool(_INSTALLED.match(line.text) or _SATISFIED.match(line.text)))
+    for line in rows:
+        if installed := _INSTALLED.match(line.text):
+            for word in installed[1].split():
+                name, _, version = word.rpartition("-")
+                if name and version[:1].isdigit():
+                    into.package(name, version, f"pip installed {word}")
+        elif satisfied := _SATISFIED.match(line.text):
+            into.package(satisfied[1], satisfied[2], f"pip: {satisfied[1]} {satisfied[2]}")
+    return _made("pip", lines, at, rows, into)
+
+
+def _conda_list(lines: Sequence[Line], at: int) -> _Result:
+    headed = bool(_CONDA_HEAD.match(lines[at].raw.strip()))
+    row = _CONDA_ROW.match(lines[at].text)
+    if not headed and not (row and _CONDA_BUILD.match(row[3])):
+        return at, None
+    rows = _take(
+        lines,
+        at,
+        lambda line: bool(
+            line.raw.strip().startswith("#") or _CONDA_ROW.match(line.text) or _CONDA_HEAD.match(line.text)
+        ),
+    )
+    into = Reading(Rank.MEASURED)
+    conda = {}
+    for line in rows:
+        if (row := _CONDA_ROW.match(line.text)) and not line.raw.strip().startswith("#"):
+            conda[row[1]] = row[2]
+            _conda(into, row[1], row[2], row[3], row[4] or "")
+    if not headed and len(conda) < LEAST + 1:
+        return at + max(len(rows), 1), None
+    end, found = _made("conda", lines, at, rows, into, any_claim=bool(conda))
+    return end, replace(found, conda=conda) if found else None
+
+
+def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> None:
+    """A package of conda: a toolkit, a compiler, an interpreter, or one of Python's."""
+    said = " ".join(("conda:", name, version, build)).strip()
+    if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
+        into.claim("cuda", version, said, Rank.BUILT)
+    elif name in ("cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"):
+        into.claim("cuda", version, said, Rank.STATED)
+    elif name == "cudnn":
+        into.claim("cudnn", version, said, Rank.BUILT)
+    elif name == "python":
+        into.claim("python", version, said)
+    elif re.fullmatch(r"g(?:cc|xx)_(?:impl_)?linux-64", name):
+        into.claim("gcc", version, said, Rank.STATED)
+    elif (
+        name in _CONDA_TO_PIP
+        or name in PACKAGES
+        or channel == "pypi"
+        or build.startswith("pypi")
+        or _CONDA_PYTHON.search(build)
+    ):
+        into.package(_CONDA_TO_PIP.get(name, name), version, said)
+        if found := re.search(r"cuda(\d+\.\d+)(?:_cudnn(\d+(?:\.\d+)*))?", build):
+            into.claim("cuda", found[1], said, Rank.BUILT)
+            into.claim("cudnn", found[2] or "", said, Rank.BUILT)
+
+
+def _environment(lines: Sequence[Line], at: int) -> _Result:
+    """environment.yml: what is below ``dependencies:``, whose items may be pip's."""
+    if not re.match(r"dependencies:\s*$", lines[at].raw.strip()):
+        return at, None
+    into = Reading(Rank.STATED)
+    conda: dict[str, str] = {}
+    asked: list[str] = []
+    pip, depth = False, 0
+    rows = []
+    for line in (lines[place] for place in range(at + 1, len(lines))):
+        item = re.match(r"(\s*)-\s+(\S.*)$", line.raw)
+        if line.edge or not item:
+            break
+        rows.append(line)
+        if re.match(r"[\"']?pip:", item[2]):
+            pip, depth = True, len(item[1])
+            continue
+        pip = pip and len(item[1]) > depth
+        text = item[2].strip("\"' ")
+        if pip:
+            asked.append(text)
+            if pinned := _PINNED.match(text):
+                into.package(pinned[1], pinned[2], f"environment.yml: {text}")
+            continue
+        name, _, rest = text.rpartition("::")[2].partition("=")
+        version, _, build = rest.lstrip("=").partition("=")
+        conda[name.strip()] = version.strip()
+        if version[:1].isdigit():
+            _conda(into, name.strip(), version.strip(), build.strip(), "")
+    end, found = _made("conda", lines, at, rows, into, any_claim=bool(conda))
+    return end, replace(found, conda=conda, requirements=tuple(asked)) if found else None
+
+
+def _made(
+    kind: str, lines: Sequence[Line], at: int, rows: Sequence[Line], into: Reading, *, any_claim: bool = False
+) -> _Result:
+    """The block of ``rows``, if it says anything."""
+    if not rows or not (into.packages or into.claims or any_claim):
+        return at + 1, None
+    end = next(place for place in range(at, len(lines)) if lines[place].number == rows[-1].number) + 1
+    return end, into.found(kind, lines[at].number, rows[-1].number, {})
