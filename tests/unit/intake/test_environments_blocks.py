@@ -164,12 +164,10 @@ def test_openmmlabs_block_with_its_compiling_details() -> None:
         "opencv-python": "4.5.4",
         "mmcv": "1.4.0",
     }
+    said = "NVCC: Cuda compilation tools, release 11.1, V11.1.74"
     assert found.notes == (
-        "cuda 11.1.74 (NVCC: Cuda compilation tools, release 11.1, V11.1.74), but 11.0 (CUDA_HOME: /usr/local/cuda-11.0)",
-        (
-            "cuda 11.1.74 (NVCC: Cuda compilation tools, release 11.1, V11.1.74), "
-            "but 10.2 (PyTorch compiling details: CUDA Runtime 10.2)"
-        ),
+        f"cuda 11.1.74 ({said}), but 11.0 (CUDA_HOME: /usr/local/cuda-11.0)",
+        f"cuda 11.1.74 ({said}), but 10.2 (PyTorch compiling details: CUDA Runtime 10.2)",
     )
     assert found.values["PyTorch compiling details"].splitlines()[3] == "CUDA Runtime 10.2"
 
