@@ -15,6 +15,7 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
     ("openmmlab", frozenset({"sys.platform", "python", "pytorch"})),
     ("collect_env", frozenset({"pytorch version", "is debug build"})),
     ("collect_env", frozenset({"pytorch version", "cuda used to build pytorch"})),
+    ("collect_env", frozenset({"is cuda available", "cuda runtime version", "python version"})),
     ("paddle", frozenset({"platform", "python", "paddle compiled with cuda"})),
     ("paddle", frozenset({"platform", "python", "paddlepaddle"})),
     ("transformers", frozenset({"transformers version", "platform", "python version"})),
@@ -29,9 +30,13 @@ _ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
 """Kinds in which any other key with a version is a package."""
 
 _LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+)(\d\S*)")
+_RULE = re.compile(r"[-=*_#~+]+")
+_HOST = re.compile(r"node='[^']*'")
+"""The host in what jax.print_environment_info() prints of uname: no scrubber could know its name for one."""
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
-_ABOUT = re.compile("版本|环境|environment", re.IGNORECASE)
+_ABOUT = re.compile(r"[^。，,.;；]{0,24}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
 _BEGINS = re.compile(
     r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
     r"jax: {2,}|System:$)"
@@ -41,8 +46,11 @@ _BEGINS = re.compile(
 _STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
 UNKNOWN = 3
-UNKNOWN_OF_PROGRAM = 60
+UNKNOWN_OF_PROGRAM = 12
 """Lines in a row that may be blank, or say nothing of an environment, within a block."""
+
+SHORT = 40
+"""Characters of a value that may stand for an environment on its own; what is longer is a sentence."""
 
 _OPEN = {
     "details": re.compile(r"- |\S+="),
@@ -77,7 +85,7 @@ class _Run:
         elif any(one.role for one in pairs):
             self._take(pairs)
         else:
-            self.unknown += 1
+            self.unknown += not _RULE.fullmatch(line.text)
             self.blanks = 0
             # A processor is described in thirty lines that are the host's.
             self.pairs += () if self.processor else pairs
@@ -106,7 +114,9 @@ class _Run:
             return True
         if _BEGINS.match(line.raw) and self.keys & {"python", "python version"}:
             return True
-        if self.unknown >= (UNKNOWN_OF_PROGRAM if self.kind else UNKNOWN):
+        if self.kind == "paddle" and _RULE.fullmatch(line.text):  # its last line; the configuration follows
+            return True
+        if self.unknown >= (UNKNOWN if not self.kind else UNKNOWN_OF_PROGRAM * (1 + 4 * (self.kind == "collect_env"))):
             return True
         return any(one.role not in _REPEATED and one.value and _key(one) in self.keys for one in pairs)
 
@@ -115,7 +125,7 @@ _REPEATED = ("", "known", "gpu", "several")
 
 
 def _key(one: Pair) -> str:
-    return re.sub(r"\s+", " ", one.key.lower())
+    return re.sub(r"\s+", " ", one.key.lower().replace("`", ""))
 
 
 def find(lines: Sequence[Line]) -> Iterator[Found]:
@@ -143,23 +153,20 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
 
 def _pairs(line: Line, heading: Line | None) -> list[Pair]:
     """What a line says; under a heading that is a key (GitHub's issue forms) it is that key's value."""
-    if (
-        heading
-        and not line.heading
-        and (key := pair(Line(heading.number, "", text=f"{heading.text}:")))
-        and key.role not in ("", "several")
-    ):
-        return [Pair(heading.text, line.text, key.role, line.number)]
-    if line.heading:
-        return [one for one in [pair(line)] if one and one.role]
     one = pair(line)
-    if (one and one.role == "several") or (
-        one and not one.role and re.search("版本|environment|环境", one.key.lower())
-    ):
+    if line.heading:
+        return [one] if one and one.role else []
+    if heading and not (one and one.role):
+        key = pair(Line(heading.number, "", text=f"{heading.text}:"))
+        if key and key.role not in ("", "several"):
+            return [Pair(heading.text, line.text, key.role, line.number)]
+    if one and (one.role == "several" or (not one.role and _ABOUT.match(one.key))):
         return [replace(one, role="several")]
     if one and one.role and (one.value or not one.role.startswith("package")):
         return [one]
-    if covered(line.text) >= 0.5 and (found := list(items(line.text, line.number))):
+    found = list(items(line.text, line.number))
+    # A sentence that names three of them tells of an environment, too.
+    if found and (covered(line.text) >= 0.5 or len({one.role for one in found}) > 2):
         return found
     return [one] if one else []
 
@@ -174,8 +181,10 @@ def _block(run: _Run) -> Iterator[Found]:
             if not one.role and _NAME.fullmatch(one.key) and _RELEASE.fullmatch(one.value):
                 reading.package(one.key, one.value, f"{one.key}: {one.value}")
     told = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
-    if run.kind or told > 1 or (told and not run.start.fence and not reading.gpus):
+    short = max((len(one.value) for one in pairs), default=0) <= SHORT
+    if run.kind or told > 1 or (told and short and not run.start.fence and (reading.claims or reading.packages)):
         values: dict[str, str] = {}
+        pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in pairs]
         for one in pairs:
             if one.value and (one.role or not NOTHING.fullmatch(one.value)):
                 values.setdefault(one.key, one.value)

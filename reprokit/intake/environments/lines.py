@@ -65,7 +65,7 @@ def _line(number: int, raw: str, body: str, fence: int) -> Line:
     stripped = body.strip()
     indent = len(body) - len(body.lstrip())
     if fence:
-        return Line(number, raw, text=stripped, indent=indent, fence=fence)
+        return Line(number, raw, text=_BULLET.sub("", stripped), indent=indent, fence=fence)
     heading = bool(re.match(r"#{1,6}\s", stripped))
     cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
     shown = plain(stripped.strip("#") if heading else stripped)

@@ -25,9 +25,10 @@ _CONDA_HEAD = re.compile(r"# packages in environment at|#?\s*Name\s+Version\s+Bu
 _CONDA_ROW = re.compile(
     r"([A-Za-z0-9_][\w.-]{0,80})\s+(\d\S{0,60}|<develop>|dev\S{0,20})\s+(\w[\w.+-]{0,80})(?:\s+(\S{1,120}))?$"
 )
+_CONDA_SPEC = re.compile(r"([\w.-]{1,80})(?:\s*={0,2}\s*([^\s=]{1,60}))?(?:[\s=]+(\S{1,80}))?")
 _CONDA_BUILD = re.compile(r"(?:\w*_)?\d+$|\w*h[0-9a-f]{7}_\w+$|py")
 _CONDA_PYTHON = re.compile(r"(?:^|_|cuda\d+|cpu)py(?:\d|h|_|$)|pyhd|pypi")
-_CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "tensorflow-base": "tensorflow"}
+_CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "opencv": "opencv-python"}
 _INSTALLED = re.compile(r"Successfully installed (.+)")
 _SATISFIED = re.compile(rf"Requirement already satisfied: ({_NAME})\S* in \S+ .{{0,200}}?\((\d[\w.+]*)\)$")
 LEAST = 3
@@ -156,14 +157,16 @@ def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> 
     said = " ".join(("conda:", name, version, build)).strip()
     if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
         into.claim("cuda", version, said, Rank.BUILT)
-    elif name in ("cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"):
+    elif name in ("nvcc_linux-64", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"):
         into.claim("cuda", version, said, Rank.STATED)
     elif name == "cudnn":
         into.claim("cudnn", version, said, Rank.BUILT)
     elif name == "python":
         into.claim("python", version, said)
-    elif re.fullmatch(r"g(?:cc|xx)_(?:impl_)?linux-64", name):
+    elif re.fullmatch(r"gcc(?:_(?:impl_)?linux-64)?", name):
         into.claim("gcc", version, said, Rank.STATED)
+    elif "*" in version or name.startswith("lib") or name == "numpy-base":
+        return
     elif (
         name in _CONDA_TO_PIP
         or name in PACKAGES
@@ -201,11 +204,10 @@ def _environment(lines: Sequence[Line], at: int) -> _Result:
             if pinned := _PINNED.match(text):
                 into.package(pinned[1], pinned[2], f"environment.yml: {text}")
             continue
-        name, _, rest = text.rpartition("::")[2].partition("=")
-        version, _, build = rest.lstrip("=").partition("=")
-        conda[name.strip()] = version.strip()
-        if version[:1].isdigit():
-            _conda(into, name.strip(), version.strip(), build.strip(), "")
+        if spec := _CONDA_SPEC.match(text.rpartition("::")[2]):
+            conda[spec[1]] = spec[2] or ""
+            if spec[2] and re.fullmatch(r"\d[\w.]*(?:\.\*)?", spec[2]):
+                _conda(into, spec[1], spec[2], spec[3] or "", "")
     end, found = _made("conda", lines, at, rows, into, any_claim=bool(conda))
     return end, replace(found, conda=conda, requirements=tuple(asked)) if found else None
 

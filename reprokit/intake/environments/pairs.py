@@ -63,8 +63,9 @@ class Pair:
 
 def role(key: str) -> str:
     """What a key speaks of: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
+    key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
-    bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、")).strip()
+    bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
     if bare in _ROLES:
         return _ROLES[bare]
     if bare == "nvidia-smi" or (_DRIVER.search(bare) and "cuda" in bare):

@@ -13,7 +13,7 @@ from reprokit.intake.environments.model import Claim, Found, Rank
 from reprokit.intake.environments.pairs import Pair, items
 
 NOTHING = re.compile(
-    r"[\W_]*(?:n/?a|none|null|nil|not found|not available|not installed|not applicable|unknown|could not collect|"
+    r"[\W_]*(?:n/?a|none|null|nil|not (?:found|available|installed|applicable|set)|unknown|could not collect|no cuda|"
     r"no response|未知|无|没有|不可用|未安装|-+|no|\?)?[\W_]*",
     re.IGNORECASE,
 )
@@ -31,7 +31,11 @@ _PLAUSIBLE = {
 WHEEL = re.compile(r"([A-Za-z][\w.]{0,60})-(\d[\w.]{0,30}(?:\+[\w.]{1,30})?)-(?:cp|py)\d[\w.-]{1,80}\.whl")
 """The file name of a wheel: what is installed, and its version."""
 _RELEASE = re.compile(r"v?(\d+(?:\.[\w*]+)+(?:\+[\w.]+)?)")
-_GPU = re.compile(r"(?:GPU )?(\d+)[ ]{0,2}[:：]\s*(.+)")
+_GPU_NAME = re.compile(
+    r"nvidia|tesla|geforce|titan|quadro|[gr]tx|radeon|amd|[a-z]{1,2}\d{2,4}(?![\d.])|(?<![\d.])\d{4}(?![\d.])",
+    re.IGNORECASE,
+)
+_WSL = re.compile(r"WSL|-[Mm]icrosoft\b")
 _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IGNORECASE)
 
 
@@ -77,7 +81,7 @@ class Reading:
         """The kind of system that a text names, the first that does."""
         if found := system(text):
             self.texts.setdefault("system", found)
-        if "WSL" in text or "microsoft-standard" in text:
+        if _WSL.search(text):
             self.remarks.append("Linux under Windows (WSL)")
         if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
             self.remarks.append("the processor is ARM (aarch64)")
@@ -101,7 +105,7 @@ class Reading:
 
 def system(text: str) -> str:
     """``linux``, ``windows`` or ``macos``, where a text names one; Windows' own Linux is Linux."""
-    if re.search(r"WSL|microsoft-standard", text):
+    if _WSL.search(text):
         return "linux"
     if re.search(r"windows|(?<![a-z])win(?:[ -]?(?:7|8|10|11)\b|32|_amd64)", text, re.IGNORECASE):
         return "windows"
@@ -177,7 +181,7 @@ def _gpu(into: Reading, one: Pair) -> None:
     count = len(re.findall(r"\d+", one.key)) or 1  # GPU 0,1: the same model twice
     for text in [text for text in listed for _ in range(min(count, 16))]:
         text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip(" ,，、")
-        if text and not re.fullmatch(r"true|false|yes|no|有|是|否|\d+", text, re.IGNORECASE):
+        if _GPU_NAME.search(text) and "==" not in text:
             into.gpus.append(text)
     if found := re.search(r"driver\D{0,20}(\d{3}(?:\.\d+)+)", one.value, re.IGNORECASE):
         into.texts.setdefault("driver", found[1])
@@ -235,6 +239,8 @@ def _details(into: Reading, one: Pair) -> None:
 
 
 def _package(into: Reading, name: str, one: Pair) -> None:
+    if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
+        name = "paddlepaddle-gpu"
     found = _RELEASE.match(one.value.strip()) or re.match(
         rf"{re.escape(one.key)}[ =]{{1,3}}v?(\d[\w.+]*)", one.value, re.IGNORECASE
     )

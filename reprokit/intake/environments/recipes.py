@@ -1,4 +1,4 @@
-"""How an environment is made: Dockerfiles, ``docker run`` lines, and ``pip install`` lines. Pure."""
+"""How an environment is made: Dockerfiles and ``docker run`` lines. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,8 @@ _INSTRUCTION = re.compile(
     re.DOTALL,
 )
 _FROM = re.compile(r"FROM\s+(?:--platform=\S+\s+)?[\w$.{][\w$.{}:/@:-]*(?:\s+[Aa][Ss]\s+\S+)?$")
-_PROMPT = re.compile(r"(?:[\w.@:~/()\[\] -]{0,60}[$#]\s+|!|%|RUN\s+)?(?:sudo\s+(?:-E\s+)?)?")
+_PROMPT = re.compile(r"(?:[\w.@:~/()\[\] -]{0,60}[$#]\s+|!|%)?(?:sudo\s+(?:-E\s+)?)?")
 _RUNNER = re.compile(r"(?:docker|podman|nvidia-docker|nerdctl)\s+(?:container\s+)?(?:run|create)\s")
-_INSTALL = re.compile(
-    r"(?:[\w./-]{0,60}python[\d.]{0,5}\s+-m\s+|uv\s+)?pip[\d.]{0,5}\s+install\s|(?:conda|mamba)\s+install\s"
-)
 _PIP = re.compile(r"(?:\S*python[\d.]*\s+-m\s+)?(?:uv\s+)?pip[\d.]*\s+install\s+(.*)", re.DOTALL)
 _APT = re.compile(r"(?:apt-get|apt)\s+(?:-\S+\s+)*install\s+(.*)", re.DOTALL)
 _CONDA = re.compile(r"(?:conda|mamba)\s+(?:install|create)\s+(.*)", re.DOTALL)
@@ -215,17 +212,16 @@ class _Recipe:
 
 
 def find(lines: Sequence[Line]) -> Iterator[Found]:
-    """Every Dockerfile, ``docker run`` and run of install lines in the lines, in order."""
+    """Every Dockerfile and ``docker run`` in the lines, in order."""
     at = 0
     while at < len(lines):
         line = lines[at]
         found, end = None, at + 1
         if not line.blank and _FROM.match(line.text):
             found, end = _dockerfile(lines, at)
-        elif not line.blank and (bare := _unprompted(line.text)) and (_RUNNER.match(bare) or _INSTALL.match(bare)):
+        elif not line.blank and _RUNNER.match(_unprompted(line.text)):
             text, end = _logical(lines, at)
-            reader = _docker_run if _RUNNER.match(bare) else _install
-            found = reader(_unprompted(text), line.number, lines[end - 1].number)
+            found = _docker_run(_unprompted(text), line.number, lines[end - 1].number)
         if found:
             yield found
         at = end
@@ -346,14 +342,6 @@ def _docker_run(text: str, first: int, last: int) -> Found | None:
         recipe.options["command"] = command
     values = {"docker image": image} | ({"docker volumes": ", ".join(volumes)} if volumes else {})
     return recipe.found("docker run", first, last, values)
-
-
-def _install(text: str, first: int, last: int) -> Found | None:
-    recipe = _Recipe(Reading(Rank.STATED))
-    recipe.shell(text)
-    if not (recipe.requirements or recipe.conda):
-        return None
-    return recipe.found("install", first, last, {})
 
 
 def _commands(text: str) -> Iterator[str]:

@@ -130,9 +130,10 @@ def _release(lines: Sequence[Line], into: Reading) -> dict[str, str]:
 
 
 def _uname(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+    """The name of the host is left out: no scrubber could know it for one."""
     into.system(lines[0].text)
     name, _, *rest = lines[0].text.split(" ")
-    return {"uname": " ".join((name, *rest))}  # without the name of the host
+    return {"uname": " ".join((name, *rest))}
 
 
 def _ldd(lines: Sequence[Line], into: Reading) -> dict[str, str]:
