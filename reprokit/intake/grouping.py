@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.environment import versions
-from reprokit.intake.environments import Claim, Found, Rank
+from reprokit.intake.environments import Claim, Found, Rank, together
 from reprokit.intake.failure import Shown
 
 MOST = 200
@@ -14,32 +13,11 @@ MOST = 200
 
 
 def grouped(found: Sequence[Found]) -> list[list[Found]]:
-    """The blocks of each environment: a new one begins where a block contradicts what one of its kind said before.
+    """The blocks of each environment (:func:`environments.together`).
 
     Of more than ``MOST`` blocks, which is no report of one bug, only the first are read.
     """
-    groups: list[list[Found]] = []
-    said: dict[tuple[str, str], str] = {}
-    for block in found[:MOST]:
-        says = _says(block)
-        if not groups or any(not _same(said.get(key, text), text) for key, text in says.items()):
-            groups.append([])
-            said = {}
-        groups[-1].append(block)
-        for key, text in says.items():
-            said.setdefault(key, text)
-    return groups
-
-
-def _says(block: Found) -> dict[tuple[str, str], str]:
-    """(kind and key) -> what a block says of it: its axes, packages and own keys."""
-    told = {**block.values, **block.packages, **block.axes}
-    return {(block.kind, str(key)): str(text) for key, text in told.items()}
-
-
-def _same(one: str, other: str) -> bool:
-    a, b = versions.parts(one), versions.parts(other)
-    return all(x == y for x, y in zip(a, b, strict=False))
+    return together(found[:MOST])
 
 
 def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]], system: str) -> Found | None:
