@@ -56,7 +56,7 @@ def cuda(text: str) -> str:
     return _first(
         re.search(rf"release {VERSION}, v({VERSION})", text, re.IGNORECASE)
         or re.search(rf"cuda_({VERSION})|release ({VERSION})", text)
-        or re.fullmatch(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})", text, re.IGNORECASE)
+        or re.match(rf"(?:cuda(?: toolkit)?[ -]?)?v?({VERSION})(?:[，,;；。]|$)", text, re.IGNORECASE)
     )
 
 

@@ -12,6 +12,8 @@ from reprokit.intake.environments.pairs import Pair, covered, items, pair
 from reprokit.intake.environments.reading import NOTHING, read
 
 _KINDS: Sequence[tuple[str, frozenset[str]]] = (
+    ("detectron2", frozenset({"sys.platform", "python", "detectron2"})),
+    ("detectron2", frozenset({"sys.platform", "python", "detectron2_env_module"})),
     ("openmmlab", frozenset({"sys.platform", "python", "pytorch"})),
     ("collect_env", frozenset({"pytorch version", "is debug build"})),
     ("collect_env", frozenset({"pytorch version", "cuda used to build pytorch"})),
@@ -22,7 +24,7 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
     ("pandas", frozenset({"commit", "python", "python-bits"})),
     ("sklearn", frozenset({"python", "executable", "machine"})),
     ("jax", frozenset({"jax", "jaxlib", "numpy", "python"})),
-    ("detectron2", frozenset({"sys.platform", "python", "detectron2"})),
+    ("paddle", frozenset({"paddle version", "paddle with cuda"})),
 )
 """Kind -> keys, in small letters, that only that program prints together."""
 
@@ -30,9 +32,12 @@ _ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
 """Kinds in which any other key with a version is a package."""
 
 _LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+)(\d\S*)")
-_RULE = re.compile(r"[-=*_#~+]+")
+_RULE = re.compile(r"[-=*_#~+─ ]+")
 _HOST = re.compile(r"node='[^']*'")
 """The host in what jax.print_environment_info() prints of uname: no scrubber could know its name for one."""
+
+_PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户名|user ?name", re.IGNORECASE)
+"""Keys that say whose machine it is, not what it is, and the time of a log's line."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
@@ -82,7 +87,7 @@ class _Run:
         elif self.goes_on(line):
             before = self.pairs.pop()
             self.pairs.append(replace(before, value=f"{before.value}\n{line.text}".strip()))
-        elif any(one.role for one in pairs):
+        elif any(one.role or self.lists(one) for one in pairs):
             self._take(pairs)
         else:
             self.unknown += not _RULE.fullmatch(line.text)
@@ -91,6 +96,11 @@ class _Run:
             self.pairs += () if self.processor else pairs
             return
         self.last, self.unknown, self.blanks = line.number, 0, 0
+
+    def lists(self, one: Pair) -> bool:
+        """Whether a pair is a package and its version, in the output of a program that lists any."""
+        named = self.kind in _ANY_PACKAGE and not one.role and _NAME.fullmatch(one.key)
+        return bool(named and _RELEASE.fullmatch(one.value))
 
     def goes_on(self, line: Line) -> bool:
         """Whether a line belongs to the value of the line before it."""
@@ -176,16 +186,15 @@ def _block(run: _Run) -> Iterator[Found]:
     reading = read(pairs, Rank.MEASURED if run.kind else Rank.STATED)
     for name, version, text in run.listed:
         reading.package(name, version, text)
-    if run.kind in _ANY_PACKAGE:
-        for one in pairs:
-            if not one.role and _NAME.fullmatch(one.key) and _RELEASE.fullmatch(one.value):
-                reading.package(one.key, one.value, f"{one.key}: {one.value}")
+    for one in pairs:
+        if run.lists(one):
+            reading.package(one.key, one.value, f"{one.key}: {one.value}")
     told = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
     short = max((len(one.value) for one in pairs), default=0) <= SHORT
     if run.kind or told > 1 or (told and short and not run.start.fence and (reading.claims or reading.packages)):
         values: dict[str, str] = {}
         pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in pairs]
         for one in pairs:
-            if one.value and (one.role or not NOTHING.fullmatch(one.value)):
+            if one.value and (one.role or not (NOTHING.fullmatch(one.value) or _PRIVATE.search(one.key))):
                 values.setdefault(one.key, one.value)
         yield reading.found(run.kind or "typed", run.start.number, run.last, values)

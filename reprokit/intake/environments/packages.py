@@ -137,7 +137,7 @@ def _conda_list(lines: Sequence[Line], at: int) -> _Result:
         lines,
         at,
         lambda line: bool(
-            line.raw.strip().startswith("#") or _CONDA_ROW.match(line.text) or _CONDA_HEAD.match(line.text)
+            line.raw.strip().startswith(("#", "──")) or _CONDA_ROW.match(line.text) or _CONDA_HEAD.match(line.text)
         ),
     )
     into = Reading(Rank.MEASURED)

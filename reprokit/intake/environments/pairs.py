@@ -24,7 +24,7 @@ _ROLES |= {name: f"package {name}" for name in _WORDS["packages"]}
 _ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
 _PAIR = re.compile(r"([^:：=]{1,90}?)\s*(?:[:：]|={1,2})\s*(.*)")
-_COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,30}){0,5})(?: {2,}|\t+)(\S.*)")
+_COLUMNS = re.compile(r"(\S{1,40}(?: \S{1,60}){0,5})(?: {2,}|\t+)(\S.*)")
 _SUFFIX = re.compile(r"\s*(?:versions?|版本号?|信息|型号|info|information)$")
 _ASIDE = re.compile(
     r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"

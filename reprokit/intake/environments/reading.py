@@ -139,6 +139,8 @@ def _axis(into: Reading, one: Pair) -> None:
     if one.role == "cuda" and _SUPPORTED.search(f"{one.key} {one.value}"):
         into.texts.setdefault("driver_cuda", next(iter(re.findall(r"\d+\.\d+", one.value)), ""))
         return
+    if one.key == "Compiler" and one.value.startswith("GCC ") and into.rank is Rank.MEASURED:
+        return  # detectron2 says so what its extension was built with; of the compiler at hand it tells in gcc's words
     version = wording.READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
     if one.role == "cudnn" and not version and "libcudnn" in one.value:
@@ -206,6 +208,12 @@ def _built(into: Reading, one: Pair) -> None:
             into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
         return
     into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", Rank.BUILT)
+
+
+def _cuda_compiler(into: Reading, one: Pair) -> None:
+    """detectron2: nvcc's own words, or the CUDA that its extension was built with."""
+    asked = re.search(r"release|Build cuda_", one.value)
+    into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", into.rank if asked else Rank.BUILT)
 
 
 def _compiled(into: Reading, one: Pair) -> None:
@@ -284,6 +292,7 @@ _READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
     "built": _built,
     "compiled": _compiled,
     "home": _home,
+    "cuda compiler": _cuda_compiler,
     "cuda+cudnn": _composite,
     "details": _details,
     "virtual": _virtual,

@@ -288,3 +288,132 @@ Cython           : None
     (hub,) = find(text)
     assert (hub.kind, dict(hub.axes)) == ("transformers", {"python": "3.9.16", "cuda": "11.6"})
     assert dict(hub.packages) == {"transformers": "4.28.0", "torch": "1.13.1+cu116"}
+
+
+DETECTRON2 = """\
+----------------------  ----------------------------------
+sys.platform            linux
+Python                  3.7.8 (default, Jul 20 2020) [GCC 7.3.0]
+numpy                   1.18.5
+detectron2              0.5 @/some/where/detectron2
+detectron2._C           not built correctly
+Compiler                c++ (Ubuntu 9.3.0-10ubuntu2) 9.3.0
+CUDA compiler           Cuda compilation tools, release 10.2, V10.2.300
+DETECTRON2_ENV_MODULE   <not set>
+PyTorch                 1.9.1+cu111 @/some/where/torch
+GPU available           Yes
+GPU 0,1,2,3             Tesla M60 (arch=5.2)
+Driver version          460.73.01
+CUDA_HOME               /usr/local/cuda
+cv2                     4.5.3
+----------------------  ----------------------------------
+PyTorch built with:
+  - GCC 7.5
+  - CUDA Runtime 11.1
+  - CuDNN 8.0.5
+"""
+
+
+def test_detectron2s_columns_and_what_its_extension_was_built_with() -> None:
+    (found,) = find(DETECTRON2)
+    assert found.kind == "detectron2"
+    assert dict(found.axes) == {"python": "3.7.8", "gcc": "9.3.0", "cuda": "10.2.300", "cudnn": "8.0.5"}
+    assert dict(found.packages) == {
+        "numpy": "1.18.5",
+        "detectron2": "0.5",
+        "torch": "1.9.1+cu111",
+        "opencv-python": "4.5.3",
+    }
+    assert (len(found.gpus), found.driver) == (4, "460.73.01")
+    text = DETECTRON2.replace("c++ (Ubuntu 9.3.0-10ubuntu2) 9.3.0", "GCC 7.3")
+    (found,) = find(text.replace("Cuda compilation tools, release 10.2, V10.2.300", "CUDA 11.1"))
+    assert ("gcc" in found.axes, found.axes["cuda"], found.notes) == (False, "11.1", ())
+
+
+def test_a_layout_with_rules_and_titles_between_its_parts() -> None:
+    text = """\
+==============================
+        System Info
+==============================
+OS                           : Ubuntu 24.04.1 LTS (x86_64)
+GCC version                  : (Ubuntu 13.2.0-23ubuntu4) 13.2.0
+Libc version                 : glibc-2.39
+
+==============================
+       PyTorch Info
+==============================
+PyTorch version              : 2.5.0+cpu
+Is debug build               : False
+CUDA used to build PyTorch   : None
+
+==============================
+      Python Environment
+==============================
+Python version               : 3.12.4 (main) [GCC 13.2.0] (64-bit runtime)
+
+==============================
+Versions of relevant libraries
+==============================
+[pip3] numpy==2.1.0
+[conda] Could not collect
+"""
+    (found,) = find(text)
+    assert found.kind == "collect_env"
+    assert dict(found.axes) == {"os": "ubuntu-24.04", "gcc": "13.2.0", "cuda": "none", "python": "3.12.4"}
+    assert dict(found.packages) == {"torch": "2.5.0+cpu", "numpy": "2.1.0"}
+
+
+def test_paddles_own_summary() -> None:
+    text = """\
+Paddle version: 2.4.0
+Paddle With CUDA: True
+
+OS: ubuntu 18.04
+GCC version: (GCC) 8.2.0
+Python version: 3.7.13
+
+CUDA version: 10.2.89
+cuDNN version: 7.6.5
+Nvidia driver version: 440.33.01
+Nvidia driver List:
+GPU 0: Tesla P4
+GPU 1: Tesla P4
+"""
+    (found,) = find(text)
+    assert (found.kind, dict(found.packages)) == ("paddle", {"paddlepaddle-gpu": "2.4.0"})
+    assert dict(found.axes) == {
+        "os": "ubuntu-18.04",
+        "gcc": "8.2.0",
+        "python": "3.7.13",
+        "cuda": "10.2.89",
+        "cudnn": "7.6.5",
+    }
+    assert found.gpus == ("Tesla P4", "Tesla P4")
+
+
+def test_what_follows_paddles_block_is_not_part_of_it() -> None:
+    text = PADDLE.replace("```\n", "------------------------\n2022-01-01 [INFO] Config\npython: x\nversion: 1.2\n```\n")
+    (found,) = find(text)
+    assert (found.last, "version" in found.values) == (15, False)
+
+
+def test_an_old_windows_linux_and_a_host_that_is_not_told() -> None:
+    (found,) = find("- Platform: Linux-4.4.0-18362-Microsoft-x86_64-with-glibc2.29\n- Python version: 3.8.5\n")
+    assert (found.system, found.notes) == ("linux", ("Linux under Windows (WSL)",))
+    text = (
+        "jax:    0.4.20\njaxlib: 0.4.20\nnumpy:  1.26.0\npython: 3.10.9 (main) [GCC 11.2.0]\n"
+        "platform: uname_result(system='Linux', node='box42', release='5.4', version='#1', machine='x86_64')\n"
+    )
+    (found,) = find(text)
+    assert (found.kind, "box42" in str(found)) == ("jax", False)
+    (found,) = find("Static hostname: box42\nOperating System: Debian GNU/Linux 12 (bookworm)\nPython: 3.11\n")
+    assert (found.axes["os"], "box42" in str(found)) == ("debian-12", False)
+
+
+def test_a_sentence_that_names_three_versions_is_an_environment_and_one_that_names_one_is_none() -> None:
+    (found,) = find(
+        "我的cuDNN版本是8.1.0，CUDA是11.2，python是3.8，都符合要求，为什么训练的时候还是出现下面这个错误？\n"
+    )
+    assert dict(found.axes) == {"cudnn": "8.1.0", "cuda": "11.2", "python": "3.8"}
+    assert find("It was fine for me for a long time before I went to python 3.8 and saw this error.\n") == []
+    assert find('gcc: "12.2" means 12.2, and this sentence goes on to say a lot of other things.\n') == []

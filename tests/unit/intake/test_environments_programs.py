@@ -222,3 +222,19 @@ def test_what_an_image_is_called(image: str, axes: str) -> None:
 def test_sql_and_prose_are_no_dockerfile() -> None:
     assert find("SELECT a\nFROM users\nWHERE b\n") == []
     assert find("FROM my point of view\n") == []
+
+
+def test_condas_specs_with_blanks_and_bounds() -> None:
+    text = "dependencies:\n- python 3.10.*\n- cuda *\n- pytorch-cuda 11.8.*\n- pytorch 2.*\n- gcc 11.*\n- scipy >=1.9\n"
+    (found,) = find(text)
+    assert dict(found.axes) == {"python": "3.10.*", "cuda": "11.8.*", "gcc": "11.*"}
+    assert (found.packages, len(found.conda)) == ({}, 6)
+
+
+def test_what_pip_says_of_what_is_there() -> None:
+    text = """\
+Requirement already satisfied: torch in /some/where/site-packages (2.3.0+cpu)
+Requirement already satisfied: filelock<4,>=3 in /some/where/site-packages (from torch) (3.13.1)
+"""
+    (found,) = find(text)
+    assert dict(found.packages) == {"torch": "2.3.0+cpu", "filelock": "3.13.1"}
