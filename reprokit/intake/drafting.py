@@ -29,6 +29,10 @@ _NETWORK = re.compile(
     r"\bpip\S* install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
 )
 _GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
+_PROBLEM = re.compile(
+    r"\s*(?:[-*#]+ *|\d+[.、)] *)*(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s*\d*\s*[:：]", re.IGNORECASE
+)
+"""How collections of problems begin each of theirs."""
 _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 
@@ -86,6 +90,11 @@ class _Work:
         self._expect()
         self._resources()
         self._head()
+        problems = sum(bool(_PROBLEM.match(line)) for line in self.report.lines)
+        if problems > 2:
+            self.missing.append(
+                f"The report looks as if it told of {problems} problems; a case is about one: cut it down to that."
+            )
         if self.report.pictures:
             pictures = many(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which nobody but people can read.")
@@ -166,7 +175,11 @@ class _Work:
             for key, value in (*found.values.items(), *found.packages.items()):
                 if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
                     return str(value)
-        return ""
+        words = r"[-_ ]?".join(re.escape(word) for word in re.split(r"[-_ ]", self.project.name) if word)
+        told = re.search(
+            rf"(?<![\w/.]){words}(?: ?版本| version)?[ \t]*[:：=]?[ \t]*v?(\d+\.\d[\w.+]*)", self.report.text, re.I
+        )
+        return told[1].rstrip(".") if told else ""
 
     def _environment(self) -> None:
         merged = self._merged()

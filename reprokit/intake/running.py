@@ -85,7 +85,8 @@ def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
             re.IGNORECASE,
         )
         bare = re.match(
-            r"^\s*(?:[-*$]\s*)?(?P<rest>(?:export|[A-Z_]+=\S+\s+\S|python[\d.]*\s+\S|torchrun\s|pip3? install\s).*)$",
+            r"^\s*(?:[-*$]\s*)?(?P<rest>(?:export|[A-Z_]+=\S+\s+\S|python[\d.]*\s+\S|torchrun\s|pip3? install\s"
+            r"|apt(?:-get)? install\s|git clone\s).*)$",
             line,
         )
         ran = _RAN.search(line)

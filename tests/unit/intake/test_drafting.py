@@ -118,6 +118,17 @@ def test_several_bugs_in_one_text_are_told() -> None:
     assert any("1 other failure" in sentence for sentence in draft(text).missing)
 
 
+def test_a_collection_of_problems_is_told_to_be_one() -> None:
+    text = "".join(f"{number}. 问题：训练不收敛\n\n解决：换一个学习率\n\n" for number in range(1, 5))
+    assert any("told of 4 problems" in sentence for sentence in draft(text + "KeyError: 'x'\n").missing)
+
+
+def test_a_tree_is_taken_at_the_tag_of_the_version_that_the_words_name() -> None:
+    text = "PaddleSeg 2.8.1, 训练报错：\n\n```bash\npython train.py --iters 3\n```\n\n```\nKeyError: 'x'\n```\n"
+    case = drafted(text, "https://github.com/PaddlePaddle/PaddleSeg/issues/1").case
+    assert (case.sources["PaddleSeg"].ref, case.command) == ("v2.8.1", "cd PaddleSeg\npython train.py --iters 3\n")
+
+
 def test_where_there_is_nothing_to_run_and_nothing_to_look_for_no_draft_is_made() -> None:
     with pytest.raises(UsageError, match=r"mail\.txt: no command, program or failure in it"):
         draft("Hello, could you add a dark mode?\n", source="mail.txt")

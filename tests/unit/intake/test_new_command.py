@@ -9,6 +9,7 @@ import pytest
 
 from reprokit.case.files import load
 from reprokit.cli import invoke
+from reprokit.web import issues
 from tests.unit.intake.reports import CONSOLE, FORM
 
 
@@ -39,6 +40,18 @@ def test_a_file_is_written_once(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "--force" in capsys.readouterr().err
     assert Path("case.yaml").read_text(encoding="utf-8") == "mine"
     assert invoke(["new", "--from", "report.md", "-o", "case.yaml", "--force"]) == 0
+
+
+def test_an_issue_is_read_with_its_title_and_its_address(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "https://github.com/nobody/tablelib/issues/7"
+    body = issues.Part(url=url, author="nobody", text=FORM)
+    monkeypatch.setattr(issues, "read", lambda address: issues.Issue(url=address, title="Means are wrong", body=body))
+    assert invoke(["new", "--from", url]) == 0
+    shown = capsys.readouterr().out
+    assert "title: Means are wrong\n" in shown
+    assert f"url: {url}\n" in shown
 
 
 def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
