@@ -217,6 +217,12 @@ def _part(place: _Place, url: str, found: Mapping[str, Any]) -> Part:
 def _told(place: _Place, error: ApiError) -> str:
     """Why an issue cannot be read, and what to do."""
     token = "GH_TOKEN or GITHUB_TOKEN"
+    if len(place.apis) > 1:
+        return (
+            f"{place.url}: answers with a web page, not with a case, and no issue that anybody may read is there by the "
+            f"interface of GitHub Enterprise, Gitea or Forgejo (for the first set GITHUB_SERVER_URL={place.server} and "
+            f"{token}); {INSTEAD}"
+        )
     limited = error.status == 429 or (error.status == 403 and "rate limit" in str(error).lower())
     if error.status in (404, 410):
         what = "the comment" if place.comment or place.review else place.what

@@ -199,6 +199,13 @@ def test_an_enterprise_server_is_known_by_its_setting_and_by_its_answers(
     assert [path for path, _ in other.asked][1:] == ["/api/v3/repos/o/r/issues/7", "/api/v1/repos/o/r/issues/7"]
 
 
+def test_a_page_that_only_looks_like_an_issue_says_what_to_do(site: Site) -> None:
+    for path in ("/o/r/issues/7", "/api/v3/repos/o/r/issues/7", "/api/v1/repos/o/r/issues/7"):
+        site.says(path, b"<html>", Content_Type="text/html")
+    with pytest.raises(UsageError, match=f"answers with a web page, not with a case.*GITHUB_SERVER_URL={site.url}"):
+        load(f"{site.url}/o/r/issues/7")
+
+
 def test_gitlab_is_asked_for_the_description(site: Site) -> None:
     site.says("/api/v4/projects/g%2Fs%2Fp/issues/3", {"title": "T", "description": BODY, "author": {"username": "u"}})
     assert load(f"{site.url}/g/s/p/-/issues/3")[0].case.id == "pasted"
