@@ -302,14 +302,6 @@ def store_of(given: Path | None) -> Store:
     return Store(folder)
 
 
-def scrubber() -> Callable[[str], str]:
-    """What takes secrets, and what says who and where we are, out of a text that others will read."""
-    from reprokit.intake.secrets import of_this_host, scrub
-
-    known = of_this_host()
-    return lambda text: scrub(text, known=known).text
-
-
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
     from reprokit import case

@@ -213,9 +213,10 @@ def _text(form: str, store: Store, run: RunRecord) -> str:
     from reprokit.report.explanation import files_in
 
     if form == "md":
+        from reprokit.report.html.publishing import Scrubber
         from reprokit.report.markdown import run_summary
 
-        return run_summary(run, files_in(store), scrub=options.scrubber())
+        return run_summary(run, files_in(store), scrub=Scrubber([run]))
     from reprokit.report.result import dumps
 
     return dumps(run, store.folder, files_in(store))

@@ -48,6 +48,7 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
     Tokens, home directories, host and user names are taken out of logs; the case itself stays as it is.
     """
     from reprokit.report import explanation, markdown
+    from reprokit.report.html.publishing import Scrubber
 
     options.check_writable("--output", output)
     store = options.store_of(store_folder)
@@ -57,10 +58,13 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
             f"the text of the case holds what looks secret ({found}): take it out and run the case again, "
             "or share it as it is with --yes"
         )
+    scrub = Scrubber([subject.run])
     shared = markdown.share(
-        subject, store.folder, texts=store.case_text, file_of=explanation.files_in(store), scrub=options.scrubber()
+        subject, store.folder, texts=store.case_text, file_of=explanation.files_in(store), scrub=scrub
     )
     options.write_file(output, shared.text)
+    if scrub.left_out:
+        click.echo(f"left out of the texts: {', '.join(scrub.left_out)}", err=True)
     if shared.cut:
         click.echo(f"to fit an issue this was shortened or left out: {', '.join(shared.cut)}", err=True)
     return 0

@@ -219,9 +219,9 @@ def _told(place: _Place, error: ApiError) -> str:
     token = "GH_TOKEN or GITHUB_TOKEN"
     if len(place.apis) > 1:
         return (
-            f"{place.url}: answers with a web page, not with a case, and no issue that anybody may read is there by the "
-            f"interface of GitHub Enterprise, Gitea or Forgejo (for the first set GITHUB_SERVER_URL={place.server} and "
-            f"{token}); {INSTEAD}"
+            f"{place.url}: answers with a web page, not with a case, and no public issue is there by the interface of "
+            f"GitHub Enterprise, Gitea or Forgejo: set GITHUB_SERVER_URL={place.server} and {token} for the first, or "
+            f"{INSTEAD}"
         )
     limited = error.status == 429 or (error.status == 403 and "rate limit" in str(error).lower())
     if error.status in (404, 410):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reprokit import cli
+from reprokit.engine.labels import HOST
 from reprokit.store.records import ANSWER
 from tests.unit.nights import CASE, Nights
 
@@ -78,11 +79,13 @@ def test_names_of_this_host_and_user_are_taken_out(
     nights: Nights, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "wonderland.example")
-    title = "failed on wonderland.example in /home/alice/x with hf_" + "Ab3" * 11
-    nights.run({"1": "N", "2": "R"}, details={"failure": {"version": 1, "id": "x", "title": title}})
+    title = "failed on wonderland.example and lookingglass in /home/alice/x with hf_" + "Ab3" * 11
+    made_by = {HOST: "lookingglass/0123"}
+    nights.run({"1": "N", "2": "R"}, owner=made_by, details={"failure": {"version": 1, "id": "x", "title": title}})
     text = said(capsys, "share")
     assert "failed on" in text
     assert "wonderland" not in text
+    assert "lookingglass" not in text
     assert "alice" not in text
     assert "hf_Ab3" not in text
 
