@@ -39,7 +39,7 @@
   const strip = (one) => {
     if (!one.strip.length) return null;
     const said = one.strip.map((square) => `${square.at.slice(0, 10)} ${STATUS[square.status].words.toLowerCase()}: ${square.words}`);
-    return h("span", { class: "nights", role: "img", "aria-label": `Last ${many(one.strip.length, "run")}, the oldest first. ${said.join(". ")}` },
+    return h("span", { class: "last-runs", role: "img", "aria-label": `Last ${many(one.strip.length, "run")}, the oldest first. ${said.join(". ")}` },
       one.strip.map((square, at) => h("span", { class: `square s-${square.status}`, title: said[at] }, STATUS[square.status].glyph)));
   };
 
