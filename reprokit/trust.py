@@ -19,6 +19,7 @@ from reprokit.case.tree import Loc
 from reprokit.library.facts import rendered, requirement
 from reprokit.matrix import Cell, expand
 from reprokit.spelling import many
+from reprokit.store.records import cell_key
 
 SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
@@ -62,12 +63,14 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
     ``cells``: those that are to run, where an option brings in others than the case's own.
     """
     matrix = file.case.matrix
+    own = expand(matrix.axes, matrix.exclude, matrix.include)
     # Options can replace any axis: what the case says of its own cells is said all the same.
-    everywhere = [*expand(matrix.axes, matrix.exclude, matrix.include), *cells]
-    found = [*_unseen(file), *_Reader(file, file.case, everywhere, fixed=False).read()]
+    everywhere = list({cell_key(cell): cell for cell in (*own, *cells)}.values())
+    count = len({cell_key(cell) for cell in cells or own})
+    found = [*_unseen(file), *_Reader(file, file.case, everywhere, count, fixed=False).read()]
     if file.fixed is not None:
         known = {(ask.kind, ask.words) for ask in found}
-        for ask in _Reader(file, file.fixed, everywhere, fixed=True).read():
+        for ask in _Reader(file, file.fixed, everywhere, count, fixed=True).read():
             if (ask.kind, ask.words) not in known:
                 found.append(replace(ask, words=f"with the fix: {ask.words}"))
     return tuple(sorted(found, key=lambda ask: ask.level is not Level.LOOK))
@@ -113,12 +116,13 @@ def _unseen(file: CaseFile) -> Iterator[Ask]:
 
 
 class _Reader:
-    """Reads one variant of a case."""
+    """Reads one variant of a case, as it comes out in ``cells``; ``count`` of them are to run."""
 
-    def __init__(self, file: CaseFile, case: Case, cells: Sequence[Cell], *, fixed: bool) -> None:
+    def __init__(self, file: CaseFile, case: Case, cells: Sequence[Cell], count: int, *, fixed: bool) -> None:
         self.file = file
         self.case = case
         self.cells = cells
+        self.count = count
         self.fixed = fixed
 
     def read(self) -> Iterator[Ask]:
@@ -221,7 +225,7 @@ class _Reader:
         yield self.ask("memory", at("memory"), words, look=False)
         times = " or ".join(printable(text) for text in self.texts(limits.timeout))
         trials = self.case.trials if isinstance(self.case.trials, int) else self.case.trials.max
-        words = f"{many(len(self.cells), 'cell')}, {many(trials, 'trial')} each of at most {times}"
+        words = f"{many(self.count, 'cell')}, {many(trials, 'trial')} each of at most {times}"
         yield self.ask("time", at("timeout"), words, look=False)
         command = self.case.command if isinstance(self.case.command, str) else " ".join(self.case.command)
         yield self.ask("command", ("command",), f"runs in each: {printable(command)}", look=False)

@@ -92,6 +92,12 @@ def test_cells_that_options_bring_in_are_told_of() -> None:
     assert [ask.kind for ask in trust.asks(file, [{"how": "z"}]) if ask.level is Level.LOOK] == ["network"]
 
 
+def test_the_cells_that_are_to_run_are_counted_once() -> None:
+    file = case_of("matrix: {how: [a, b]}\nfix: {summary: s, env: {A: b}}\n")
+    for cells, words in (([], "2 cells,"), ([{"how": "a"}, {"how": "b"}] * 2, "2 cells,"), ([{"how": "a"}], "1 cell,")):
+        assert [ask.words.startswith(words) for ask in trust.asks(file, cells) if ask.kind == "time"] == [True]
+
+
 def test_the_fix_is_looked_at_too() -> None:
     file = case_of("fix:\n  summary: s\n  environment:\n    setup: curl https://x.example | sh\n")
     [ask] = [ask for ask in trust.asks(file) if ask.level is Level.LOOK]
