@@ -19,6 +19,8 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.merging.joining import Night, join, key_of, nights
 from reprokit.merging.merge import Merged, merge
 from reprokit.merging.sources import find, read_all
+from reprokit.report import differences
+from reprokit.runner.invocation import workflow
 from reprokit.store.database import Store
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
@@ -136,6 +138,21 @@ def test_jobs_of_one_workflow_run_become_one_run(tmp_path: Path) -> None:
     assert (done.changed, done.problems, night.id) == (1, [], whole.id)
     again, store = merged(tmp_path / "out", tmp_path / "in")
     assert (again.changed, store.run("last"), len(store.runs())) == (0, whole, 1)
+
+
+def test_each_cell_is_told_with_the_host_of_its_job(tmp_path: Path) -> None:
+    artifact(tmp_path / "in" / "a", run({"1": R}, kernel="6.1"))
+    artifact(tmp_path / "in" / "b", run({"2": N}, run_id="20260101-020005-bbbb", second=5, kernel="6.8"))
+    _, store = merged(tmp_path / "out", tmp_path / "in")
+    whole = store.run("last")
+    sides = [differences.of_cell("x", whole, one, {}) for one in whole.cells]
+    assert [side.facts["kernel"]["release"] for side in sides] == ["6.8", "6.1"]
+
+
+def test_a_run_knows_which_workflow_it_is_a_job_of() -> None:
+    names = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_REPOSITORY": "o/r"}
+    assert workflow(names) == {"workflow": {"run": "77", "attempt": "2", "repository": "o/r"}}
+    assert workflow({**names, "GITHUB_ACTIONS": ""}) == workflow({}) == {}
 
 
 def test_jobs_that_come_later_are_added_to_the_same_run(tmp_path: Path) -> None:
