@@ -101,6 +101,25 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     return next((name for name, release in releases.items() if release.codename in words), "")
 
 
+def packaged(text: str) -> str:
+    """The release whose package of GCC or glibc this is: ``(Ubuntu 9.4.0-1ubuntu1~20.04.1)``, ``(Debian 12.2.0-14)``.
+
+    Ubuntu's packages name it; of Debian's it is the one release that has that version, if only one has.
+    """
+    if found := re.search(r"ubuntu[\d.]{0,8}~(\d\d\.\d\d)", text):
+        return f"ubuntu-{found[1]}"
+    found = re.search(rf"\((Debian|Ubuntu) (GLIBC )?({VERSION})-", text)
+    if not found:
+        return ""
+    family, of_glibc, version = found[1].lower(), found[2], found[3]
+    fitting = [
+        name
+        for name, release in catalog.releases().items()
+        if release.family == family and (release.glibc == version if of_glibc else version in release.gcc.values())
+    ]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
 def glibc(text: str) -> str:
     """The glibc of ``platform.platform()``: ``Linux-5.10.0-x86_64-with-glibc2.31``; ``glibc-2.35``."""
     return _first(re.search(rf"glibc[- ]?({VERSION})", text, re.IGNORECASE))

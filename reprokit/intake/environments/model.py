@@ -14,7 +14,8 @@ from reprokit.environment import versions
 class Rank(IntEnum):
     """How a block knows the version of an axis; where two disagree, the higher one is the axis.
 
-    ``BUILT``: what a framework was built for or brings along, which is not what is installed beside it. ``STATED``: a
+    ``BUILT``: what a framework was built for or brings along, which is not what is installed beside it; the release
+    that the package of a compiler was made for. ``STATED``: a
     person, a path or an image's tag says so. ``MEASURED``: the program itself was asked (``nvcc --version``).
     """
 
@@ -85,7 +86,7 @@ class Found:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know of it, one sentence each: remarks, then where the block contradicts itself."""
-        return (*self.remarks, *_system(self), *_contradictions(self), *_driver(self))
+        return (*self.remarks, *_system(self), *_release(self), *_contradictions(self), *_driver(self))
 
 
 def merge(founds: Sequence[Found]) -> Found:
@@ -147,6 +148,11 @@ def _system(found: Found) -> Iterator[str]:
     words = {"windows": "Windows", "macos": "macOS"}
     if found.system in words:
         yield f"the report is from {words[found.system]}: a container runs Linux, so its system is not an axis"
+
+
+def _release(found: Found) -> Iterator[str]:
+    if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT:
+        yield f"os {claim.version} is the release that this package was made for ({claim.said}); no other is named"
 
 
 def _driver(found: Found) -> Iterator[str]:

@@ -143,6 +143,8 @@ def _axis(into: Reading, one: Pair) -> None:
         return  # detectron2 says so what its extension was built with; of the compiler at hand it tells in gcc's words
     version = wording.READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
+    if one.role == "gcc" and version:
+        into.claim("os", wording.packaged(one.value), f"{one.key}: {one.value}", Rank.BUILT)
     if one.role == "cudnn" and not version and "libcudnn" in one.value:
         into.remarks.append(f"{one.key}: several libraries of cuDNN, of different versions")
     elif not version:

@@ -102,6 +102,7 @@ def _nvcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
 def _gcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     said = lines[0].text
     into.claim("gcc", wording.gcc(said.removeprefix("gcc version ")), said)
+    into.claim("os", wording.packaged(said), said, Rank.BUILT)
     return {"GCC": said} if into.claims else {}
 
 
@@ -139,6 +140,7 @@ def _uname(lines: Sequence[Line], into: Reading) -> dict[str, str]:
 def _ldd(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     into.system("Linux")
     into.texts["glibc"] = lines[0].text.rpartition(" ")[2]
+    into.claim("os", wording.packaged(lines[0].text), lines[0].text, Rank.BUILT)
     return {"glibc": lines[0].text}
 
 

@@ -96,12 +96,24 @@ System environment:
 def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
     (found,) = find(PADDLE)
     assert (found.kind, found.first, found.last) == ("paddle", 4, 15)
-    assert dict(found.axes) == {"python": "3.9.7", "cuda": "11.2", "cudnn": "8.1", "gcc": "9.4.0"}
+    assert dict(found.axes) == {
+        "python": "3.9.7",
+        "cuda": "11.2",
+        "cudnn": "8.1",
+        "gcc": "9.4.0",
+        "os": "ubuntu-20.04",
+    }
     assert dict(found.packages) == {"paddleseg": "2.7.0", "paddlepaddle-gpu": "2.3.2", "opencv-python": "4.6.0"}
     assert found.gpus == ("Tesla P40", "Tesla P40")
     assert found.values["GPU"] == "['GPU 0: Tesla P40', 'GPU 1: Tesla P40']"
     assert list(found.values)[:2] == ["platform", "Python"]
-    assert (found.system, found.glibc, found.notes) == ("linux", "2.31", ())
+    assert (found.system, found.glibc) == ("linux", "2.31")
+    assert found.notes == (
+        (
+            "os ubuntu-20.04 is the release that this package was made for "
+            "(GCC: gcc (Ubuntu 9.4.0-1ubuntu1~20.04.1) 9.4.0); no other is named"
+        ),
+    )
 
 
 def test_two_blocks_one_behind_the_other_are_two_environments() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from reprokit.environment import wording
 from reprokit.intake.environments import find
 
 SMI = """\
@@ -55,8 +56,11 @@ def test_what_the_driver_supports_is_never_the_cuda_axis() -> None:
             ),
             "cuda=11.4.120",
         ),
-        ("gcc (Debian 10.2.1-6) 10.2.1 20210110\nCopyright (C) 2020 Free Software Foundation, Inc.\n", "gcc=10.2.1"),
-        ("gcc version 7.5.0 (Ubuntu 7.5.0-3ubuntu1~18.04)\n", "gcc=7.5.0"),
+        (
+            "gcc (Debian 10.2.1-6) 10.2.1 20210110\nCopyright (C) 2020 Free Software Foundation, Inc.\n",
+            "gcc=10.2.1 os=debian-11",
+        ),
+        ("gcc version 7.5.0 (Ubuntu 7.5.0-3ubuntu1~18.04)\n", "gcc=7.5.0 os=ubuntu-18.04"),
         ("Python 3.6.9 (default, Jan 26 2021, 15:33:00)\n[GCC 8.4.0] on linux\n", "python=3.6.9"),
         ("$ python --version\nPython 3.12.1\n", "python=3.12.1"),
         ('NAME="Ubuntu"\nVERSION="18.04.6 LTS (Bionic Beaver)"\nPRETTY_NAME="Ubuntu 18.04.6 LTS"\n', "os=ubuntu-18.04"),
@@ -238,3 +242,19 @@ Requirement already satisfied: filelock<4,>=3 in /some/where/site-packages (from
 """
     (found,) = find(text)
     assert dict(found.packages) == {"torch": "2.3.0+cpu", "filelock": "3.13.1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "release"),
+    [
+        ("gcc (Ubuntu 7.4.0-1ubuntu1~18.04.1) 7.4.0", "ubuntu-18.04"),
+        ("gcc (Debian 12.2.0-14) 12.2.0", "debian-12"),
+        ("ldd (Ubuntu GLIBC 2.35-0ubuntu3.1) 2.35", "ubuntu-22.04"),
+        ("ldd (Debian GLIBC 2.31-13+deb11u5) 2.31", "debian-11"),
+        ("gcc (GCC) 8.2.0", ""),
+        ("gcc (Ubuntu 8.4.0-3ubuntu2) 8.4.0", ""),  # in two releases
+        ("gcc (Uos 8.3.0.3-3+rebuild) 8.3.0", ""),
+    ],
+)
+def test_the_release_that_a_package_was_made_for(text: str, release: str) -> None:
+    assert wording.packaged(text) == release
