@@ -16,7 +16,7 @@ from reprokit.case.tree import Loc
 WIDTH = 100
 """Columns up to which a list or mapping of short values stands on one line."""
 
-_PLAIN = re.compile(r"[^\W\d][^\x00-\x1f\x7f]*|/[^\x00-\x1f\x7f]*")
+_PLAIN = re.compile(r"[^\W\d][^\x00-\x1f\x7f]*|\.{0,2}/[^\x00-\x1f\x7f]*")
 _GUESSED = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n|none_|\.inf|\.nan")
 """Words that readers of YAML 1.1 or 1.2 take for something else than text."""
 _NOT_PLAIN = re.compile(r":(\s|$)|\s#|^\s|\s$")

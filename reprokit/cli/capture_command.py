@@ -70,7 +70,11 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
     path = Path(output) if output else writing.unused(str(found.data["id"]), ".yaml")
     text = draft.render(found)
-    writing.write(path, text)
+    try:
+        writing.write(path, text)
+    except OSError as error:
+        click.echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
+        return
     how = "did not end in time" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
     said = [f"reprokit: the command {how}; the case is {path}"]
     if found.omitted:

@@ -333,6 +333,14 @@ def test_a_file_that_is_there_is_not_replaced_and_nothing_is_run(folder: Path) -
     assert (folder / "x.yaml").read_text() != "mine"
 
 
+def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
+    (folder / "plain").write_text("")
+    done = run("-o", "plain/x.yaml", "sh", "-c", "exit 4")
+    assert done.return_value == 4
+    assert "schema: reprokit/v1" in done.stderr
+    assert "plain/x.yaml cannot be written" in done.stderr
+
+
 def test_a_secret_that_is_printed_gets_into_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
     (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
