@@ -41,12 +41,15 @@ _PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户�
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
-_ABOUT = re.compile(r"[^。，,.;；]{0,24}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
+_ABOUT = re.compile(r"[^。，,.;；]{0,40}(?:版本|环境|environment)[^。，,.;；]{0,12}$", re.IGNORECASE)
 _BEGINS = re.compile(
     r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
     r"jax: {2,}|System:$)"
 )
 """How the output of another program begins."""
+
+_COMMAND = re.compile(r"(?:pip3?|conda|mamba) install|docker run")
+"""What is asked for in a command is read as a command."""
 
 _STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
@@ -54,7 +57,7 @@ UNKNOWN = 3
 UNKNOWN_OF_PROGRAM = 12
 """Lines in a row that may be blank, or say nothing of an environment, within a block."""
 
-SHORT = 40
+SHORT = 60
 """Characters of a value that may stand for an environment on its own; what is longer is a sentence."""
 
 _OPEN = {
@@ -176,7 +179,8 @@ def _pairs(line: Line, heading: Line | None) -> list[Pair]:
         return [one]
     found = list(items(line.text, line.number))
     # A sentence that names three of them tells of an environment, too.
-    if found and (covered(line.text) >= 0.5 or len({one.role for one in found}) > 2):
+    many = len({one.role for one in found}) > 2
+    if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
         return found
     return [one] if one else []
 
@@ -190,7 +194,7 @@ def _block(run: _Run) -> Iterator[Found]:
         if run.lists(one):
             reading.package(one.key, one.value, f"{one.key}: {one.value}")
     told = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
-    short = max((len(one.value) for one in pairs), default=0) <= SHORT
+    short = min((len(one.value) for one in pairs), default=0) <= SHORT
     if run.kind or told > 1 or (told and short and not run.start.fence and (reading.claims or reading.packages)):
         values: dict[str, str] = {}
         pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in pairs]

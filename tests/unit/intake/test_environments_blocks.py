@@ -242,10 +242,19 @@ TYPED = [
         "os=ubuntu-18.04 cuda=10.2.89",
         "paddlepaddle-gpu=2.1.3.post101",
     ),
+    (
+        (
+            "1. PaddleClas版本以及PaddlePaddle版本：PaddleClas release/2.3和PaddlePaddle 2.2.1\n"
+            "2. 涉及的其他产品使用的版本号：如您在使用的同时还在使用其他产品，请您提供其版本号\n"
+        ),
+        "",
+        "paddlepaddle=2.2.1",
+    ),
     # Forms that nobody filled in, and what looks like an environment and is none.
     ("- OS: [e.g., Ubuntu 16.04.6]\n- GCC [e.g., 5.4.0]\n- PyTorch version [e.g., 1.1.0]\n", "", ""),
     ("a. 具体操作系统，如windows\nb. Python版本号，如Python38\nc. CUDA/cuDNN版本，如CUDA10.2/cuDNN 7.3.1等\n", "", ""),
     ("- PyTorch Version (e.g., 1.0):\n- OS (e.g., Linux):\n- Python version:\n- CUDA/cuDNN version:\n", "", ""),
+    ("1. install it with `pip install torch==1.9.0+cu111 torchvision==0.10.0+cu111 torchaudio==0.9.0`\n", "", ""),
     ("```yaml\ncuda: 0\ngpu: 1\nbatch_size: 4\n```", "", ""),
     ("/usr/lib/python3/dist-packages/paddle/executor.py:1070: UserWarning: numpy", "", ""),
 ]
