@@ -27,14 +27,11 @@
     picture.onChange(renewHistory);
     const node = h("div", { class: "case" },
       head(model),
-      explanation(data),
-      section("Matrix", picture.node),
-      past,
-      failures(model),
-      description(data),
-      howTo(data),
-      runs(data),
-      data.text ? section("The case file", fold(`${data.path}, ${many(data.text.split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null);
+      h("div", { class: "columns-of" },
+        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model)),
+        h("div", { class: "side-column" }, description(data), howTo(data),
+          data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null,
+          runs(data))));
     // What is below the fold can wait until the matrix is painted.
     return { title: data.title || data.id, crumbs: [[data.id, ""]], node, shown: () => requestAnimationFrame(() => setTimeout(renewHistory)) };
   });
@@ -69,7 +66,7 @@
     return h("div", { class: "told" },
       h("p", { class: "lead" }, h("span", { class: "dim" }, `${CLAIMS[claim] || "It reproduces when"}${claim === "none" ? ": " : " "}`), h("strong", null, visible(said))),
       h("p", { class: "dim" }, `From ${many(decided, "decided cell")}.`),
-      commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`))) : null,
+      commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`, true))) : null,
       lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, visible(lines.join("\n")))) : null);
   };
 
@@ -211,7 +208,7 @@
   const howTo = (data) => section("Run it", copyable([
     `reprokit run ${quoted(data.path)}${data.fix !== null ? " --fix" : ""}`,
     `reprokit explain ${data.id}`,
-  ].join("\n"), "Lines to run the case"));
+  ].join("\n"), "Lines to run the case", true));
   const quoted = (text) => (/^[\w./@%+=:,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
   reprokit.parts.quoted = quoted;
 

@@ -19,8 +19,7 @@
       build(cell),
       trials.node,
       apart,
-      environment(cell),
-      image(cell),
+      h("div", { class: "beside" }, environment(cell), image(cell)),
       byHand(cell),
       past(model, here));
     const shown = () => {
@@ -52,7 +51,7 @@
         ["in all cells", common.length ? common.join(" ") : null],
         ["took", seconds(cell.seconds)],
         ["tried", cell.tried ? visible(cell.tried) : null],
-        ["failure", cell.failures.length ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", visible(one.title || one.id), one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
+        ["failure", cell.failures.length > 1 || cell.failures.some((one) => one.known) ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", visible(one.title || one.id), one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
       ]));
   };
 
@@ -112,7 +111,7 @@
       wrap.addEventListener("click", () => { wraps = !wrapped(); setWrap(wraps); });
       setWrap(wrapped());
       body.replaceChildren(
-        h("p", { class: "why" }, visible(trial.reason)),
+        trial.reason === cell.reason ? "" : h("p", { class: "why" }, visible(trial.reason)),
         h("div", { class: "bar log-bar" },
           h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
@@ -198,7 +197,7 @@
     const rows = cell.asked.map((one) => h("tr", { class: one.differs ? "differs" : null },
       h("th", { scope: "row" }, visible(one.name)), h("td", null, visible(one.asked)),
       h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : visible(String(one.measured))),
-      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", visible(one.differs)) : one.measured ? h("span", { class: "dim" }, "the same") : "")));
+      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", visible(one.differs)) : one.measured ? h("span", { class: "dim" }, "as asked") : "")));
     const group = (facts) => Object.entries(facts).map(([concern, values]) => Object.entries(values).map(([name, value], at) =>
       h("tr", null, h("td", null, at ? "" : concern), h("th", { scope: "row" }, visible(name)), h("td", null, visible(value)))));
     const table = (facts) => scrolled("Facts", h("table", { class: "cells facts-table" }, h("tbody", null, group(facts))));
@@ -231,8 +230,8 @@
 
   const byHand = (cell) => {
     const parts = [];
-    if (cell.byHand.length) parts.push(h("p", null, "On any machine with Docker, without reprokit at the end:"), copyable(cell.byHand.join("\n"), "Lines to build and run it by hand"));
-    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran"), !cell.byHand.length));
+    if (cell.byHand.length) parts.push(h("p", null, "On any machine with Docker and reprokit, which writes the Dockerfile and its context:"), copyable(cell.byHand.join("\n"), "Lines to build and run it by hand", true));
+    if (cell.repeat) parts.push(fold("As it ran, on the machine that ran it", () => copyable(cell.repeat, "The line that repeats a trial where it ran", true), !cell.byHand.length));
     return parts.length ? section("Repeat it by hand", parts) : null;
   };
 

@@ -4,6 +4,7 @@
   const { h, KINDS, VERDICTS, time } = reprokit;
   const { many, section, fold, verdictWords: words } = reprokit.parts;
   const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
+  const ENOUGH = 4; // nights from which on a column for each says more than the strips
   const LINES = 6; // facts of a change that are shown unfolded
   const KIND = new Map(reprokit.overview.verdicts.map((verdict, at) => ["RFNXTMBEU!C?"[at], verdict]));
 
@@ -115,7 +116,7 @@
     const changes = data.changes.length
       ? h("ol", { class: "changes" }, data.changes.map((one) => change(data, one)))
       : h("p", { class: "dim" }, data.nights.length > 1 ? "No cell has changed." : "One run so far: nothing to compare.");
-    return section("History", data.nights.length > 1 ? together(data, cells) : null, strips(model, cells), h("h3", { class: "sub" }, "Changes"), changes);
+    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells), h("h3", { class: "sub" }, "Changes"), changes);
   };
 
   Object.assign(reprokit.parts, { history, strip, scrolled, side });

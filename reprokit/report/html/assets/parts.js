@@ -23,7 +23,8 @@
     return details;
   }
 
-  function copyable(text, label) {
+  // `wrap`: lines of commands, which are read rather than looked at.
+  function copyable(text, label, wrap) {
     const words = label || "lines";
     const button = h("button", { class: "copy", type: "button", "aria-label": "Copy " + words }, "Copy");
     button.addEventListener("click", async () => {
@@ -33,7 +34,7 @@
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
     const code = h("pre", { tabindex: "0", role: "region", "aria-label": words }, h("code", null, visible(text)));
-    return h("div", { class: "copyable" }, code, button);
+    return h("div", { class: wrap ? "copyable wraps" : "copyable" }, code, button);
   }
 
   // Pages opened from a disk may have no clipboard interface; the old way works there.
