@@ -23,15 +23,14 @@
     const { data } = model;
     const picture = pictureOf(model, query);
     const past = h("div");
-    const renewHistory = () => past.replaceChildren(reprokit.parts.history(model, picture.cells()) || "");
+    const renewHistory = () => past.replaceChildren(reprokit.parts.history(model, picture.cells(), picture.order()) || "");
     picture.onChange(renewHistory);
     const node = h("div", { class: "case" },
       head(model),
       h("div", { class: "columns-of" },
-        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model)),
+        h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model), runs(data)),
         h("div", { class: "side-column" }, description(data), howTo(data),
-          data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null,
-          runs(data))));
+          data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null)));
     // What is below the fold can wait until the matrix is painted.
     return { title: data.title || data.id, crumbs: [[data.id, ""]], node, shown: () => requestAnimationFrame(() => setTimeout(renewHistory)) };
   });
@@ -113,13 +112,13 @@
     };
 
     const choose = (label, control, options, value, f) => {
-      const select = h("select", { data: { control } }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+      const select = h("select", { data: { control }, "aria-label": label }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
       select.addEventListener("change", () => changed(() => f(select.value)));
       return h("label", { class: "choice" }, h("span", null, label), select);
     };
     const toggle = (text, control, on, f, extra) => h("button", { type: "button", class: `chip-button${extra || ""}`, "aria-pressed": String(on), data: { control }, on: { click: () => changed(f) } }, text);
 
-    const axisChoice = (label, which, other) => choose(label, which, model.telling.map((axis) => [axis.name, axis.name]), state[which].name, (name) => {
+    const axisChoice = (label, which, other) => choose(label, which, model.telling.map((axis) => [axis.name, axis.label]), state[which].name, (name) => {
       const axis = model.byName.get(name);
       if (axis === state[other]) state[other] = state[which];
       state[which] = axis;
@@ -127,8 +126,8 @@
     const filterOf = (axis) => {
       const counts = new Map();
       for (const at of model.passing(state, axis)) counts.set(axis.at[at], (counts.get(axis.at[at]) || 0) + 1);
-      const values = [...axis.values.keys(), ...(axis.absent ? [-1] : [])].map((value) => [String(value), `${value < 0 ? "(absent)" : axis.values[value]} (${counts.get(value) || 0})`]);
-      return choose(axis.name, `is ${axis.name}`, [["", `all ${axis.values.length + axis.absent}`], ...values], state.is.has(axis) ? String(state.is.get(axis)) : "", (value) => {
+      const values = [...axis.values.keys(), ...(axis.absent ? [-1] : [])].map((value) => [String(value), `${model.word(axis, value)} (${counts.get(value) || 0})`]);
+      return choose(axis.label, `is ${axis.name}`, [["", `all ${axis.values.length + axis.absent}`], ...values], state.is.has(axis) ? String(state.is.get(axis)) : "", (value) => {
         if (value === "") state.is.delete(axis);
         else state.is.set(axis, Number(value));
       });
@@ -152,11 +151,11 @@
           h("div", { class: "segments", role: "group", "aria-label": "View" },
             toggle("picture", "picture", state.view === "picture", () => { state.view = "picture"; }), toggle("table", "table", state.view === "table", () => { state.view = "table"; }))),
         legend(),
-        model.common.length ? h("p", { class: "dim" }, `In all: ${model.common.map((axis) => `${axis.name}=${axis.values[0]}`).join(" ")}`) : "");
+        model.common.length ? h("p", { class: "dim" }, `In all: ${model.common.map((axis) => `${axis.label}=${axis.words[0]}`).join(" ")}`) : "");
     };
     fill();
     draw();
-    return { node: h("div", { class: "picture" }, controls, area, more, tip.box), cells, onChange: (f) => watchers.push(f) };
+    return { node: h("div", { class: "picture" }, controls, area, more, tip.box), cells, order: () => [...new Set([state.x, state.y, ...model.telling])].filter(Boolean), onChange: (f) => watchers.push(f) };
   };
 
   // The same as text, for reading and for screen readers; the first rows, more at a click.
@@ -181,7 +180,7 @@
     add();
     const table = h("table", { class: "cells" },
       h("caption", { class: "hidden" }, `${many(cells.length, "cell")}, each with its verdict`),
-      h("thead", null, h("tr", null, model.telling.map((axis) => h("th", { scope: "col" }, axis.name)), h("th", { scope: "col" }, "verdict"), h("th", { scope: "col" }, "reason"))),
+      h("thead", null, h("tr", null, model.telling.map((axis) => h("th", { scope: "col" }, axis.label)), h("th", { scope: "col" }, "verdict"), h("th", { scope: "col" }, "reason"))),
       body);
     return h("div", null, reprokit.parts.scrolled("Cells as a table", table), button);
   };
@@ -200,7 +199,7 @@
   const cellName = (model, at) => model.name(at) + (model.cells.variant[at] ? " [fix]" : "");
 
   const description = (data) => {
-    const tags = data.tags.length ? h("p", { class: "dim" }, `Tags: ${data.tags.join(", ")}`) : null;
+    const tags = data.tags.length ? h("p", { class: "dim" }, `Tags: ${visible(data.tags.join(", "))}`) : null;
     const fix = data.fix !== null ? h("p", null, h("strong", null, "The fix: "), visible(data.fix || "see the case file")) : null;
     return data.description || fix ? section("What it is about", data.description ? prose(data.description) : null, fix, tags) : null;
   };

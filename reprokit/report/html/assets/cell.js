@@ -31,14 +31,14 @@
 
   const nameOf = (model, cell) => {
     const telling = model.telling.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
-    return (telling.join(" ") || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
+    return (visible(telling.join(" ")) || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
   };
 
   const head = (model, cell, here, name) => {
     const common = model.common.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
     const newer = here >= 0 && model.href(here) && !(model.data.runs[model.cells.run[here]].id === cell.run && model.cells.number[here] === cell.number);
     return h("header", { class: "cell-head" },
-      h("div", { class: "bar" }, h("h1", null, visible(name)), neighbours(model, here, cell)),
+      h("div", { class: "bar" }, h("h1", null, name), neighbours(model, here, cell)),
       h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
         h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
       h("p", { class: "why" }, visible(cell.reason || "stopped before it was decided")),
@@ -48,7 +48,7 @@
         ["run", h("span", { class: "mono" }, `${cell.run}:${cell.number}`)],
         ["began", h("span", null, time(cell.at), " UTC")],
         ["by", cell.engine],
-        ["in all cells", common.length ? common.join(" ") : null],
+        ["in all cells", common.length ? visible(common.join(" ")) : null],
         ["took", seconds(cell.seconds)],
         ["tried", cell.tried ? visible(cell.tried) : null],
         ["failure", cell.failures.length > 1 || cell.failures.some((one) => one.known) ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", visible(one.title || one.id), one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
@@ -184,10 +184,10 @@
     const axes = Object.keys({ ...cell.cell, ...other.cell }).filter((axis) => cell.cell[axis] !== other.cell[axis]);
     const rows = found.map((one) => h("tr", null, h("td", null, one.concern), h("th", { scope: "row" }, visible(one.name)), h("td", null, side(one.before, "del")), h("td", null, side(one.after, "ins"))));
     const table = (some) => h("table", { class: "differences" },
-      h("thead", null, h("tr", null, ["what", "", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
+      h("thead", null, h("tr", null, ["what", "name", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     return section(sure ? "What is different where the verdict is another" : "The nearest cell that was decided",
       h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.asExpected),
-        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", ")}`)),
+        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${visible(axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", "))}`)),
       cell.measured && other.measured ? null : h("p", { class: "dim" }, "One of them has no image that was measured: only what was asked for is compared."),
       rows.length ? scrolled("Differences", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "The environments are the same, as far as they were measured."),
       rows.length > LINES ? fold(`${rows.length - LINES} more differences`, () => scrolled("More differences", table(rows.slice(LINES)))) : null);
@@ -204,7 +204,7 @@
     const count = Object.values(cell.packages).reduce((sum, values) => sum + Object.keys(values).length, 0);
     return section("Environment",
       rows.length ? scrolled("Asked and measured", h("table", { class: "cells" },
-        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", ""].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
+        h("thead", null, h("tr", null, ["axis", "asked", "measured in the image", "so it is"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, rows))) : null,
       cell.measured ? null : h("p", { class: "dim" }, "No image was measured."),
       fold("Everything that was asked for and measured", () => table(cell.facts)),
       count ? fold(many(count, "package"), () => table(cell.packages)) : null);

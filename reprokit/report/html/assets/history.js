@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { h, KINDS, VERDICTS, time } = reprokit;
-  const { many, section, fold, verdictWords: words } = reprokit.parts;
+  const { many, section, fold, visible, verdictWords: words } = reprokit.parts;
   const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
   const ENOUGH = 4; // nights from which on a column for each says more than the strips
   const LINES = 6; // facts of a change that are shown unfolded
@@ -61,7 +61,7 @@
       h("figcaption", null, h("span", null, ends[0]), h("span", null, many(data.nights.length, "run"), ", all cells that pass the filters"), h("span", null, ends[1])));
   };
 
-  const strips = (model, cells) => {
+  const strips = (model, cells, order) => {
     const { data } = model;
     const box = h("div", { class: "strips", role: "list" });
     const button = h("button", { class: "tool", type: "button" });
@@ -71,7 +71,7 @@
         const state = data.states[data.cells.state[at]] || "never run";
         const to = model.href(at);
         box.append(h("div", { class: "strip", role: "listitem" },
-          h("span", { class: "cell-name" }, to ? h("a", { href: to }, model.name(at)) : model.name(at)),
+          h("span", { class: "cell-name" }, to ? h("a", { href: to, title: model.name(at) }, model.name(at, order)) : model.name(at, order)),
           strip(data, data.cells, at), h("span", { class: "state" }, state)));
       }
       shown = Math.min(cells.length, shown + count);
@@ -91,32 +91,33 @@
   };
 
   const change = (data, one) => {
-    const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, fact.name),
+    const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, visible(fact.name)),
       h("td", null, side(fact.before, "del")), h("td", null, side(fact.after, "ins"))));
     const table = (some) => h("table", { class: "differences" },
-      h("thead", null, h("tr", null, ["what", "", "before", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
+      h("thead", null, h("tr", null, ["what", "name", "before", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     const count = one.confirmed ? "" : h("p", { class: "dim" }, `Seen ${one.seen === 1 ? "once" : `${one.seen} times`}: it does not count yet.`);
     return h("li", { class: `change${one.confirmed ? "" : " open"}` },
-      h("h3", null, time(one.after.at), " ", one.words),
-      h("p", null, one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`),
+      h("h3", null, time(one.after.at), " ", one.words.replace("->", "→")),
+      h("p", null, visible(one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`)),
       count,
       h("p", { class: "dim" }, "run ", cellLink(data, one.before), " → ", cellLink(data, one.after)),
       rows.length ? scrolled("What changed around it", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "Nothing that is recorded changed around it."),
       rows.length > LINES ? fold(`${rows.length - LINES} more that changed`, () => scrolled("More that changed", table(rows.slice(LINES)))) : null);
   };
 
-  const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, reprokit.parts.visible(value)));
+  const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, visible(value)));
 
   // A table that is wider than a phone scrolls by itself, and by keyboard.
-  const scrolled = (label, table) => h("div", { class: "scrolled", role: "region", "aria-label": label, tabindex: "0" }, table);
+  const scrolled = (label, table) => h("div", { class: "scrolled", role: "group", "aria-label": label, tabindex: "0" }, table);
 
-  const history = (model, cells) => {
+  // `order`: the axes, as they are named of a cell.
+  const history = (model, cells, order) => {
     const { data } = model;
     if (!data.nights.length) return null;
     const changes = data.changes.length
       ? h("ol", { class: "changes" }, data.changes.map((one) => change(data, one)))
       : h("p", { class: "dim" }, data.nights.length > 1 ? "No cell has changed." : "One run so far: nothing to compare.");
-    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells), h("h3", { class: "sub" }, "Changes"), changes);
+    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells, order), h("h3", { class: "sub" }, "Changes"), changes);
   };
 
   Object.assign(reprokit.parts, { history, strip, scrolled, side });

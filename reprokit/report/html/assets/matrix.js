@@ -24,7 +24,7 @@
     return { across, down, cells };
   };
 
-  const name = (axis, value) => (axis ? (value < 0 ? "(absent)" : axis.values[value]) : "");
+  const name = (axis, value) => (axis ? (value < 0 ? "(absent)" : axis.words[value]) : "");
 
   // What a mix of cells says: in how many of those decided the failure showed, and what is beside them.
   const summary = (mix) => {
@@ -69,8 +69,9 @@
       });
       element.style.background = `linear-gradient(90deg, ${stops.join(", ")})`;
     }
+    const open = cells.length - decided; // whatever they are, they say nothing of the bug
     const short = decided ? `${shows}/${decided}` : `${glyph(kinds[0])}${cells.length}`;
-    element.append(h("span", { class: "chip" }, tiles ? (decided ? `${short} reproduce` : text) : short));
+    element.append(h("span", { class: "chip" }, tiles ? (decided ? `${short} reproduce${open ? ` · ${open} ?` : ""}` : text) : short));
     return element;
   };
 
@@ -87,7 +88,7 @@
       h("span", { role: "columnheader", class: "corner" }, corner(state)),
       across.map((value) => h("span", { role: "columnheader", class: "col" }, h("span", null, name(state.x, value)))));
     const body = down.map((value, y) => {
-      const row = h("div", { role: "row", class: "row" }, h("span", { role: "rowheader", class: "side" }, name(state.y, value)));
+      const row = h("div", { role: "row", class: "row" }, h("span", { role: "rowheader", class: "side" }, state.y ? name(state.y, value) : h("span", { class: "hidden" }, "all")));
       for (let x = 0; x < across.length; x++) {
         row.append(draw(model, cells[y * across.length + x], state, size === "tiles", proto, labels));
       }
@@ -95,7 +96,7 @@
     });
     const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}`, "aria-label": title(state), "aria-readonly": "true" }, head, body);
     element.style.setProperty("--columns", across.length);
-    element.style.setProperty("--side", `${Math.min(22, Math.max(5, ...down.map((value) => name(state.y, value).length), (state.y ? state.y.name.length : 0) + 2)) + 2}ch`);
+    element.style.setProperty("--side", `${Math.min(22, Math.max(5, ...down.map((value) => name(state.y, value).length), (state.y ? state.y.label.length : 0) + 2)) + 2}ch`);
     element.style.setProperty("--head", `${Math.min(20, longest) + 2}ch`);
 
     const square = (x, y) => body[y].children[x + 1];
@@ -150,15 +151,15 @@
     return element;
   };
 
-  const title = (state) => ["Cells", state.x && `${state.x.name} across`, state.y && `${state.y.name} down`].filter(Boolean).join(", ");
-  const corner = (state) => [state.y && h("span", { class: "down" }, `${state.y.name} ↓`), state.x && h("span", { class: "across" }, `${state.x.name} →`)];
+  const title = (state) => ["Cells", state.x && `${state.x.label} across`, state.y && `${state.y.label} down`].filter(Boolean).join(", ");
+  const corner = (state) => [state.y && h("span", { class: "down" }, `${state.y.label} ↓`), state.x && h("span", { class: "across" }, `${state.x.label} →`)];
 
   // What the cells of one square are, beside the pointer or the focus.
   const tooltip = () => {
     const box = h("div", { class: "tip", role: "presentation", hidden: true });
     const show = (model, state, cells, x, y, target) => {
       if (!cells) { box.hidden = true; return; }
-      const lines = [h("strong", null, [state.x && `${state.x.name} ${x}`, state.y && `${state.y.name} ${y}`].filter(Boolean).join(" · ") || "the only cell")];
+      const lines = [h("strong", null, [state.x && `${state.x.label} ${x}`, state.y && `${state.y.label} ${y}`].filter(Boolean).join(" · ") || "the only cell")];
       if (!cells.length) lines.push(h("span", null, "no such cell in the matrix"));
       else if (cells.length === 1) lines.push(...single(model, cells[0]));
       else lines.push(h("span", null, summary(model.mix(cells)).text), h("span", { class: "dim" }, `${many(cells.length, "cell")} here: Enter lists them`));
@@ -190,7 +191,7 @@
   const list = (model, state, cells, close) => {
     const rest = model.telling.filter((axis) => axis !== state.x && axis !== state.y && !state.is.has(axis));
     const at = cells[0];
-    const where = [state.x, state.y].filter(Boolean).map((axis) => `${axis.name} ${model.value(axis, at)}`).join(", ");
+    const where = [state.x, state.y].filter(Boolean).map((axis) => `${axis.label} ${model.value(axis, at)}`).join(", ");
     const items = cells.slice(0, LISTED).map((one) => {
       const to = model.href(one), text = model.name(one, rest);
       return h("li", null, reprokit.badge(model.kinds[one] === "not-run" ? "undecided" : model.kinds[one], model.fits(one)), " ", to ? h("a", { href: to }, text) : text);

@@ -6,6 +6,7 @@
   const SHOWS = ["reproduced", "flaky"];
   const KINDS = [...SURE, ...Object.keys(reprokit.VERDICTS).filter((verdict) => !SURE.includes(verdict)), "not-run"];
   const RESERVED = new Set(["x", "y", "variant", "show", "view", "night"]);
+  const { visible } = reprokit.parts;
   const keyOf = (axis) => (RESERVED.has(axis) || axis.startsWith("axis.") ? "axis." + axis : axis);
 
   class Model {
@@ -13,7 +14,8 @@
       this.data = data;
       this.cells = data.cells;
       this.count = data.cells.verdict.length;
-      this.axes = data.axes.map((axis) => ({ ...axis, at: data.cells.at[axis.name] }));
+      // `words`: the values as they are shown; `label`: the name.
+      this.axes = data.axes.map((axis) => ({ ...axis, at: data.cells.at[axis.name], words: axis.values.map(visible), label: visible(axis.name) }));
       this.byName = new Map(this.axes.map((axis) => [axis.name, axis]));
       // A cell that some axis is missing in tells them apart as a value does.
       for (const axis of this.axes) axis.absent = axis.at.includes(-1);
@@ -30,12 +32,15 @@
     }
 
     value(axis, at) {
-      const value = axis.at[at];
-      return value < 0 ? "(absent)" : axis.values[value];
+      return this.word(axis, axis.at[at]);
+    }
+
+    word(axis, value) {
+      return value < 0 ? "(absent)" : axis.words[value];
     }
 
     name(at, axes = this.telling) {
-      const named = axes.filter((axis) => axis.at[at] >= 0).map((axis) => axis.name + "=" + axis.values[axis.at[at]]);
+      const named = axes.filter((axis) => axis.at[at] >= 0).map((axis) => axis.label + "=" + axis.words[axis.at[at]]);
       return named.join(" ") || "the only cell";
     }
 

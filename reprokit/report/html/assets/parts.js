@@ -33,7 +33,7 @@
       reprokit.announce(done ? "Copied" : "The browser does not allow it: select the text and press Ctrl+C");
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
-    const code = h("pre", { tabindex: "0", role: "region", "aria-label": words }, h("code", null, visible(text)));
+    const code = h("pre", { tabindex: "0", role: "group", "aria-label": words }, h("code", null, visible(text)));
     return h("div", { class: wrap ? "copyable wraps" : "copyable" }, code, button);
   }
 

@@ -1,0 +1,135 @@
+"""Every page in a real browser: accessible in each theme and width, quiet, and from a disk as from a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import DESKTOP, NARROW, PHONE, Look, Site
+from tests.browser.made import CHINESE, HOSTILE
+
+PAGES = {
+    "overview": "/",
+    "case": "/case/grid",
+    "case as a table": "/case/grid?view=table",
+    "case of which squares hold one cell": "/case/grid?mode=b",
+    "cell": "CELL/grid/5",
+    "cell without an image": "CELL/grid/3",
+    "hostile case": "/case/hostile",
+    "Chinese cell": "CELL/chinese/1",
+}
+IMPACTS = "({violations}) => violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join('  ')) "
+
+
+def address(site: Site, page: str) -> str:
+    """The address of one of PAGES."""
+    route = PAGES[page]
+    if route.startswith("CELL/"):
+        _, case, number = route.split("/")
+        return site.cell(case, int(number))
+    return route
+
+
+def violations(page: Any) -> list[str]:
+    """What axe finds, one line for each rule that is broken."""
+    import axe_playwright_python
+
+    script = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    page.evaluate(script)
+    # Stylesheets of a page that is opened from the disk cannot be fetched again.
+    found: list[str] = page.evaluate(f"axe.run(document, {{preload: false}}).then({IMPACTS})")
+    return found
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_has_what_axe_objects_to(look: Look, site: Site, theme: str, size: tuple[int, int]) -> None:
+    looking = look(theme=theme, size=size)
+    found = {name: violations(looking.go(address(site, name))) for name in PAGES}
+    assert found == {name: [] for name in PAGES}
+
+
+def test_no_page_is_wider_than_a_small_phone(look: Look, site: Site) -> None:
+    looking = look(size=NARROW)
+    for name in PAGES:
+        page = looking.go(address(site, name))
+        page.wait_for_timeout(100)  # what is filled in after the first paint
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROW[0], name
+
+
+def test_the_pages_work_below_a_path_of_a_server(look: Look, site: Site, served: str) -> None:
+    looking = look(base=served)
+    for name in PAGES:
+        page = looking.go(address(site, name))
+        assert page.locator("h1").first.inner_text() != "Not found", name
+
+
+def test_dark_is_dark_and_light_is_light(look: Look) -> None:
+    backgrounds = [
+        look("/case/grid", theme=theme).page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        for theme in ("light", "dark")
+    ]
+    lightness = [sum(map(int, text.removeprefix("rgb(").removesuffix(")").split(", "))) for text in backgrounds]
+    assert lightness[0] > 600
+    assert lightness[1] < 200
+
+
+def test_hostile_texts_are_shown_as_what_they_are(look: Look, site: Site) -> None:
+    looking = look("/case/hostile")
+    page = looking.page
+    said = HOSTILE.replace("\u202e", "⟨U+202E⟩")
+    assert said in page.locator("h1").inner_text()
+    assert page.locator("main img, main script, main iframe").count() == 0
+    assert page.locator("a[href^='javascript']").count() == 0
+    for number in (1, 2, 3, 4):
+        looking.go(site.cell("hostile", number))
+        assert said in page.locator(".log").inner_text()
+        assert page.locator(".why").first.inner_text() == said
+    assert "\u202e" not in page.locator("body").inner_text()
+    looking.go("/")
+    assert page.evaluate("document.title").startswith("reprokit")
+    assert "<img" in page.locator("main").inner_text()
+
+
+def test_values_that_addresses_have_to_quote_are_filtered_by(look: Look) -> None:
+    looking = look("/case/hostile?view=table")
+    page = looking.page
+    page.locator("td a").last.click()
+    page.wait_for_selector(".log")
+    assert "a&b=c#d?e/f%20" in page.locator("h1").inner_text()
+
+
+def test_a_line_of_a_million_characters_is_shown_in_part(look: Look, site: Site) -> None:
+    page = look(site.cell("hostile", 1) + "?trial=2").page
+    line = page.locator(".log .hit")
+    assert len(line.locator(".text").inner_text()) == 2000
+    line.locator("button").click()
+    assert len(line.locator(".text").inner_text()) == 22_000
+
+
+def test_a_chinese_log_is_shown_in_a_chinese_font(look: Look, site: Site) -> None:
+    page = look(site.cell("chinese", 1)).page
+    assert page.locator(".log .hit .text").inner_text() == CHINESE
+    assert page.locator(".log").get_attribute("lang") == "zh-Hans"
+    session = page.context.new_cdp_session(page)
+    session.send("DOM.enable")
+    session.send("CSS.enable")
+    root = session.send("DOM.getDocument")["root"]["nodeId"]
+    node = session.send("DOM.querySelector", {"nodeId": root, "selector": ".log .hit .text"})["nodeId"]
+    fonts = [one["familyName"] for one in session.send("CSS.getPlatformFontsForNode", {"nodeId": node})["fonts"]]
+    # Fonts that hold these characters say so in their name, those of Debian among them.
+    assert any(word in name for name in fonts for word in ("CJK", "SC", "WenQuanYi", "Han", "Hei")), fonts
+
+
+def test_a_page_that_is_not_there_says_so(look: Look) -> None:
+    page = look("/case/nothing-of-that-name").page
+    assert "nothing-of-that-name" in page.locator("main").inner_text()
+
+
+def test_paper_shows_everything_and_no_controls(look: Look, site: Site) -> None:
+    page = look(site.cell("grid", 5)).page
+    page.emulate_media(media="print")
+    assert not page.locator("header.top").is_visible()
+    assert page.locator(".log").evaluate("(log) => getComputedStyle(log).maxHeight") == "none"
