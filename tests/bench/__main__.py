@@ -191,6 +191,14 @@ def scrubbing(folder: Path) -> None:
         print(f"scrubbing 1 MB of {text!r}: {took:.2f} s, {ratio:.1f} times that of a quarter")
 
 
+def pages(folder: Path) -> None:
+    """The pages of a case of ten thousand cells, in a browser on one core."""
+    from tests.bench.pages import report
+
+    for line in report(folder):
+        print(line)
+
+
 BENCHES = {
     "startup": startup,
     "matrix": matrix,
@@ -202,6 +210,7 @@ BENCHES = {
     "transitions": transitions,
     "explaining": explaining,
     "scrubbing": scrubbing,
+    "pages": pages,
 }
 
 

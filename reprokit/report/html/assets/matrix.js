@@ -6,6 +6,7 @@
   const TILES = 6; // columns up to which squares have room for words
   const SMALL = 40; // columns or rows from which on squares are small
   const LISTED = 200;
+  const FIRST = 3000, FURTHER = 1500; // squares that are made before the first paint, and between two frames after it
 
   const words = (kind) => kind.replaceAll("-", " ");
   const glyph = (kind) => (kind === "not-run" ? "" : VERDICTS[kind].glyph);
@@ -87,19 +88,32 @@
     const head = h("div", { role: "row", class: "row head" },
       h("span", { role: "columnheader", class: "corner" }, corner(state)),
       across.map((value) => h("span", { role: "columnheader", class: "col" }, h("span", null, name(state.x, value)))));
-    const body = down.map((value, y) => {
+    const body = [];
+    const make = () => {
+      const y = body.length, value = down[y];
       const row = h("div", { role: "row", class: "row" }, h("span", { role: "rowheader", class: "side" }, state.y ? name(state.y, value) : h("span", { class: "hidden" }, "all")));
       for (let x = 0; x < across.length; x++) {
         row.append(draw(model, cells[y * across.length + x], state, size === "tiles", proto, labels));
       }
-      return row;
-    });
-    const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}`, "aria-label": title(state), "aria-readonly": "true" }, head, body);
+      body.push(row);
+      element.append(row);
+    };
+    const fill = (until) => { while (body.length < Math.min(until, down.length)) make(); };
+    const rest = () => {
+      fill(body.length + Math.ceil(FURTHER / across.length));
+      if (body.length < down.length && element.isConnected) setTimeout(rest);
+    };
+    const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}`, "aria-label": title(state), "aria-readonly": "true", "aria-rowcount": down.length + 1, "aria-colcount": across.length + 1 }, head);
+    fill(Math.ceil(FIRST / across.length));
+    requestAnimationFrame(() => setTimeout(rest));
     element.style.setProperty("--columns", across.length);
     element.style.setProperty("--side", `${Math.min(22, Math.max(5, ...down.map((value) => name(state.y, value).length), (state.y ? state.y.label.length : 0) + 2)) + 2}ch`);
     element.style.setProperty("--head", `${Math.min(20, longest) + 2}ch`);
 
-    const square = (x, y) => body[y].children[x + 1];
+    const square = (x, y) => {
+      fill(y + 1);
+      return body[y].children[x + 1];
+    };
     const place = (target) => {
       const found = target.closest(".sq");
       if (!found) return null;
