@@ -8,7 +8,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test venv lint unit integration bench lock data clean
+.PHONY: demo test venv lint unit integration browser bench lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -40,8 +40,11 @@ lint: venv ## Style and types
 unit: venv ## The fast tests; no engine
 	$(VENV)/bin/python -m pytest -m "not integration"
 
-integration: venv ## The tests on the real engine
+integration: venv ## The tests on the real engine, and in a browser
 	$(VENV)/bin/python -m pytest -m integration
+
+browser: venv ## The tests of the report's pages in a Chromium; no engine
+	$(VENV)/bin/python -m pytest -m browser
 
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench

@@ -89,7 +89,9 @@ def report(folder: Path) -> Iterator[str]:
             )
             found = [_look(browser, site / "site/index.html") for _ in range(TIMES)]
             median = {key: statistics.median(one[key] for one in found) for key in found[0]}
-            yield "  one core, median of {}: {}".format(TIMES, ", ".join(f"{key} {ms:.0f} ms" for key, ms in median.items()))
+            yield "  one core, median of {}: {}".format(
+                TIMES, ", ".join(f"{key} {ms:.0f} ms" for key, ms in median.items())
+            )
         browser.close()
 
 
@@ -102,7 +104,7 @@ def _look(browser: Any, index: Path) -> Mapping[str, float]:
     page.wait_for_function("window.ready")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     matrix = page.evaluate("window.ready")
-    page.wait_for_selector(".strip")
+    page.wait_for_selector(".course")
     frames = sorted(page.evaluate(SCROLL))
     filtered = page.evaluate(FILTER)
     opened = page.evaluate(OPEN)

@@ -17,8 +17,6 @@ import pytest
 from reprokit.cli import invoke
 from tests.browser import made
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra test")
-
 DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 700)
 HERE = "http://127.0.0.1"
 
@@ -34,6 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """The system's Chromium, or the one that ``$CHROMIUM`` names."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright, of the extra test")
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     if not program:
         pytest.skip("needs a Chromium: none is installed, and $CHROMIUM names none")
@@ -115,7 +114,9 @@ def look(chromium: Any, site: Site) -> Iterator[Look]:
         page.on("requestfailed", lambda request: looking.wrong.append(f"failed {request.url} {request.failure}"))
         page.on("response", lambda reply: reply.status >= 400 and looking.wrong.append(f"{reply.status} {reply.url}"))
         page.on("pageerror", lambda error: looking.wrong.append(f"error {error}"))
-        page.on("console", lambda line: line.type in ("error", "warning") and looking.wrong.append(f"console {line.text}"))
+        page.on(
+            "console", lambda line: line.type in ("error", "warning") and looking.wrong.append(f"console {line.text}")
+        )
         page.on("dialog", lambda dialog: looking.wrong.append(f"dialog {dialog.message}") or dialog.dismiss())
         opened.append((context, looking))
         looking.go(route)

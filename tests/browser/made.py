@@ -21,7 +21,9 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 from reprokit.store.rows import cell_row, trial_row
 
 FIRST = datetime(2026, 1, 1, 2)
-HOSTILE = "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>\u202egnp.exe"
+HOSTILE = (
+    "<img src=x onerror=\"document.title='hacked'\"></script><script>document.title='hacked'</script>\u202egnp.exe"
+)
 """What must come out as the letters that it is made of; its end would be shown backwards."""
 CHINESE = "运行时错误：显存不足，批大小为 8 时复现"
 SEED = 6
@@ -158,7 +160,12 @@ def case(case_id: str, title: str, axes: Mapping[str, Sequence[str]], **more: An
 
 def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[int, ...], dict[str, Any]]:
     """A log with a traceback in its middle, the lines of it, and the exception as recorded."""
-    own = ["Traceback (most recent call last):", '  File "go.py", line 3, in main', "    fail()", "ValueError: no such thing"]
+    own = [
+        "Traceback (most recent call last):",
+        '  File "go.py", line 3, in main',
+        "    fail()",
+        "ValueError: no such thing",
+    ]
     lines = [*(f"{word} {number}" for number in range(before)), *own, *(f"after {number}" for number in range(after))]
     first = before + 1
     seen = {
@@ -210,7 +217,10 @@ def grid(maker: Maker, nights: int = 6) -> str:
             )
             reason = "ValueError: no such thing" if logs and logs[0][1] else "all trials ended well"
             made = Made(cell=cell, verdict=verdict, expected=expected, logs=logs, exception=seen, reason=reason)
-            cells += [made, Made(cell=cell, variant="fix", verdict=Verdict.NOT_REPRODUCED, expected=Verdict.NOT_REPRODUCED)]
+            cells += [
+                made,
+                Made(cell=cell, variant="fix", verdict=Verdict.NOT_REPRODUCED, expected=Verdict.NOT_REPRODUCED),
+            ]
         last = maker.night(about, cells)
     return last
 
@@ -240,7 +250,12 @@ def chinese(maker: Maker) -> str:
     log = f"开始训练\n{CHINESE}\n结束\n"
     about = case("chinese", "显存不足时的错误信息", {"模式": ["训练", "推理"]}, description="第一段说明。")
     cells = [
-        Made(cell={"模式": mode}, verdict=verdict, reason=CHINESE, logs=[(log, (2,) if verdict is Verdict.REPRODUCED else ())])
+        Made(
+            cell={"模式": mode},
+            verdict=verdict,
+            reason=CHINESE,
+            logs=[(log, (2,) if verdict is Verdict.REPRODUCED else ())],
+        )
         for mode, verdict in (("训练", Verdict.REPRODUCED), ("推理", Verdict.NOT_REPRODUCED))
     ]
     return maker.night(about, cells)
@@ -258,7 +273,9 @@ def large(folder: Path, sizes: Mapping[str, int], nights: int = 3) -> str:
     for values in itertools.product(*axes.values()):
         cell = dict(zip(axes, values, strict=True))
         shows = float(cell[first]) > sizes[first] / 2 and float(cell[second]) > sizes[second] / 3
-        verdict = chance.choice(odd) if chance.random() < 0.02 else Verdict.REPRODUCED if shows else Verdict.NOT_REPRODUCED
+        verdict = (
+            chance.choice(odd) if chance.random() < 0.02 else Verdict.REPRODUCED if shows else Verdict.NOT_REPRODUCED
+        )
         cells.append(
             Made(
                 cell=cell,

@@ -128,11 +128,11 @@ def test_the_pointer_tells_of_a_cell(look: Look) -> None:
 
 def test_history_tells_what_changed_and_links_the_nights_that_have_pages(look: Look, site: Site) -> None:
     page = look("/case/grid").page
-    page.wait_for_selector(".strip")
+    page.wait_for_selector(".course")
     change = page.locator(".change")
     assert "not reproducing → reproducing" in change.inner_text()
     assert "python=3.9 numpy=2.0.2 mode=b" in change.inner_text()
-    strip = page.locator(".strip", has_text="python=3.9 numpy=2.0.2 mode=b").locator(".night")
+    strip = page.locator(".course", has_text="python=3.9 numpy=2.0.2 mode=b").locator(".night")
     assert [one.split(": ")[1] for one in strip.evaluate_all("(all) => all.map((one) => one.title)")] == [
         *["not reproduced, not as expected"] * 3,
         *["reproduced"] * 3,

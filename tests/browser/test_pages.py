@@ -86,9 +86,11 @@ def test_hostile_texts_are_shown_as_what_they_are(look: Look, site: Site) -> Non
     for number in (1, 2, 3, 4):
         looking.go(site.cell("hostile", number))
         assert said in page.locator(".log").inner_text()
-        assert page.locator(".why").first.inner_text() == said
-    assert "\u202e" not in page.locator("body").inner_text()
-    looking.go("/")
+        assert page.locator(".reason-why").first.inner_text() == said
+    for route in (site.cell("hostile", 1), "/case/hostile", "/case/hostile?view=table", "/"):
+        page = looking.go(route)
+        page.wait_for_timeout(100)  # what is filled in after the first paint
+        assert "\u202e" not in page.locator("body").inner_text()
     assert page.evaluate("document.title").startswith("reprokit")
     assert "<img" in page.locator("main").inner_text()
 

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { h, KINDS, href, time } = reprokit;
-  const { section, fold, copyable, prose, address, many, visible, verdictWords: words } = reprokit.parts;
+  const { section, fold, copyable, prose, address, many, verdictWords: words } = reprokit.parts;
   const ROWS = 200;
 
   const models = new Map();
@@ -39,7 +39,7 @@
     title: row.title || row.id,
     crumbs: [[row.id, ""]],
     node: h("div", { class: "case" },
-      h("h1", { lang: reprokit.lang(row.title) }, visible(row.title || row.id)),
+      h("h1", { lang: reprokit.lang(row.title) }, row.title || row.id),
       h("p", null, `No run of this case is recorded. It has ${many(row.cells, "cell")}`, row.flip.words ? `, and should fail with: ${row.flip.words}.` : ".")),
   });
 
@@ -50,7 +50,7 @@
     const last = data.runs.find((one) => one.id === data.nights.at(-1)) || data.runs[0];
     const counts = KINDS.filter((kind) => mix[kind]).map((kind) => h("li", null, `${mix[kind]} `, kind === "not-run" ? "not run" : reprokit.badge(kind, null)));
     return h("header", { class: "case-head" },
-      h("h1", { lang: reprokit.lang(data.title) }, visible(data.title || data.id)),
+      h("h1", { lang: reprokit.lang(data.title) }, data.title || data.id),
       h("ul", { class: "line" },
         h("li", { class: "mono" }, data.id),
         counts,
@@ -63,10 +63,10 @@
   const explanation = (data) => {
     const { claim, words: said, lines, decided, commands } = data.explanation;
     return h("div", { class: "told" },
-      h("p", { class: "lead" }, h("span", { class: "dim" }, `${CLAIMS[claim] || "It reproduces when"}${claim === "none" ? ": " : " "}`), h("strong", null, visible(said))),
+      h("p", { class: "lead" }, h("span", { class: "dim" }, `${CLAIMS[claim] || "It reproduces when"}${claim === "none" ? ": " : " "}`), h("strong", null, said)),
       h("p", { class: "dim" }, `From ${many(decided, "decided cell")}.`),
       commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`, true))) : null,
-      lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, visible(lines.join("\n")))) : null);
+      lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, lines.join("\n"))) : null);
   };
 
   // Controls, and the picture or the table below them. `onChange(f)`: f is called when other cells pass the filters.
@@ -145,7 +145,7 @@
       const axes = model.telling.length > 1 ? [axisChoice("across", "x", "y"), axisChoice("down", "y", "x"),
         h("button", { type: "button", class: "tool", data: { control: "swap" }, "aria-label": "Swap the axes", title: "Swap the axes", on: { click: () => changed(() => { [state.x, state.y] = [state.y, state.x]; }) } }, "⇄")] : [];
       controls.replaceChildren(
-        h("div", { class: "bar" }, axes, others.map(filterOf),
+        h("div", { class: "row-of" }, axes, others.map(filterOf),
           model.hasFix ? h("div", { class: "segments", role: "group", "aria-label": "Variant" },
             toggle("case", "case", state.variant === 0, () => { state.variant = 0; }), toggle("with the fix", "fix", state.variant === 1, () => { state.variant = 1; })) : null,
           h("div", { class: "segments", role: "group", "aria-label": "View" },
@@ -170,7 +170,7 @@
         body.append(h("tr", null,
           model.telling.map((axis) => h("td", null, model.value(axis, at))),
           h("td", null, kind === "not-run" ? "not run" : to ? h("a", { href: to }, reprokit.badge(kind, model.fits(at))) : reprokit.badge(kind, model.fits(at))),
-          h("td", { class: "reason" }, visible(reason))));
+          h("td", { class: "reason" }, reason)));
       }
       shown = Math.min(cells.length, shown + ROWS);
       button.textContent = `${Math.min(ROWS, cells.length - shown)} more of ${(cells.length - shown).toLocaleString("en")}`;
@@ -191,7 +191,7 @@
     const groups = data.failures.map((failure, at) => ({ ...failure, cells: [...data.cells.failure.keys()].filter((one) => data.cells.failure[one] === at) }));
     groups.sort((one, other) => Number(other.other) - Number(one.other) || other.cells.length - one.cells.length);
     const item = (one) => h("li", null,
-      h("p", null, reprokit.badge(one.other ? "different-failure" : "reproduced", null), one.known ? ` known as ${visible(one.known)}: ` : " ", h("span", { class: "mono" }, visible(one.title))),
+      h("p", null, reprokit.badge(one.other ? "different-failure" : "reproduced", null), one.known ? ` known as ${one.known}: ` : " ", h("span", { class: "mono" }, one.title)),
       h("p", { class: "dim" }, `${many(one.cells.length, "cell")}, such as `,
         one.cells.slice(0, 3).map((at, place) => [place ? ", " : "", model.href(at) ? h("a", { href: model.href(at) }, cellName(model, at)) : cellName(model, at)]), ` · fingerprint ${one.id}`));
     return section("How it fails", h("ul", { class: "failures" }, groups.map(item)));
@@ -199,8 +199,8 @@
   const cellName = (model, at) => model.name(at) + (model.cells.variant[at] ? " [fix]" : "");
 
   const description = (data) => {
-    const tags = data.tags.length ? h("p", { class: "dim" }, `Tags: ${visible(data.tags.join(", "))}`) : null;
-    const fix = data.fix !== null ? h("p", null, h("strong", null, "The fix: "), visible(data.fix || "see the case file")) : null;
+    const tags = data.tags.length ? h("p", { class: "dim" }, `Tags: ${data.tags.join(", ")}`) : null;
+    const fix = data.fix !== null ? h("p", null, h("strong", null, "The fix: "), data.fix || "see the case file") : null;
     return data.description || fix ? section("What it is about", data.description ? prose(data.description) : null, fix, tags) : null;
   };
 

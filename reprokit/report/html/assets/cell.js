@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { h, href, time, SHOWS, SURE } = reprokit;
-  const { section, fold, copyable, facts, seconds, many, visible, scrolled, side, verdictWords: words } = reprokit.parts;
+  const { section, fold, copyable, facts, seconds, many, scrolled, side, verdictWords: words } = reprokit.parts;
   const LINES = 12; // differences that are shown unfolded
 
   reprokit.view("/case/:id/cell/:cell", async ({ params, query }) => {
@@ -31,27 +31,27 @@
 
   const nameOf = (model, cell) => {
     const telling = model.telling.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
-    return (visible(telling.join(" ")) || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
+    return (telling.join(" ") || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
   };
 
   const head = (model, cell, here, name) => {
     const common = model.common.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
     const newer = here >= 0 && model.href(here) && !(model.data.runs[model.cells.run[here]].id === cell.run && model.cells.number[here] === cell.number);
     return h("header", { class: "cell-head" },
-      h("div", { class: "bar" }, h("h1", null, name), neighbours(model, here, cell)),
+      h("div", { class: "row-of" }, h("h1", null, name), neighbours(model, here, cell)),
       h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
         h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
-      h("p", { class: "why" }, visible(cell.reason || "stopped before it was decided")),
+      h("p", { class: "reason-why" }, cell.reason || "stopped before it was decided"),
       newer ? h("p", { class: "notice" }, "This is not what is known of the cell now: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ".") : null,
       cell.rejudged.map((again) => h("p", { class: "dim" }, "Judged again ", time(again.at), `; before, by rules ${again.rules}: ${words(again.verdict)}.`)),
       facts([
         ["run", h("span", { class: "mono" }, `${cell.run}:${cell.number}`)],
         ["began", h("span", null, time(cell.at), " UTC")],
         ["by", cell.engine],
-        ["in all cells", common.length ? visible(common.join(" ")) : null],
+        ["in all cells", common.length ? common.join(" ") : null],
         ["took", seconds(cell.seconds)],
-        ["tried", cell.tried ? visible(cell.tried) : null],
-        ["failure", cell.failures.length > 1 || cell.failures.some((one) => one.known) ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", visible(one.title || one.id), one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
+        ["tried", cell.tried ? cell.tried : null],
+        ["failure", cell.failures.length > 1 || cell.failures.some((one) => one.known) ? h("span", null, cell.failures.map((one, at) => [at ? "; " : "", one.title || one.id, one.known ? ` (known as ${one.known})` : "", one.trials ? `, trials ${one.trials.join(", ")}` : ""])) : null],
       ]));
   };
 
@@ -81,7 +81,7 @@
   };
 
   const build = (cell) => cell.build
-    ? section("The build failed", h("p", null, "Step: ", h("code", null, visible(String(cell.build.step)))), copyable((cell.build.tail || []).join("\n"), "The end of the build's output"))
+    ? section("The build failed", h("p", null, "Step: ", h("code", null, String(cell.build.step))), copyable((cell.build.tail || []).join("\n"), "The end of the build's output"))
     : null;
 
   const trialsOf = (cell, params, query) => {
@@ -111,8 +111,8 @@
       wrap.addEventListener("click", () => { wraps = !wrapped(); setWrap(wraps); });
       setWrap(wrapped());
       body.replaceChildren(
-        trial.reason === cell.reason ? "" : h("p", { class: "why" }, visible(trial.reason)),
-        h("div", { class: "bar log-bar" },
+        trial.reason === cell.reason ? "" : h("p", { class: "reason-why" }, trial.reason),
+        h("div", { class: "row-of log-bar" },
           h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
           excerpt.lines ? wrap : null,
@@ -145,8 +145,8 @@
     const frames = seen.frames || [];
     return h("div", { class: "exception" },
       h("h3", { class: "sub" }, "Exception"),
-      h("p", { class: "mono" }, h("strong", null, visible(seen.type)), seen.message ? `: ${visible(seen.message)}` : ""),
-      frames.length ? h("ol", { class: "frames" }, frames.map((frame) => h("li", null, h("span", { class: "mono" }, visible(frame.function)), h("span", { class: "dim mono" }, ` ${visible(frame.file)}:${frame.line}`)))) : null);
+      h("p", { class: "mono" }, h("strong", null, seen.type), seen.message ? `: ${seen.message}` : ""),
+      frames.length ? h("ol", { class: "frames" }, frames.map((frame) => h("li", null, h("span", { class: "mono" }, frame.function), h("span", { class: "dim mono" }, ` ${frame.file}:${frame.line}`)))) : null);
   };
 
   // What differs between two cells, as `reprokit diff` tells it.
@@ -182,12 +182,12 @@
     }
     const found = compare(model.data, cell, other);
     const axes = Object.keys({ ...cell.cell, ...other.cell }).filter((axis) => cell.cell[axis] !== other.cell[axis]);
-    const rows = found.map((one) => h("tr", null, h("td", null, one.concern), h("th", { scope: "row" }, visible(one.name)), h("td", null, side(one.before, "del")), h("td", null, side(one.after, "ins"))));
+    const rows = found.map((one) => h("tr", null, h("td", null, one.concern), h("th", { scope: "row" }, one.name), h("td", null, side(one.before, "del")), h("td", null, side(one.after, "ins"))));
     const table = (some) => h("table", { class: "differences" },
       h("thead", null, h("tr", null, ["what", "name", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     return section(sure ? "What is different where the verdict is another" : "The nearest cell that was decided",
       h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.asExpected),
-        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${visible(axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", "))}`)),
+        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", ")}`)),
       cell.measured && other.measured ? null : h("p", { class: "dim" }, "One of them has no image that was measured: only what was asked for is compared."),
       rows.length ? scrolled("Differences", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "The environments are the same, as far as they were measured."),
       rows.length > LINES ? fold(`${rows.length - LINES} more differences`, () => scrolled("More differences", table(rows.slice(LINES)))) : null);
@@ -195,11 +195,11 @@
 
   const environment = (cell) => {
     const rows = cell.asked.map((one) => h("tr", { class: one.differs ? "differs" : null },
-      h("th", { scope: "row" }, visible(one.name)), h("td", null, visible(one.asked)),
-      h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : visible(String(one.measured))),
-      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", visible(one.differs)) : one.measured ? h("span", { class: "dim" }, "as asked") : "")));
+      h("th", { scope: "row" }, one.name), h("td", null, one.asked),
+      h("td", null, one.measured === null || one.measured === undefined ? h("span", { class: "dim" }, "–") : String(one.measured)),
+      h("td", null, one.differs ? h("strong", { class: "alarm" }, "≠ ", one.differs) : one.measured ? h("span", { class: "dim" }, "as asked") : "")));
     const group = (facts) => Object.entries(facts).map(([concern, values]) => Object.entries(values).map(([name, value], at) =>
-      h("tr", null, h("td", null, at ? "" : concern), h("th", { scope: "row" }, visible(name)), h("td", null, visible(value)))));
+      h("tr", null, h("td", null, at ? "" : concern), h("th", { scope: "row" }, name), h("td", null, value))));
     const table = (facts) => scrolled("Facts", h("table", { class: "cells facts-table" }, h("tbody", null, group(facts))));
     const count = Object.values(cell.packages).reduce((sum, values) => sum + Object.keys(values).length, 0);
     return section("Environment",
@@ -223,7 +223,7 @@
         ["base", found.base || null],
         ...Object.entries(found.servedBy || {}),
         ...Object.entries(found.sources || {}).map(([name, commit]) => [`source ${name}`, commit]),
-        ...cell.notes.map((note) => ["note", visible(note)]),
+        ...cell.notes.map((note) => ["note", note]),
       ]),
       cell.dockerfile ? fold(`${script ? "Build script" : "Dockerfile"}, ${many(cell.dockerfile.trimEnd().split("\n").length, "line")}`, () => copyable(cell.dockerfile.trimEnd(), script ? "Build script" : "Dockerfile")) : null);
   };
@@ -236,7 +236,7 @@
   };
 
   const past = (model, here) => here >= 0 && model.data.nights.length > 1
-    ? section("History", h("p", null, visible(model.data.states[model.cells.state[here]] || "")), reprokit.parts.strip(model.data, model.data.cells, here),
+    ? section("History", h("p", null, model.data.states[model.cells.state[here]] || ""), reprokit.parts.strip(model.data, model.data.cells, here),
       h("p", null, h("a", { href: href(`/case/${model.data.id}`) }, "All cells of the case")))
     : null;
 })();

@@ -36,6 +36,11 @@ const reprokit = (() => {
   };
 
   // ---- elements ----
+  // Characters that reorder, hide or end what stands beside them are shown by their number: no text of a log or a case
+  // can pass for another.
+  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff]/g;
+  const visible = (text) => text.replace(HIDDEN, (one) => `⟨U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
+
   const h = (tag, properties, ...children) => {
     const element = tag === "svg" || tag.startsWith("svg:")
       ? document.createElementNS("http://www.w3.org/2000/svg", tag.replace("svg:", ""))
@@ -47,7 +52,8 @@ const reprokit = (() => {
       else if (name === "href" && !/^(#|data\/|https?:\/\/)/.test(value)) continue; // such as javascript:
       else element.setAttribute(name, value === true ? "" : value);
     }
-    element.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+    const some = children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false);
+    element.append(...some.map((one) => (typeof one === "string" ? visible(one) : one)));
     return element;
   };
 
@@ -184,7 +190,7 @@ const reprokit = (() => {
   };
 
   return {
-    data, load, h, lang, time, announce, VERDICTS, badge, href, view, go, setQuery, key, show, address,
+    data, load, h, visible, lang, time, announce, VERDICTS, badge, href, view, go, setQuery, key, show, address,
     keys: () => keys,
     get overview() {
       return values.get("overview");

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { h, KINDS, VERDICTS, time } = reprokit;
-  const { many, section, fold, visible, verdictWords: words } = reprokit.parts;
+  const { many, section, fold, verdictWords: words } = reprokit.parts;
   const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
   const ENOUGH = 4; // nights from which on a column for each says more than the strips
   const LINES = 6; // facts of a change that are shown unfolded
@@ -63,14 +63,14 @@
 
   const strips = (model, cells, order) => {
     const { data } = model;
-    const box = h("div", { class: "strips", role: "list" });
+    const box = h("div", { class: "courses", role: "list" });
     const button = h("button", { class: "tool", type: "button" });
     let shown = 0;
     const add = (count) => {
       for (const at of cells.slice(shown, shown + count)) {
         const state = data.states[data.cells.state[at]] || "never run";
         const to = model.href(at);
-        box.append(h("div", { class: "strip", role: "listitem" },
+        box.append(h("div", { class: "course", role: "listitem" },
           h("span", { class: "cell-name" }, to ? h("a", { href: to, title: model.name(at) }, model.name(at, order)) : model.name(at, order)),
           strip(data, data.cells, at), h("span", { class: "state" }, state)));
       }
@@ -91,21 +91,21 @@
   };
 
   const change = (data, one) => {
-    const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, visible(fact.name)),
+    const rows = one.changed.map((fact) => h("tr", null, h("td", null, fact.concern), h("th", { scope: "row" }, fact.name),
       h("td", null, side(fact.before, "del")), h("td", null, side(fact.after, "ins"))));
     const table = (some) => h("table", { class: "differences" },
       h("thead", null, h("tr", null, ["what", "name", "before", "after"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     const count = one.confirmed ? "" : h("p", { class: "dim" }, `Seen ${one.seen === 1 ? "once" : `${one.seen} times`}: it does not count yet.`);
     return h("li", { class: `change${one.confirmed ? "" : " open"}` },
       h("h3", null, time(one.after.at), " ", one.words.replace("->", "→")),
-      h("p", null, visible(one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`)),
+      h("p", null, one.cells.length === 1 ? one.cells[0] : `${many(one.count, "cell")}: ${one.cells.join(", ")}${one.count > one.cells.length ? " …" : ""}`),
       count,
       h("p", { class: "dim" }, "run ", cellLink(data, one.before), " → ", cellLink(data, one.after)),
       rows.length ? scrolled("What changed around it", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "Nothing that is recorded changed around it."),
       rows.length > LINES ? fold(`${rows.length - LINES} more that changed`, () => scrolled("More that changed", table(rows.slice(LINES)))) : null);
   };
 
-  const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, visible(value)));
+  const side = (value, tag) => (value === null ? h("span", { class: "dim" }, "(none)") : h(tag, null, value));
 
   // A table that is wider than a phone scrolls by itself, and by keyboard.
   const scrolled = (label, table) => h("div", { class: "scrolled", role: "group", "aria-label": label, tabindex: "0" }, table);

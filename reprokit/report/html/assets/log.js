@@ -1,8 +1,7 @@
 // A log: what was judged and the lines around it, the rest folded; lines can be named in the address.
 "use strict";
 (() => {
-  const { h } = reprokit;
-  const { visible } = reprokit.parts;
+  const { h, visible } = reprokit;
   const CONTEXT = 8; // lines around what was judged
   const WHOLE = 60; // lines up to which nothing is folded
   const STEP = 40; // lines that a click unfolds
@@ -42,7 +41,7 @@
 
     const lineOf = (number) => {
       const text = texts.get(number);
-      const body = h(judged.has(number) ? "mark" : "span", { class: "text" }, visible(text.slice(0, CUT)));
+      const body = h(judged.has(number) ? "mark" : "span", { class: "text" }, text.slice(0, CUT));
       let shown = CUT;
       const row = h("div", { class: `l${inTraceback(number) ? " tb" : ""}${judged.has(number) ? " hit" : ""}${number === chosen ? " chosen" : ""}`, data: { line: number } },
         h("a", { class: "no", href: to(number), "aria-label": `Line ${number}${judged.has(number) ? ", matched" : ""}` }, String(number)), body);

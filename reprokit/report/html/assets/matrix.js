@@ -6,7 +6,7 @@
   const TILES = 6; // columns up to which squares have room for words
   const SMALL = 40; // columns or rows from which on squares are small
   const LISTED = 200;
-  const FIRST = 3000, FURTHER = 1500; // squares that are made before the first paint, and between two frames after it
+  const FIRST = 2000, FURTHER = 1000; // squares that are made before the first paint, and between two frames after it
 
   const words = (kind) => kind.replaceAll("-", " ");
   const glyph = (kind) => (kind === "not-run" ? "" : VERDICTS[kind].glyph);
@@ -53,7 +53,7 @@
       if (!labels.has(label)) labels.set(label, `${words(kind)}${fits === 0 ? ", not as expected" : ""}`);
       element.setAttribute("aria-label", labels.get(label));
       element.textContent = glyph(kind);
-      if (tiles) element.append(h("span", { class: "word" }, words(kind)));
+      if (tiles) element.append(h("span", { class: "said" }, words(kind)));
       return element;
     }
     const mix = model.mix(cells);
@@ -72,7 +72,7 @@
     }
     const open = cells.length - decided; // whatever they are, they say nothing of the bug
     const short = decided ? `${shows}/${decided}` : `${glyph(kinds[0])}${cells.length}`;
-    element.append(h("span", { class: "chip" }, tiles ? (decided ? `${short} reproduce${open ? ` · ${open} ?` : ""}` : text) : short));
+    element.append(h("span", { class: "part-said" }, tiles ? (decided ? `${short} reproduce${open ? ` · ${open} ?` : ""}` : text) : short));
     return element;
   };
 
@@ -197,7 +197,7 @@
     return [
       h("span", null, reprokit.badge(kind, fits), fits === false ? ` expected: ${words(reprokit.overview.verdicts[expected])}` : fits ? " as expected" : ""),
       state && h("span", null, state),
-      reason && h("span", { class: "dim" }, reprokit.parts.visible(reason.length > 240 ? `${reason.slice(0, 240)} …` : reason)),
+      reason && h("span", { class: "dim" }, reason.length > 240 ? `${reason.slice(0, 240)} …` : reason),
     ].filter(Boolean);
   };
 
@@ -211,7 +211,7 @@
       return h("li", null, reprokit.badge(model.kinds[one] === "not-run" ? "undecided" : model.kinds[one], model.fits(one)), " ", to ? h("a", { href: to }, text) : text);
     });
     return h("div", { class: "listed", role: "group", "aria-label": `${many(cells.length, "cell")} of ${where}` },
-      h("div", { class: "bar" }, h("strong", null, `${many(cells.length, "cell")} of ${where}`), h("button", { class: "tool", type: "button", on: { click: close } }, "Close")),
+      h("div", { class: "row-of" }, h("strong", null, `${many(cells.length, "cell")} of ${where}`), h("button", { class: "tool", type: "button", on: { click: close } }, "Close")),
       h("ul", null, items),
       cells.length > LISTED && h("p", { class: "dim" }, `and ${cells.length - LISTED} more: filter by another axis to see them`));
   };

@@ -6,7 +6,7 @@
   const SHOWS = ["reproduced", "flaky"];
   const KINDS = [...SURE, ...Object.keys(reprokit.VERDICTS).filter((verdict) => !SURE.includes(verdict)), "not-run"];
   const RESERVED = new Set(["x", "y", "variant", "show", "view", "night"]);
-  const { visible } = reprokit.parts;
+  const { visible } = reprokit;
   const keyOf = (axis) => (RESERVED.has(axis) || axis.startsWith("axis.") ? "axis." + axis : axis);
 
   class Model {

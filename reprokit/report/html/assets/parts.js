@@ -3,12 +3,6 @@
 (() => {
   const { h } = reprokit;
 
-  // Characters that would reorder, hide or end what stands beside them are shown by their number.
-  const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2028\u2029\u2060-\u2069\ufeff]/g;
-  function visible(text) {
-    return text.replace(HIDDEN, (c) => "⟨U+" + c.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
-  }
-
   let made = 0;
   function section(title, ...children) {
     const id = "s" + ++made;
@@ -33,7 +27,7 @@
       reprokit.announce(done ? "Copied" : "The browser does not allow it: select the text and press Ctrl+C");
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
-    const code = h("pre", { tabindex: "0", role: "group", "aria-label": words }, h("code", null, visible(text)));
+    const code = h("pre", { tabindex: "0", role: "group", "aria-label": words }, h("code", null, text));
     return h("div", { class: wrap ? "copyable wraps" : "copyable" }, code, button);
   }
 
@@ -67,7 +61,7 @@
   }
 
   function inline(text) {
-    return visible(text).split(/(`[^`]+`)/).map((part) =>
+    return text.split(/(`[^`]+`)/).map((part) =>
       /^`[^`]+`$/.test(part) ? h("code", null, part.slice(1, -1)) : part);
   }
 
@@ -76,7 +70,7 @@
     let url = null;
     try { url = new URL(text); } catch { /* no address */ }
     return url && /^https?:$/.test(url.protocol)
-      ? h("a", { href: url.href, rel: "noopener noreferrer nofollow" }, visible(text)) : h("span", null, visible(text));
+      ? h("a", { href: url.href, rel: "noopener noreferrer nofollow" }, text) : h("span", null, text);
   }
 
   function facts(pairs) {
@@ -92,5 +86,5 @@
 
   const many = (count, word) => count.toLocaleString("en") + " " + word + (count === 1 ? "" : "s");
 
-  reprokit.parts = { visible, section, fold, copyable, prose, inline, address, facts, seconds, many };
+  reprokit.parts = { section, fold, copyable, prose, inline, address, facts, seconds, many };
 })();
