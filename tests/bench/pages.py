@@ -1,4 +1,4 @@
-"""The pages of a case of ten thousand cells: how long they take to write, to paint, to filter, to scroll, to open a cell.
+"""The pages of a case of ten thousand cells: how long it takes to write, paint, filter and scroll them, to open a cell.
 
 Needs a Chromium, ``taskset`` and the extra ``test``. The browser has one core, shared with all its processes.
 """
