@@ -102,7 +102,7 @@ def test_lines_are_copied(look: Look, site: Site) -> None:
     part.get_by_role("button").first.click()
     part.get_by_text("Copied").wait_for()
     text = page.evaluate("navigator.clipboard.readText()")
-    assert text.splitlines()[1] == "docker build -t repro-5 repro-5/*/"
+    assert text.splitlines()[1] == "DOCKER_BUILDKIT=1 docker build -t repro-5 repro-5/*/"
 
 
 def test_a_cell_of_an_earlier_night_says_that_it_is(look: Look, site: Site) -> None:

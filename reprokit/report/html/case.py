@@ -216,5 +216,5 @@ def _told(alike: Sequence[Change], known: Known) -> dict[str, Any]:
     return {
         **{key: told[key] for key in kept},
         "count": len(alike),
-        "cells": [name(one.series) for one in alike[:FEW]],
+        "cells": [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]],
     }

@@ -146,7 +146,10 @@ def _by_hand(known: Known, record: CellRecord) -> list[str]:
     fix = record.variant == "fix"
     render = ["reprokit", "render", record.case_path, *only, *["--fix"] * fix, "-o", name]
     run = [name if word == tag else word for word in words if word not in mounts]
-    return [shlex.join(render), f"docker build -t {name} {name}/*{'_fix' * fix}/", shlex.join(run)]
+    # The case's folder comes first where the fix has another image; where both have the same, there is but one.
+    folder = f'"$(ls -d {name}/*/ | tail -n 1)"' if fix else f"{name}/*/"
+    # Until Docker 23, BuildKit has to be asked for.
+    return [shlex.join(render), f"DOCKER_BUILDKIT=1 docker build -t {name} {folder}", shlex.join(run)]
 
 
 def _in_matrix(known: Known, record: CellRecord) -> bool:

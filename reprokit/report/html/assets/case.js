@@ -4,6 +4,7 @@
   const { h, KINDS, href, time } = reprokit;
   const { section, fold, copyable, prose, address, many, verdictWords: words } = reprokit.parts;
   const ROWS = 200;
+  const WIDE = 20; // values across from which on the matrix has the page's width to itself
 
   const models = new Map();
   const modelOf = async (id) => {
@@ -27,7 +28,7 @@
     picture.onChange(renewHistory);
     const node = h("div", { class: "case" },
       head(model),
-      h("div", { class: "columns-of" },
+      h("div", { class: picture.wide ? "columns-of wide" : "columns-of" },
         h("div", { class: "main-column" }, explanation(data), section("Matrix", picture.node), past, failures(model), runs(data)),
         h("div", { class: "side-column" }, description(data), howTo(data),
           data.text ? section("The case file", fold(`${data.path}, ${many(data.text.trimEnd().split("\n").length, "line")}`, () => copyable(data.text, "The case file"))) : null)));
@@ -48,13 +49,12 @@
     const current = [...data.cells.verdict.keys()].filter((at) => data.cells.variant[at] === 0);
     const mix = model.mix(current);
     const last = data.runs.find((one) => one.id === data.nights.at(-1)) || data.runs[0];
-    const counts = KINDS.filter((kind) => mix[kind]).map((kind) => h("li", null, `${mix[kind]} `, kind === "not-run" ? "not run" : reprokit.badge(kind, null)));
     return h("header", { class: "case-head" },
       h("h1", { lang: reprokit.lang(data.title) }, data.title || data.id),
       h("ul", { class: "line" },
         h("li", { class: "mono" }, data.id),
-        counts,
-        mix.departs ? h("li", { class: "alarm" }, `${mix.departs} not as expected`) : null,
+        h("li", null, many(current.length, "cell")),
+        mix.departs ? h("li", { class: "alarm" }, `${mix.departs.toLocaleString("en")} not as expected`) : null,
         h("li", { class: "dim" }, "last run ", time(last.at), ` UTC, ${last.engine.split(" ").slice(0, 1).join("") || "no engine"}`),
         data.report ? h("li", null, "reported at ", address(data.report)) : null));
   };
@@ -155,7 +155,7 @@
     };
     fill();
     draw();
-    return { node: h("div", { class: "picture" }, controls, area, more, tip.box), cells, order: () => [...new Set([state.x, state.y, ...model.telling])].filter(Boolean), onChange: (f) => watchers.push(f) };
+    return { node: h("div", { class: "picture" }, controls, area, more, tip.box), cells, wide: Boolean(state.x) && state.x.values.length > WIDE, order: () => [...new Set([state.x, state.y, ...model.telling])].filter(Boolean), onChange: (f) => watchers.push(f) };
   };
 
   // The same as text, for reading and for screen readers; the first rows, more at a click.

@@ -107,6 +107,8 @@
     fill(Math.ceil(FIRST / across.length));
     requestAnimationFrame(() => setTimeout(rest));
     element.style.setProperty("--columns", across.length);
+    const most = String(Math.max(...cells.map((some) => some.length))).length;
+    if (most > 1) element.style.setProperty("--mixed", `${13 * most + 16}px`); // room for 10/10
     element.style.setProperty("--side", `${Math.min(22, Math.max(5, ...down.map((value) => name(state.y, value).length), (state.y ? state.y.label.length : 0) + 2)) + 2}ch`);
     element.style.setProperty("--head", `${Math.min(20, longest) + 2}ch`);
 
