@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from reprokit.case.cellspec import Limits
@@ -21,6 +22,10 @@ from reprokit.errors import EngineError
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A machine that does other things as well makes any time limit of an example a matter of luck.
+hypothesis.settings.register_profile("reprokit", deadline=None)
+hypothesis.settings.load_profile("reprokit")
 
 APPLETS = tuple(
     "sh sleep cat echo ls id dd yes head grep env kill printf mkdir touch true false df nc wget tr seq tail".split()  # noqa: SIM905
