@@ -235,10 +235,10 @@ def test_nothing_from_outside_the_folder_nor_what_does_not_fit(tmp_path: Path) -
 
 def test_variables_that_differ_from_a_login_shell() -> None:
     given = {
-        "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/work/p/conf.yaml",
-        "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/work/p",
+        "MODE": "fast", "SAME": "1", "HF_TOKEN": "abcdef12345", "DATA": "/home/anna/data", "CONF": "/srv/p/conf.yaml",
+        "TERM": "xterm", "LANG": "de_DE.UTF-8", "OLD": "new", "URL": "https://a:b@example.org", "ROOT": "/srv/p",
     }  # fmt: skip
-    found = environ.differing(given, {"SAME": "1", "OLD": "old"}, "/work/p")
+    found = environ.differing(given, {"SAME": "1", "OLD": "old"}, "/srv/p")
     assert found.values == {"MODE": "fast", "OLD": "new", "CONF": "conf.yaml", "ROOT": "."}
     assert found.places == ["DATA"]
     assert found.locale == {"LANG": "de_DE.UTF-8"}
