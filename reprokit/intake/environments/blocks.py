@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from reprokit.environment import wording
+from reprokit.intake.environments import images
 from reprokit.intake.environments.lines import LONGEST, Line
 from reprokit.intake.environments.model import Found, Rank
 from reprokit.intake.environments.pairs import Pair, covered, items, pair
@@ -36,6 +38,7 @@ _RULE = re.compile(r"[-=*_#~+─ ]+")
 _HOST = re.compile(r"node='[^']*'")
 """The host in what jax.print_environment_info() prints of uname: no scrubber could know its name for one."""
 
+_IMAGE = re.compile(r"[\w.-]{1,100}(?::\d+)?(?:/[\w.-]{1,100}){0,5}:[\w.-]{1,120}")
 _PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户名|user ?name", re.IGNORECASE)
 """Keys that say whose machine it is, not what it is, and the time of a log's line."""
 
@@ -76,6 +79,7 @@ class _Run:
     start: Line
     pairs: list[Pair] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
+    said: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[str, str, str]] = field(default_factory=list)
     last: int = 0
     blanks: int = 0
@@ -118,6 +122,8 @@ class _Run:
             self.processor and pairs[-1].role == "known"
         )
         self.keys |= {_key(one) for one in pairs if one.role}
+        for one in pairs:
+            self.said.setdefault(one.role, _version(one))
         if not self.kind:
             self.kind = next((name for name, needed in _KINDS if needed <= self.keys), "")
 
@@ -131,10 +137,24 @@ class _Run:
             return True
         if self.unknown >= (UNKNOWN if not self.kind else UNKNOWN_OF_PROGRAM * (1 + 4 * (self.kind == "collect_env"))):
             return True
-        return any(one.role not in _REPEATED and one.value and _key(one) in self.keys for one in pairs)
+        return any(self._again(one) for one in pairs if one.value)
+
+    def _again(self, one: Pair) -> bool:
+        """Whether a pair says once more what has been said: under the same key, or, as people do, under another."""
+        if one.role not in _REPEATED and _key(one) in self.keys:
+            return True
+        before, now = self.said.get(one.role, ""), _version(one)
+        return bool(not self.kind and before and now and not (before.startswith(now) or now.startswith(before)))
 
 
 _REPEATED = ("", "known", "gpu", "several")
+
+
+def _version(one: Pair) -> str:
+    """The version of the system or of Python that a pair says, or ""."""
+    if one.role == "platform":
+        return wording.os(one.value)
+    return wording.python(one.value) if one.role == "python" else ""
 
 
 def _key(one: Pair) -> str:
@@ -188,6 +208,9 @@ def _pairs(line: Line, heading: Line | None) -> list[Pair]:
 def _block(run: _Run) -> Iterator[Found]:
     pairs = [one for one in run.pairs if one.line <= run.last]
     reading = read(pairs, Rank.MEASURED if run.kind else Rank.STATED)
+    for one in pairs:
+        if one.role == "image" and (image := _IMAGE.match(one.value)):
+            images.read(image[0], reading)
     for name, version, text in run.listed:
         reading.package(name, version, text)
     for one in pairs:

@@ -183,6 +183,8 @@ def _gpu(into: Reading, one: Pair) -> None:
     bare = re.sub(r"[,，;；]?\s*(?:nvidia )?driver.*", "", bare, flags=re.IGNORECASE)
     listed = re.findall(r"['\"]([^'\"]+)['\"]", bare) or bare.split("\n")[:64]
     count = len(re.findall(r"\d+", one.key)) or 1  # GPU 0,1: the same model twice
+    if times := re.search(r"\s?[*x×]\s?(\d{1,2})$", bare.strip()):
+        listed, count = [bare.strip()[: times.start()]], int(times[1])
     for text in [text for text in listed for _ in range(min(count, 16))]:
         text = re.sub(r"^GPU \d+[:：]\s*", "", text).strip(" ,，、")
         if _GPU_NAME.search(text) and "==" not in text:

@@ -438,3 +438,25 @@ def test_a_sentence_that_names_three_versions_is_an_environment_and_one_that_nam
     assert dict(found.axes) == {"cudnn": "8.1.0", "cuda": "11.2", "python": "3.8"}
     assert find("It was fine for me for a long time before I went to python 3.8 and saw this error.\n") == []
     assert find('gcc: "12.2" means 12.2, and this sentence goes on to say a lot of other things.\n') == []
+
+
+def test_lists_that_follow_each_other_are_environments_where_they_contradict_each_other() -> None:
+    text = """\
+> **OS:** Ubuntu 22.04\r
+> * Python：`3.10.2`\r
+> * 显卡：RTX 3090 * 2\r
+> * paddlepaddle-gpu：2.6.0.post120\r
+
+运行环境：ubuntu20.04 + cuda11.2 + python3.8 + paddlepaddle2.4.1
+
+- 操作系统: CentOS Linux release 7.5.1804 (Core)
+- gcc 版本 (GCC): 8.2.0
+- CUDA (nvidia-smi): 11.4
+- Docker镜像：registry.example.org/paddlepaddle/paddle:2.4.1-gpu-cuda11.6-cudnn8.4-trt8.4
+"""
+    first, second, third = find(text)
+    assert dict(first.axes) == {"os": "ubuntu-22.04", "python": "3.10.2", "cuda": "12.0"}
+    assert first.gpus == ("RTX 3090", "RTX 3090")
+    assert dict(second.axes) == {"os": "ubuntu-20.04", "cuda": "11.2", "python": "3.8"}
+    assert dict(third.axes) == {"os": "centos-7.5.1804", "gcc": "8.2.0", "cuda": "11.6", "cudnn": "8.4"}
+    assert (third.driver_cuda, third.image.rpartition("/")[2]) == ("11.4", "paddle:2.4.1-gpu-cuda11.6-cudnn8.4-trt8.4")
