@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.cli import options
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,14 +66,16 @@ def _show(folder: Path, store: Path) -> None:
 
     from reprokit.github import action
     from reprokit.github.commands import add_summary, set_outputs
-    from reprokit.github.verdicts import markdown
     from reprokit.report.annotations import gha
+    from reprokit.report.explanation import files_in
+    from reprokit.report.markdown import run_summary
     from reprokit.store.database import Store
 
-    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    run = Store(store).run(result["run_id"])
+    run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
+    kept = Store(store)
+    run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    add_summary(markdown(result))
+    add_summary(run_summary(run, files_in(kept), scrub=options.scrubber()))
     for line in gha(run):
         click.echo(line)
     sys.stdout.flush()
@@ -176,7 +179,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     happened, reply = event.read(), read_reply(folder)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
-        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ))
+        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), options.scrubber())
     click.echo(answer(from_environment(), happened.number("issue", "number"), reply))
     return 0
 

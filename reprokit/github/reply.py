@@ -6,15 +6,15 @@ Every word of the case, of its logs and of people stands in a code span or a fen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reprokit.errors import Problem
 from reprokit.github import verdicts
 from reprokit.github.issue import Review, label_of
-from reprokit.github.texts import block, code
 from reprokit.matrix import count
+from reprokit.report.markdown.text import code, details, fence
 from reprokit.spelling import many
 from reprokit.trust import Level, asks
 
@@ -79,10 +79,15 @@ def running(review: Review, by: str, url: str) -> Reply:
     return Reply(state="running", digest=review.digest, markdown=words + _valid(review, asked=True))
 
 
-def verdict(digest: str, text: str, result: Mapping[str, Any] | None, url: str) -> Reply:
-    """What a run found; without a ``result`` it found nothing, and says so. ``result`` and ``text`` are untrusted."""
+def verdict(
+    digest: str, text: str, result: Mapping[str, Any] | None, url: str, scrub: Callable[[str], str] = str
+) -> Reply:
+    """What a run found; without a ``result`` it found nothing, and says so. ``result`` and ``text`` are untrusted.
+
+    ``scrub`` takes out of reasons, which quote logs, what says who and where the runner is.
+    """
     foot = (
-        f"{_folded('The case', block(text, 'yaml'))}\n\n"
+        f"{details('The case', fence(text, 'yaml'))}\n"
         f"[The run]({url}) has the logs. To run it again, a maintainer adds the label `{label_of(digest)}` again."
     )
     if result is None:
@@ -91,7 +96,7 @@ def verdict(digest: str, text: str, result: Mapping[str, Any] | None, url: str) 
         )
         return Reply(state="failed", digest=digest, markdown=f"{head}\n\n{foot}\n")
     room = MAX_COMMENT - len(foot) - 200
-    return Reply(state="verdict", digest=digest, markdown=f"{_cut(verdicts.markdown(result, '###'), room)}\n{foot}\n")
+    return Reply(state="verdict", digest=digest, markdown=f"{_cut(verdicts.markdown(result, scrub), room)}\n{foot}\n")
 
 
 def _none() -> str:
@@ -127,7 +132,7 @@ def _valid(review: Review, *, asked: bool = False) -> str:
         label = f"A maintainer who has read the text below runs it with the label `{review.label}`."
         words += [f"{label} It stands for exactly this text: after any change of the case it needs another.", ""]
     words += _asks(review)
-    words += ["", _folded(f"The text that runs, sha256 {review.digest}", block(review.text, "yaml")), ""]
+    words += ["", details(f"The text that runs, sha256 {review.digest}", fence(review.text, "yaml"))]
     return "\n".join(words)
 
 
@@ -143,10 +148,6 @@ def _asks(review: Review) -> Iterator[str]:
     if len(found) > SHOWN:
         yield f"- ... and {len(found) - SHOWN} more"
     yield "- its build runs as root in a container, with the network and the runner's settings for pip and apt"
-
-
-def _folded(title: str, inner: str) -> str:
-    return f"<details><summary>{title}</summary>\n\n{inner}\n\n</details>"
 
 
 def _cut(text: str, most: int) -> str:

@@ -71,7 +71,7 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
         key = "reproduces:" if message.startswith("reproduced") else '- {cuda: "11.8", arch: sm_35}'
         number = next(number for number, line in enumerate(lines, 1) if line.strip().startswith(key))
         assert properties.startswith(f"file=bugs/ptxas.yaml,line={number},")
-    assert "| **reproduced** | not-reproduced |" in job.summary
+    assert "**reproduced** (expected not-reproduced)" in job.summary
     kept = tmp_path / "a" / "artifacts" / "result"
     assert json.loads((kept / "result.json").read_text())["exit_status"] == 1
     assert (kept / "junit.xml").is_file()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from reprokit.github.issue import label_of, review
 from tests.github.server import BOT, TOKEN, Forge
@@ -226,8 +227,10 @@ def test_paste_label_comment(site: Site, engine: Any) -> None:
     assert replay.job("run").runs_on == "ubuntu-24.04"
     comment = site.comment(number)
     assert state_of(comment) == "verdict"
-    assert "| 1 | `os=debian-12 cuda=11.8` | not-reproduced | not-reproduced |" in comment
-    assert "| 2 | `os=debian-12 cuda=12.0` | reproduced | reproduced |" in comment
+    assert "| 1 | `11.8` | not-reproduced | `the only trial ended well" in comment
+    assert "| 2 | `12.0` | **reproduced** | <code>exit status 255" in comment
+    for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(comment):
+        assert all(child.type != "text" or "@everyone" not in child.content for child in token.children or ())
     assert site.forge.names(number) == []
     kept = {path.name for path in (replay.artifacts / "verdict").iterdir()}
     assert {"result.json", "junit.xml"} <= kept

@@ -155,14 +155,15 @@ def test_a_comment_fits_and_shows_all_that_would_run() -> None:
 
 def test_a_verdict_shows_the_table_and_survives_a_runner_that_lies() -> None:
     digest = review(form(CASE)).digest
-    result = {
-        "cases": [{"id": "pasted", "digest": "x", "cells": [{"cell": {"how": "a|b"}, "verdict": "reproduced"}] * 5000}]
-    }
-    reply = verdict(digest, CASE, result, "https://github.example/run")
+    cells = [{"cell": {"how": how}, "verdict": "reproduced", "reason": "on host-7"} for how in ("a|b", "c")]
+    result = {"cases": [{"id": "pasted", "digest": "x", "cells": cells}]}
+    reply = verdict(digest, CASE, result, "https://github.example/run", lambda text: text.replace("host-7", "HOST"))
     assert reply.state == "verdict"
-    assert "| 1 | `how=a\\|b` | reproduced |" in reply.markdown
-    assert len(reply.comment) <= MAX_COMMENT
+    assert "| 1 | <code>a&#124;b</code> | **reproduced** | `on HOST` |" in reply.markdown
     assert f"`{label_of(digest)}`" in reply.comment
+    huge = [{"cell": {"a": "`" * 99_999}, "reason": "x" * 99_999}] * 5000
+    result = {"cases": [{"id": "x" * 99_999, "cells": huge}] * 99}
+    assert len(verdict(digest, CASE, result, "u").comment) <= MAX_COMMENT
     assert "without a result" in verdict(digest, CASE, None, "u").markdown
     for lie in ({"cases": [{"cells": [1, {"cell": 3, "reason": ["x"]}], "id": 5}]}, {"cases": {}}, {}):
         assert verdict(digest, CASE, lie, "u").state == "verdict"
