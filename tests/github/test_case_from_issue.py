@@ -16,6 +16,7 @@ from tests.github.steps import REPOSITORY, Replay
 from tests.github.test_issue import CASE, HOSTILE, form
 from tests.github.test_workflows import steps_of
 
+# Those that play several events take seconds each, and so are among the integration tests.
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "case-from-issue.yml"
 HOSTILE_CASE = (
     CASE.replace("title: Pasted into an issue", f"title: {json.dumps(' '.join(HOSTILE))}")
@@ -110,6 +111,7 @@ def test_a_hostile_text_is_looked_at_and_answered_and_gets_nowhere(site: Site) -
     assert site.forge.names(number) == []  # it is there to be added, and not added
 
 
+@pytest.mark.integration
 def test_errors_are_told_by_position_and_the_comment_follows_the_edits(site: Site) -> None:
     bad = CASE + "resources: {privileged: true}\nvolumes: ['/var/run/docker.sock:/var/run/docker.sock']\n"
     number = site.forge.open_issue("t", form(bad).replace("\n", "\r\n"))
@@ -132,6 +134,7 @@ def test_errors_are_told_by_position_and_the_comment_follows_the_edits(site: Sit
     assert not site.forge.labels
 
 
+@pytest.mark.integration
 def test_labels_that_run_nothing(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
     label = review(form(CASE)).label
@@ -159,6 +162,7 @@ def test_labels_that_run_nothing(site: Site) -> None:
     assert site.forge.names(number) == ["bug", "run:tests"]
 
 
+@pytest.mark.integration
 def test_issues_without_a_case_are_left_alone(site: Site) -> None:
     number = site.forge.open_issue("A question", "How do I install this?")
     assert results(site.happens(number, "opened"))["comment"] == "skipped"
@@ -169,6 +173,7 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
     assert "at most 262,144 are read" in site.comment(large)
 
 
+@pytest.mark.integration
 def test_closing_takes_the_label_away_and_reopening_looks_again(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
     site.happens(number, "opened")
@@ -179,6 +184,7 @@ def test_closing_takes_the_label_away_and_reopening_looks_again(site: Site) -> N
     assert list(site.forge.labels) == [review(form(CASE)).label]
 
 
+@pytest.mark.integration
 def test_a_reply_to_a_text_that_is_gone_is_dropped(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
     payload = site.forge.event(number, "opened", "reporter")
