@@ -70,7 +70,8 @@ class Site:
             assert set(job.outputs) <= {"state", "answer", "digest", "gpu", "admitted"}
             assert TOKEN not in job.log
             for step in job.steps:
-                assert TOKEN not in step.environment.values() or "GITHUB_TOKEN" in step.environment
+                speaks = job.name in ("comment", "verdict") and "GITHUB_TOKEN" in step.environment
+                assert TOKEN not in step.environment.values() or speaks or step.name == "admit"
                 assert "the-secret" not in json.dumps(step.environment)
         assert not list(replay.folder.rglob("*pwned*")), "a text was run by a shell"
         for file in replay.artifacts.rglob("*"):
