@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.cli import options
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ def _show(folder: Path, store: Path) -> None:
     from reprokit.github.commands import add_summary, set_outputs
     from reprokit.report.annotations import gha
     from reprokit.report.explanation import files_in
+    from reprokit.report.html.publishing import Scrubber
     from reprokit.report.markdown import run_summary
     from reprokit.store.database import Store
 
@@ -75,7 +75,7 @@ def _show(folder: Path, store: Path) -> None:
     kept = Store(store)
     run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    add_summary(run_summary(run, files_in(kept), scrub=options.scrubber()))
+    add_summary(run_summary(run, files_in(kept), scrub=Scrubber([run])))
     for line in gha(run):
         click.echo(line)
     sys.stdout.flush()
@@ -175,11 +175,12 @@ def comment_command(folder: Path, result: Path | None) -> int:
     from reprokit.github.commanding import read_reply, read_result, run_url
     from reprokit.github.commenting import answer
     from reprokit.github.reply import verdict
+    from reprokit.report.html.publishing import Scrubber
 
     happened, reply = event.read(), read_reply(folder)
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
-        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), options.scrubber())
+        reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
     click.echo(answer(from_environment(), happened.number("issue", "number"), reply))
     return 0
 
