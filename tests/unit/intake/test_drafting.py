@@ -12,6 +12,7 @@ from reprokit.case.files import CaseFile, load, load_text
 from reprokit.errors import UsageError
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import MOST, draft
+from reprokit.intake.pieces import cut
 from tests.unit.intake.reports import CONSOLE, FORM, TWO_MACHINES
 
 FLAGSHIP = Path(__file__).parents[3] / "cases" / "cityscapes_rmi.yaml"
@@ -189,8 +190,21 @@ PIECES = st.sampled_from(
 ).flatmap(lambda piece: st.sampled_from((piece + "\n", piece)))
 
 
+TEXTS = st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".join)
+
+
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.one_of(PIECES, st.text(max_size=12)), max_size=30).map("".join))
+@given(TEXTS)
+def test_each_line_is_in_one_piece_at_most(text: str) -> None:
+    last = 0
+    for piece in cut(text).pieces:
+        assert piece.line > last
+        last = piece.last
+    assert last <= len(cut(text).lines)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS)
 def test_any_text_makes_a_valid_draft_or_a_clear_refusal(text: str) -> None:
     try:
         made = draft(text)
