@@ -16,6 +16,8 @@ SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1"}
 )
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log"})
+LONGEST = 20_000
+"""Characters of a command line; nobody types more."""
 _PROMPT = re.compile(
     r"^\s*(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80}[$#] ?|\[[\w.<>-]+@[^\]\n]{1,80}\][$#] ?|\$ "
     r"(?=\S)|(?:PS )?[A-Z]:\\[^>\n]{0,120}>\s*|!(?=\w))"
@@ -47,7 +49,7 @@ SETUP = re.compile(
 """Beginnings of lines that prepare, install or look: environment, never the command."""
 BUILDS = re.compile(
     r"(?:^|[\s;&|/])(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|make|cmake|ninja|meson|bazel|f2py"
-    r"|cython)(?:-\d+)?(?:\s|$)|setup\.py\s+(?:install|develop|build)|pip\S* install (?:-\S+ )*(?:\.|git\+)"
+    r"|cython)(?:-\d+)?(?:\s|$)|setup\.py\s+(?:install|develop|build)|pip\S{0,9} install (?:-\S{1,9} ){0,9}(?:\.|git\+)"
 )
 """Lines that compile something, so that the compiler matters."""
 _COMPLETE = re.compile(r"^\s*(?:#|//|::|REM\b)", re.IGNORECASE)
@@ -97,7 +99,7 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 def role_of(text: str, *, lenient: bool = False) -> str:
     """What a command line does, '' where it is none. ``lenient``: it stands where only commands are expected."""
     bare = text.strip()
-    if not bare or _COMPLETE.match(bare):
+    if not bare or len(bare) > LONGEST or _COMPLETE.match(bare):
         return ""
     if _EXPORT.match(bare) or _POWERSHELL.match(bare) or _only_assigns(bare):
         return "export"

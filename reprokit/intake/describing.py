@@ -26,7 +26,7 @@ def description(report: Report, taken: Sequence[tuple[int, int]]) -> str:
         if piece.kind != "prose":
             continue
         numbered = enumerate(piece.text.split("\n"), piece.line)
-        lines = ["" if within(number, taken) or _LOG.match(line) else line.rstrip() for number, line in numbered]
+        lines = ["" if within(number, taken) or _LOG.match(line[:300]) else line.rstrip() for number, line in numbered]
         for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
             text = paragraph.strip("\n")
             said = text.strip(" *-").rstrip()

@@ -26,11 +26,11 @@ MOST = 1_000_000
 Place = tuple[str | int, ...]
 
 _NETWORK = re.compile(
-    r"\bpip\S* install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
+    r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
 )
 _GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
 _PROBLEM = re.compile(
-    r"\s*(?:[-*#]+ *|\d+[.、)] *)*(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s*\d*\s*[:：]", re.IGNORECASE
+    r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
 """How collections of problems begin each of theirs."""
 _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
@@ -400,7 +400,9 @@ def _own_url(report: Report) -> str:
 def _pins(report: Report) -> list[str]:
     """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
-    asked = re.finditer(r"\b(\w+)\.__version__\)*\s*\n\s*(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text)
+    asked = re.finditer(
+        r"\b(\w+)\.__version__\){0,3}[ \t]{0,9}\n[ \t]{0,9}(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text
+    )
     told = [
         requirements.pinned(requirements.pip_name(hit[1]), hit[2])[0] for hit in asked if requirements.pip_name(hit[1])
     ]

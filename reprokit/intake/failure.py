@@ -219,7 +219,7 @@ def stable(message: str) -> tuple[str, str]:
     own = essence(message)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     first = next((line for line in lines if own.startswith(" ".join(line.split())[:60])), lines[0] if lines else "")
-    first = _PADDLE_CLASS.sub("", first)
+    first = _PADDLE_CLASS.sub("", first[:1000])
     sentence = _SENTENCE.split(first, maxsplit=1)[0].strip().rstrip(".:")
     if not sentence:
         return "", "the exception has no message" if not lines else ""

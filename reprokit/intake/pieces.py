@@ -16,12 +16,12 @@ _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?P<text>\S.*?)\s*#*$|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].*?)(?:\*\*|__)\s*[:：]?$"
 )
-_SUMMARY = re.compile(r"<summary>\s*(?P<text>.*?)\s*</summary>", re.IGNORECASE)
+_SUMMARY = re.compile(r"<summary>(?P<text>.{0,300}?)</summary>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
 _LEAD = re.compile(r"[:：]\s*$")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\)|^\s*File \".+\", line \d+")
-_TREE = re.compile(r"^[ \t]*(?:[│|] *[ \t]*)*(?:├|└|\|--|`--|\+--)")
+_TREE = re.compile(r"^[ \t]*(?:[│|][ \t]*)*(?:├|└|\|--|`--|\+--)")
 _PROMPT = re.compile(
     r"^\s*(?:>>> |\.\.\. |In \[\d+\]: ?|(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80})?\$ (?=\S)"
     r"|[\w.<>-]+@[\w.<>-]+:[^\n$#]{0,80}[$#] ?(?=\S)|(?:PS )?[A-Z]:\\[^>\n]{0,120}>)"
@@ -35,7 +35,7 @@ _EXAMPLE = re.compile(
     re.IGNORECASE,
 )
 """A form's own example of what to fill in, left standing."""
-_IMAGE = re.compile(r"!\[[^\]\n]*\]\([^)\n]*\)|<img\b[^>\n]*>")
+_IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\n]{0,1000}\)|<img\b[^>\n]{0,1000}>")
 
 
 @dataclass(frozen=True, kw_only=True)

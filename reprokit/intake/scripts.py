@@ -195,7 +195,7 @@ def _is(kind: str, text: str) -> bool:
 def _named(piece: Piece, suffixes: tuple[str, ...]) -> str:
     """How the report calls the file of a piece: on the line before it, in its heading, or in its first comment."""
     first = piece.text.partition("\n")[0]
-    comment = first if re.match(r"\s*(?:#|//|/\*|;)", first) else ""
+    comment = first[:200] if re.match(r"\s*(?:#|//|/\*|;)", first) else ""
     # A heading that says more than the name is about the bug rather than about the file.
     for text in (
         comment,

@@ -211,3 +211,12 @@ def test_any_text_makes_a_valid_draft_or_a_clear_refusal(text: str) -> None:
     except UsageError:
         return
     load_text("draft.yaml", render(made))
+
+
+@pytest.mark.parametrize(
+    "unit", ["*", "-", "#", "=", "|    ", "| ", " ", "1.", "- ", "**", "a/", "pip", "![", "(", "A:"]
+)
+def test_long_rulers_and_empty_tables_are_read_at_once(unit: str) -> None:
+    """A pattern with two ways to read the same characters would never come back from this."""
+    line = unit * (3000 // len(unit))
+    assert draft(f"{line}\nValueError: {line}!\n{line}x\n").data["expect"]["failure"]["exception"] == "ValueError"
