@@ -7,12 +7,10 @@ What is left out: containers, services, ``continue-on-error`` of jobs; jobs run 
 
 from __future__ import annotations
 
-import fnmatch
 import itertools
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +21,7 @@ from typing import Any
 import yaml
 
 from tests.github.expressions import condition, template, to_text
+from tests.github.stand_ins import STAND_INS, Call, Failed, StandIn
 
 REPOSITORY = Path(__file__).parents[2]
 SHELLS = {  # as the runner starts them; a step that names no shell gets bash without pipefail
@@ -76,29 +75,6 @@ class Job:
     def step(self, name: str) -> Step:
         """The step of that name or id."""
         return next(step for step in self.steps if step.name == name)
-
-
-@dataclass
-class Call:
-    """A ``uses:`` step that a function stands in for."""
-
-    replay: Replay
-    job: Job
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    paths: list[str]
-    environment: dict[str, str]
-
-    def path(self, name: str, default: str = "") -> Path:
-        """An input as a path in the workspace."""
-        return self.job.workspace / Path(self.inputs.get(name, default)).expanduser()
-
-
-StandIn = Callable[[Call], None]
-
-
-class Failed(Exception):
-    """What a stand-in raises when the action would fail."""
 
 
 class Replay:
@@ -485,114 +461,3 @@ def _matrices(matrix: Any, contexts: Mapping[str, Any]) -> list[dict[str, Any]]:
             cells.append(dict(extra))
     assert len(cells) <= 256, "GitHub refuses a matrix of more than 256 jobs"
     return cells
-
-
-# -- what stands in for the actions of others --------------------------------------------------------------------------
-
-
-def checkout(call: Call) -> None:
-    """actions/checkout: the repository's tracked and new files, as a tree without history."""
-    assert call.inputs.get("persist-credentials") == "false", "the token would stay in the checkout"
-    target = call.path("path")
-    ls = ["git", "-C", str(call.replay.source), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(ls, capture_output=True, check=True).stdout.decode().split("\0")
-    for name in filter(None, names):
-        source = call.replay.source / name
-        if source.is_file():
-            (target / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(source, target / name)
-
-
-def setup_python(call: Call) -> None:
-    """actions/setup-python: the Python that runs the tests comes first on PATH."""
-    tools = call.replay.folder / "python"
-    tools.mkdir(exist_ok=True)
-    for name in ("python", "python3"):
-        if not (tools / name).exists():
-            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-            (tools / name).chmod(0o755)
-    call.paths.append(str(tools))
-
-
-def upload_artifact(call: Call) -> None:
-    """actions/upload-artifact: the files that its patterns name, below their common folder; a name is taken once."""
-    target = call.replay.artifacts / call.inputs.get("name", "artifact")
-    if target.exists() and call.inputs.get("overwrite") != "true":
-        raise Failed(f"Error: an artifact with this name already exists: {target.name}")
-    shutil.rmtree(target, ignore_errors=True)
-    hidden = call.inputs.get("include-hidden-files") == "true"
-    files: set[Path] = set()
-    for line in call.inputs["path"].split("\n"):
-        pattern = line.strip()
-        if not pattern or pattern.startswith("!"):
-            continue
-        path = Path(pattern) if pattern.startswith("/") else call.job.workspace / pattern
-        if any(sign in path.name for sign in "*?["):
-            matched = [one for one in path.parent.glob("*") if fnmatch.fnmatch(one.name, path.name)]
-        else:
-            matched = [path]
-        for one in matched:
-            files |= {file for file in (one.rglob("*") if one.is_dir() else [one]) if file.is_file()}
-    base = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
-    files = {file for file in files if hidden or not any(p.startswith(".") for p in file.relative_to(base).parts)}
-    if not files:
-        if call.inputs.get("if-no-files-found") == "error":
-            raise Failed("Error: No files were found with the provided path")
-        return
-    for file in files:
-        (target / file.relative_to(base)).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(file, target / file.relative_to(base))
-    call.outputs.update({"artifact-id": "1", "artifact-url": "https://github.example/artifact/1"})
-
-
-def download_artifact(call: Call) -> None:
-    """actions/download-artifact: one by name, else all that match, each in a folder of its own unless merged."""
-    target, store = call.path("path"), call.replay.artifacts
-    if name := call.inputs.get("name"):
-        if not (store / name).is_dir():
-            raise Failed(f"Error: Artifact not found for name: {name}")
-        shutil.copytree(store / name, target, dirs_exist_ok=True)
-        return
-    pattern = call.inputs.get("pattern", "*")
-    for one in sorted(store.iterdir()):
-        if fnmatch.fnmatch(one.name, pattern):
-            merged = call.inputs.get("merge-multiple") == "true"
-            shutil.copytree(one, target if merged else target / one.name, dirs_exist_ok=True)
-
-
-def cache(call: Call) -> None:
-    """actions/cache and actions/cache/restore: what an earlier save left under that key, or one that begins so."""
-    keys = [call.inputs["key"], *filter(None, map(str.strip, call.inputs.get("restore-keys", "").split("\n")))]
-    saved = sorted(call.replay.caches.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-    for key in keys:
-        for one in saved:
-            if one.name == key or (key != keys[0] and one.name.startswith(key)):
-                shutil.copytree(one, call.path("path"), dirs_exist_ok=True)
-                call.outputs.update({"cache-hit": to_text(one.name == keys[0]), "cache-matched-key": one.name})
-                return
-
-
-def save_cache(call: Call) -> None:
-    """actions/cache/save: keeps a folder under a key; a key is written once."""
-    target = call.replay.caches / call.inputs["key"]
-    if not target.exists() and call.path("path").exists():
-        shutil.copytree(call.path("path"), target)
-
-
-def nothing(call: Call) -> None:
-    """An action that does nothing that can be seen here."""
-
-
-STAND_INS: dict[str, StandIn] = {
-    "actions/checkout": checkout,
-    "actions/setup-python": setup_python,
-    "actions/setup-node": nothing,
-    "actions/upload-artifact": upload_artifact,
-    "actions/download-artifact": download_artifact,
-    "actions/cache": cache,
-    "actions/cache/restore": cache,
-    "actions/cache/save": save_cache,
-    "actions/configure-pages": nothing,
-    "actions/upload-pages-artifact": upload_artifact,
-    "actions/deploy-pages": nothing,
-}
