@@ -137,9 +137,13 @@ def scrub(text: str, *, known: Collection[str] = (), where: str = "") -> Scrubbe
     values get equal replacements, and scrubbing again changes nothing.
     """
     scrubber = _Scrubber(where)
-    text = scrubber.known(text, known if isinstance(known, Mapping) else dict.fromkeys(known, "<secret>"))
+    values = known if isinstance(known, Mapping) else dict.fromkeys(known, "<secret>")
+    if whole := values.get(f"@{text}"):  # a word, and all of the text
+        scrubber.note("host", 1)
+        return Scrubbed(text=whole.removeprefix("@"), omitted=tuple(scrubber.omitted))
     for _ in range(_PASSES):
         before = text
+        text = scrubber.known(text, values)
         for step in _STEPS:
             text = step(scrubber, text)
         if text == before:
@@ -153,9 +157,15 @@ def secret_name(name: str) -> bool:
 
 
 def hosts(names: Iterable[str]) -> dict[str, str]:
-    """Names of hosts, in full and without their domain -> what is put in their place; none that say nothing."""
-    every = (host for name in names for host in (name, name.partition(".")[0]))
-    return {host: "<host>" for host in every if len(host) > 2 and host.lower() not in _GENERIC}
+    """Names of hosts, in full and without their domain -> what is put in their place; none that say nothing.
+
+    Those that may be words of something else count behind ``@`` and ``://`` only.
+    """
+    found: dict[str, str] = {}
+    for host in (host for name in names for host in (name, name.partition(".")[0])):
+        if host and host.lower() not in _GENERIC:
+            found |= {host: "<host>"} if _telling(host) else {f"@{host}": "@<host>", f"://{host}": "://<host>"}
+    return found
 
 
 def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -171,12 +181,17 @@ def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
         user = getpass.getuser()
     except (OSError, KeyError):  # no such user in the container that we run in
         user = ""
-    if len(user) > 2 and user.lower() not in _GENERIC:
-        found[user] = "<user>"
+    if user and user.lower() not in _GENERIC:
+        found |= {user: "<user>"} if _telling(user) else {f"{user}@": "<user>@"}
     home = str(Path.home())
     if home.count("/") > 1:  # /root says nothing
         found[home] = "~"
     return found
+
+
+def _telling(name: str) -> bool:
+    """Whether a name is hardly a word of something else: a host called dev must not be taken out of ``/dev/null``."""
+    return len(name) >= 8 or re.search(r"[\d._-]", name) is not None
 
 
 class _Scrubber:
@@ -214,7 +229,7 @@ class _Scrubber:
         longest = sorted((value for value in values if len(value.strip()) > 2), key=len, reverse=True)
         if not longest:
             return text
-        pattern = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(map(re.escape, longest)) + r")(?![A-Za-z0-9])")
+        pattern = re.compile("|".join(map(_as_word, longest)))
         return self.replace(pattern, text, lambda match: (_kind(values[match[0]]), values[match[0]]))
 
     def private_keys(self, text: str) -> str:
@@ -277,8 +292,14 @@ _STEPS = (
 )
 
 
+def _as_word(value: str) -> str:
+    """A pattern for ``value`` where it is no part of a longer word."""
+    before = "(?<![A-Za-z0-9])" if value[0].isalnum() else ""
+    return before + re.escape(value) + ("(?![A-Za-z0-9])" if value[-1].isalnum() else "")
+
+
 def _kind(replacement: str) -> str:
-    return "home" if replacement == "~" else replacement.strip("<>")
+    return "home" if replacement == "~" else re.sub(r"[^\w-]", "", replacement)
 
 
 def _is_secret(match: re.Match[str]) -> bool:

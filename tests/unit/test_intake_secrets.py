@@ -170,11 +170,20 @@ def test_what_was_left_out_is_listed_with_its_place() -> None:
 
 def test_this_host_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets.socket, "gethostname", lambda: "lab-42.example.org")
-    monkeypatch.setattr(secrets.getpass, "getuser", lambda: "annab")
+    monkeypatch.setattr(secrets.getpass, "getuser", lambda: "anna.b")
     monkeypatch.setenv("HOME", "/srv/people/annab")
     known = of_this_host({"WANDB_API_KEY": "0123456789abcdef", "TOKENIZERS_PARALLELISM": "false", "MY_TOKEN": "1"})
-    text = "lab-42: annab ran /srv/people/annab/x with 0123456789abcdef on lab-42.example.org, ubuntu annabelle"
+    text = "lab-42: anna.b ran /srv/people/annab/x with 0123456789abcdef on lab-42.example.org, ubuntu annabelle"
     assert scrub(text, known=known).text == "<host>: <user> ran ~/x with <secret> on <host>, ubuntu annabelle"
+
+
+def test_a_host_or_user_whose_name_is_a_word_is_not_taken_out_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secrets.socket, "gethostname", lambda: "dev")
+    monkeypatch.setattr(secrets.getpass, "getuser", lambda: "train")
+    known = of_this_host({})
+    assert scrub("python train.py > /dev/null", known=known).text == "python train.py > /dev/null"
+    assert scrub("ssh train@dev, http://dev:80/", known=known).text == "ssh <user>@<host>, http://<host>:80/"
+    assert scrub("dev", known=known).text == "<host>"
 
 
 @pytest.mark.parametrize(
