@@ -100,19 +100,33 @@ def _look(browser: Any, index: Path) -> Mapping[str, float]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     page = context.new_page()
     page.add_init_script(READY)
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def busy() -> float:
+        """Milliseconds for which the page's main thread was busy so far, whatever else the machine does."""
+        metrics = session.send("Performance.getMetrics")["metrics"]
+        return 1000 * float(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+
     page.goto(f"{index.as_uri()}#/case/large")
     page.wait_for_function("window.ready")
     paint = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
     matrix = page.evaluate("window.ready")
+    matrix_busy = busy()
     page.wait_for_selector(".course")
     frames = sorted(page.evaluate(SCROLL))
+    page.wait_for_timeout(300)
+    before = busy()
     filtered = page.evaluate(FILTER)
+    filtered_busy = busy() - before
     opened = page.evaluate(OPEN)
     context.close()
     return {
         "first paint": paint,
         "matrix painted": matrix,
+        "of which busy": matrix_busy,
         "filter": filtered,
+        "of which busy in it": filtered_busy,
         "frame while scrolling": statistics.median(frames),
         "slowest frame but one": frames[-2],
         "open a cell": opened,

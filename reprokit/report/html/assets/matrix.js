@@ -7,6 +7,7 @@
   const SMALL = 40; // columns or rows from which on squares are small
   const LISTED = 200;
   const FIRST = 2000, FURTHER = 1000; // squares that are made before the first paint, and between two frames after it
+  const PAUSE = 80; // milliseconds that the first paint has for itself
 
   const words = (kind) => kind.replaceAll("-", " ");
   const glyph = (kind) => (kind === "not-run" ? "" : VERDICTS[kind].glyph);
@@ -105,7 +106,7 @@
     };
     const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}`, "aria-label": title(state), "aria-readonly": "true", "aria-rowcount": down.length + 1, "aria-colcount": across.length + 1 }, head);
     fill(Math.ceil(FIRST / across.length));
-    requestAnimationFrame(() => setTimeout(rest));
+    setTimeout(rest, PAUSE);
     element.style.setProperty("--columns", across.length);
     const most = String(Math.max(...cells.map((some) => some.length))).length;
     if (most > 1) element.style.setProperty("--mixed", `${13 * most + 16}px`); // room for 10/10
