@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,6 @@ class Wanted:
     runs: int = RUNS
     also: Collection[str] = ()
     clean: Clean = str
-    on_case: Callable[[str], None] = lambda case_id: None
 
 
 @dataclass(kw_only=True)
@@ -68,7 +67,6 @@ def build(store: Store, target: Path, wanted: Wanted) -> Built:
         rows: list[dict[str, Any]] = []
         files = {file.case.id: file for file in wanted.files}
         for known in known_cases(store, wanted.cases):
-            wanted.on_case(known.id)
             rows.append(row(known, files.pop(known.id, None)))
             _case(store, folder, known, wanted, built)
         rows += [never_run(file) for file in files.values()]
