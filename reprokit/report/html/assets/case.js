@@ -191,8 +191,8 @@
     const groups = data.failures.map((failure, at) => ({ ...failure, cells: [...data.cells.failure.keys()].filter((one) => data.cells.failure[one] === at) }));
     groups.sort((one, other) => Number(other.other) - Number(one.other) || other.cells.length - one.cells.length);
     const item = (one) => h("li", null,
-      h("p", null, reprokit.badge(one.other ? "different-failure" : "reproduced", null), one.known ? ` known as ${one.known}: ` : " ", h("span", { class: "mono" }, one.title)),
-      h("p", { class: "dim" }, `${many(one.cells.length, "cell")}, such as `,
+      h("p", null, one.other ? reprokit.badge("different-failure", null) : h("span", { class: "badge v-reproduced" }, "the signature"), one.known ? ` known as ${one.known}: ` : " ", h("span", { class: "mono" }, one.title)),
+      h("p", { class: "dim" }, `${many(one.cells.length, "cell")}${one.cells.length > 3 ? ", such as" : ":"} `,
         one.cells.slice(0, 3).map((at, place) => [place ? ", " : "", model.href(at) ? h("a", { href: model.href(at) }, cellName(model, at)) : cellName(model, at)]), ` · fingerprint ${one.id}`));
     return section("How it fails", h("ul", { class: "failures" }, groups.map(item)));
   };
