@@ -18,6 +18,7 @@ from reprokit.case.tree import Loc
 from reprokit.errors import CaseError, Problem
 from reprokit.library.facts import rendered
 from reprokit.matrix import count, expand
+from reprokit.report.markdown.text import fence
 from reprokit.spelling import many
 
 NAME = "case"
@@ -31,7 +32,9 @@ HEADING = "### The case"
 MAX_BODY = 262_144
 """Characters of an issue that are looked at; GitHub takes 65,536."""
 MAX_TEXT = 40_000
-"""Characters of a case, so that the comment can show all of what a reviewer has to read."""
+"""Characters of a case with the fence around it, so that the comment can show all of what a reviewer has to read."""
+MAX_BLANKS = 60
+"""Columns of nothing within a line: what stands behind them is beyond the edge of the box that shows it."""
 MAX_CELLS = 64
 """Cells of a case that somebody else's runner is asked to run."""
 
@@ -120,15 +123,20 @@ def _extract(body: str) -> tuple[str, list[Problem]]:
     text = found[0].text
     if text.startswith("```"):
         return text, [_problem(1, 1, "a fence within the fence", "leave the ``` lines out: the form writes them")]
-    if len(text) > MAX_TEXT:
-        message = f"the case has {len(text):,} characters; a comment can show {MAX_TEXT:,} to who reviews it"
+    shown = len(fence(text, "yaml"))
+    if shown > MAX_TEXT:
+        message = f"the case is shown in {shown:,} characters; a comment has room for {MAX_TEXT:,} of them"
         return text, [_problem(1, 1, message, "large data belongs in a dataset")]
     return text, list(_hidden(text))
 
 
 def _hidden(text: str) -> Iterator[Problem]:
-    """Characters that cannot be seen, or turn the direction of writing around: what is read would not be what runs."""
+    """What cannot be seen, or turns the direction of writing around: what is read would not be what runs."""
     for number, line in enumerate(text.split("\n"), 1):
+        for gap in re.finditer(r"\s+", line.rstrip()):
+            if len(gap[0].expandtabs(8)) > MAX_BLANKS:
+                message = f"what stands behind {len(gap[0])} blanks is easily overlooked"
+                yield _problem(number, gap.start() + 1, message, f"at most {MAX_BLANKS}, or on a line of its own")
         for column, sign in enumerate(line, 1):
             if sign > "~" and (
                 unicodedata.category(sign) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cs") or _BLANK.match(sign)

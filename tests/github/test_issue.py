@@ -98,12 +98,25 @@ def test_other_issues_are_left_alone(body: str) -> None:
         (form(CASE.replace("Pasted", "Pas\u202eted")), "3:11 the invisible character U+202E cannot be reviewed"),
         (form(CASE.replace("Pasted", "Pas\U000e0101ted")), "3:11 the invisible character U+E0101"),
         (form(CASE.replace("Pasted", "Pas\ud800ted")), "3:11 the invisible character U+D800"),
-        (form(CASE + f"description: {'x' * MAX_TEXT}\n"), "1:1 the case has 40,"),
+        (form(CASE + f"description: {'x' * MAX_TEXT}\n"), "1:1 the case is shown in 40,"),
+        # Each tick in a row makes the fence longer, at both ends: the comment would end before the text does.
+        (form(CASE + f"# {'`' * 14_000}\nenv: {{A: b}}\n"), "1:1 the case is shown in 42,"),
+        (form(CASE.replace("= good", f"= good #{' ' * 61}; evil")), "5:33 what stands behind 61 blanks"),
+        (form(CASE + "#" + "\t" * 8 + "x\n"), "7:2 what stands behind 8 blanks"),
         ("x" * (MAX_BODY + 1), "1:1 the issue has 262,145 characters"),
     ],
 )
 def test_what_is_wrong_is_told_by_its_position(body: str, wanted: str) -> None:
     assert any(told.startswith(wanted) for told in problems(body)), problems(body)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.integers(0, 30_000), st.integers(0, 3_000))
+def test_no_text_is_offered_of_which_a_part_is_not_shown(ticks: int, lines: int) -> None:
+    found = review(form(f"{CASE}# {'`' * ticks}\n{'# filler words' * bool(lines)}{chr(10) * lines}env: {{LAST: b}}\n"))
+    comment = of_review(found).comment
+    assert (found.state == "valid") == (found.label in comment)
+    assert found.state != "valid" or f"env: {{LAST: b}}\n\n{'`' * max(3, ticks + 1)}\n" in comment
 
 
 def test_a_matrix_that_is_too_large_is_refused_before_it_is_made() -> None:
