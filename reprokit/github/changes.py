@@ -26,12 +26,16 @@ LABEL = "reprokit-nightly"
 MARK = "reprokit-changes"
 MOST = 10
 """New issues in one night; of more changed cases, one issue tells together."""
+MOST_CASES = 100
+"""Cases that one issue tells of together; more of them are another issue."""
 MOST_CELLS = 400
-"""Cells of a case that an issue follows."""
+"""Cells of a case that an issue follows; fewer where it tells of many cases."""
 NAMED = 60
 """Cells that a table names."""
 LIMIT = 65_000
 """Characters of an issue: GitHub takes 65,536."""
+MARK_LIMIT = 50_000
+"""Characters of its first line, which has to be whole."""
 _MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
 
 
@@ -102,10 +106,11 @@ def plan(
         home = homes.get(name)
         moved[name] = _follow(home.cases[name] if home else Followed(), news), news
     fresh = [name for name, (followed, _) in moved.items() if name not in homes and followed.cells]
-    together = next((issue for issue in issues if issue.open and issue.together), None)
     if len(fresh) > most:
-        together = together or Issue(number=0, open=True, cases={}, together=True)
-        homes |= dict.fromkeys(fresh, together)
+        for start in range(0, len(fresh), MOST_CASES):
+            some = fresh[start : start + MOST_CASES]
+            room = (one for one in issues if one.open and one.together and len(one.cases) + len(fresh) <= MOST_CASES)
+            homes |= dict.fromkeys(some, next(room, Issue(number=0, open=True, cases={}, together=True)))
     else:
         homes |= {name: Issue(number=0, open=True, cases={name: Followed()}) for name in fresh}
     touched: dict[int, tuple[Issue, list[str]]] = {}
@@ -161,15 +166,33 @@ def _action(issue: Issue, moved: Mapping[str, tuple[Followed, list[Mapping[str, 
     cases = {**issue.cases, **{name: followed for name, (followed, _) in moved.items()}}
     news = [one for _, some in moved.values() for one in some]
     done = not any(followed.cells for followed in cases.values())
-    after = dataclasses.replace(issue, cases=cases)
+    after = fitted(dataclasses.replace(issue, cases=cases))
+    all_known = not any(followed.full for one in (issue, after) for followed in one.cases.values())
     kind = "open" if not issue.number else "close" if done else "update"
     return Action(
         kind=kind,
         number=issue.number,
         title=_title(after),
-        body=body(after, news, night),
-        comment="" if kind == "open" else _comment(news, done, night),
+        body=body(after, news, night, all_known),
+        comment="" if kind == "open" else _comment(news, done, night, all_known),
     )
+
+
+def fitted(issue: Issue) -> Issue:
+    """The issue with as many cells as its first line has room for; where that is not all, the case is ``full``."""
+    most = MOST_CELLS
+    while size(mark(issue)) > MARK_LIMIT and most > 1:
+        most //= 2
+        issue = dataclasses.replace(
+            issue,
+            cases={
+                name: followed
+                if len(followed.cells) <= most
+                else dataclasses.replace(followed, cells=dict(list(followed.cells.items())[:most]), full=True)
+                for name, followed in issue.cases.items()
+            },
+        )
+    return issue
 
 
 def _title(issue: Issue) -> str:
@@ -181,22 +204,26 @@ def _title(issue: Issue) -> str:
     cells = list(changed[name].cells.values()) if changed else []
     states = {_words(cell) for cell in cells}
     how = states.pop() if len(states) == 1 else "changed"
-    return f"{name}: {how} in {many(len(cells), 'cell')}" if cells else f"{name}: as before"
+    least = "at least " if changed and changed[name].full else ""
+    return f"{name}: {how} in {least}{many(len(cells), 'cell')}" if cells else f"{name}: as before"
 
 
 def _words(cell: Cell) -> str:
     return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
 
 
-def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night) -> str:
-    """The issue's text: what is followed, in its first line for machines, then for people."""
+def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night, all_known: bool = True) -> str:
+    """The issue's text: what is followed, in its first line for machines, then for people.
+
+    ``all_known``: no cell changed that is not followed, as there were too many.
+    """
     where = f" ([the night]({night.url}))" if night.url else ""
     head = f"{mark(issue)}\nThe nightly runs see this otherwise than before{where}.\n\n"
     tail = (
-        "\nThis issue is kept by the nightly workflow: it is closed when every cell is as it was. Closed by hand, "
-        "what is seen now counts as settled.\n"
+        "\nThis issue is kept by the nightly workflow: it is closed when every cell that it follows is as it was. "
+        "Closed by hand, what is seen now counts as settled.\n"
     )
-    parts = [_cells(issue), _differences(news), _ways(issue, night)]
+    parts = [_cells(issue, all_known), _differences(news), _ways(issue, night)]
     text = head + "".join(parts) + tail
     while size(text) > LIMIT and parts:
         parts.pop(1 if len(parts) > 1 else 0)
@@ -243,7 +270,15 @@ def parse(number: int, text: str, *, is_open: bool) -> Issue | None:
     return Issue(number=number, open=is_open, cases=cases, together=bool(data.get("together")))
 
 
-def _cells(issue: Issue) -> str:
+def _as_before(all_known: bool) -> str:
+    return (
+        "Every cell is as it was before"
+        if all_known
+        else "Every cell that was followed is as it was before; others were too many to follow"
+    )
+
+
+def _cells(issue: Issue, all_known: bool) -> str:
     rows = [
         [*([code(name, table=True)] if issue.together else []), *_row(cell)]
         for name, followed in issue.cases.items()
@@ -252,9 +287,10 @@ def _cells(issue: Issue) -> str:
     ]
     count = sum(len(followed.cells) for followed in issue.cases.values())
     if not count:
-        return "Every cell is as it was before.\n"
+        return f"{_as_before(all_known)}.\n"
     head = [*(["case"] if issue.together else []), "cell", "before", "now", "since"]
-    more = f"\nand {many(count - len(rows[:NAMED]), 'more cell')}\n" if count > len(rows[:NAMED]) else ""
+    least = "" if all_known else "at least "
+    more = f"\nand {least}{many(count - len(rows[:NAMED]), 'more cell')}\n" if count > len(rows[:NAMED]) else ""
     return table(head, rows[:NAMED]) + more
 
 
@@ -282,12 +318,12 @@ def _ways(issue: Issue, night: Night) -> str:
     return "\n" + "".join(lines) if lines else ""
 
 
-def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: Night) -> str:
+def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: Night, all_known: bool) -> str:
     where = f" ([the night]({night.url}))" if night.url else ""
     several = len({one["case"] for one in news}) > 1
     lines = [f"- {_line(one, several)}" for one in news[:NAMED]]
     lines += [f"- and {len(news) - NAMED} more"] if len(news) > NAMED else []
-    said = "Every cell is as it was before" if done else "This changed"
+    said = _as_before(all_known) if done else "This changed"
     return "\n".join([f"{said}{where}:", "", *lines]) + "\n" + (_differences(news) if not done else "")
 
 

@@ -158,12 +158,35 @@ def test_an_issue_that_a_stranger_wrote_is_not_ours(forge: Forge) -> None:
 
 def test_a_case_of_thousands_of_cells_fits_an_issue(forge: Forge) -> None:
     found = [change(R, N, 2, n="x" * 180 + str(number)) for number in range(3000)]
-    assert tonight(forge, *found) == ["opened #1: numpy-alias: reproducing, now not reproducing in 400 cells"]
+    assert tonight(forge, *found) == ["opened #1: numpy-alias: reproducing, now not reproducing in at least 400 cells"]
     assert size(forge.issues[1]["body"]) < 65_536
-    assert "and 340 more cells" in forge.issues[1]["body"]
+    assert "and at least 340 more cells" in forge.issues[1]["body"]
     back = [change(N, R, 3, n="x" * 180 + str(number)) for number in range(3000)]
     assert tonight(forge, *back) == ["closed #1: numpy-alias: as before"]
     assert len(forge.bodies(1)[0]) < 65_536
+    # Nobody looks at the other cells: they are not said to be as before.
+    for text in (forge.bodies(1)[0], forge.issues[1]["body"]):
+        assert "Every cell that was followed is as it was before; others were too many to follow" in text
+
+
+@pytest.mark.parametrize(("cases", "cells"), [(12, 60), (40, 40), (12, 400), (250, 1)])
+def test_a_night_in_which_everything_changes_fits_issues(forge: Forge, cases: int, cells: int) -> None:
+    """Such as with a base image that is another: GitHub refuses longer texts, each night again."""
+    found = [
+        change(R, N, 2, case=f"a-case-with-a-long-name-{name}", n=f"{number} {'x' * 60}")
+        for name in range(cases)
+        for number in range(cells)
+    ]
+    done = tonight(forge, *found)
+    assert [line.partition(": ")[2] for line in done] == [
+        f"Nightly runs: {min(100, cases - start)} cases changed" for start in range(0, cases, 100)
+    ]
+    assert all(size(issue["body"]) < 65_536 for issue in forge.issues.values())
+    back = [
+        {**one, "from": N, "to": R, **{key: change(N, R, 3)[key] for key in ("after", "confirmed_by")}} for one in found
+    ]
+    done = tonight(forge, *back)
+    assert {line.split(" ")[0] for line in done} == {"closed"}
 
 
 states = st.sampled_from([R, N, O])
