@@ -1,6 +1,6 @@
 r"""Texts without what is secret and without what says who and where somebody is. Pure, but for :func:`of_this_host`.
 
-Tokens are known by the formats that their makers publish. Own table rather than detect-secrets: of the 26 kinds
+Tokens are known by the formats that their makers publish. Own table rather than detect-secrets: of the 27 kinds
 below it knows 15 (no Hugging Face, Google, Docker Hub or Conda), of a private key it finds the first line only, and its
 entropy rules take digests and commits, which reports are full of, for secrets. Nothing here goes by entropy.
 
@@ -46,6 +46,7 @@ _TOKENS: dict[str, str] = {
     "vault-token": r"hv[sbr]\.[A-Za-z0-9_-]{20,300}",
     "atlassian-token": r"ATATT3[A-Za-z0-9_=-]{50,300}",
     "age-key": r"AGE-SECRET-KEY-1[A-Z0-9]{58}",
+    "pem": r"LS0tLS1CRUdJTi[A-Za-z0-9+/=]{16,20000}",  # in base64, as kubeconfig has keys and certificates
     "jwt": r"eyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}(?:\.[A-Za-z0-9_-]{0,4000})?",
 }
 _KINDS = {f"t{number}": kind for number, kind in enumerate(_TOKENS)}
@@ -61,6 +62,19 @@ _PEM = re.compile(
 )
 _CONDA = re.compile(r"(?<=/t/)[a-z]{2}-[0-9a-f]{8}-[0-9a-f-]{20,40}(?=/)")
 _IN_URL = re.compile(r"(?<=://)(?!git@)[^\s/?#'\"<>`|\\]{1,300}@")
+_IN_ADDRESS = re.compile(
+    r"(?<![\w.+@:/-])[\w.+-]{1,60}:[^\s@/:'\"<>`|\\]{1,100}(?=@(?!sha\d)[A-Za-z0-9][A-Za-z0-9.-]{0,100}:\d{2,5}(?!\d))",
+    re.ASCII,
+)
+"""Of a proxy without a scheme: ``user:password@host:3128``."""
+_TYPED = re.compile(
+    r"(?P<keep>\bcurl\b[^\n|;]{0,300}?[ \t](?:-[uU]|--user|--proxy-user)(?:[ \t]{1,4}|=)?[\"']?[\w.@+-]{1,60}:)"
+    r"(?P<value>[^\s\"'<>]{1,200})"
+    r"|(?P<keep2>\bsshpass[ \t]{1,4}-p[ \t]{0,4}|\bmysql(?:dump|admin)?\b[^\n|;]{0,200}?[ \t]-p"
+    r"|\b(?:machine[ \t]{1,4}\S{1,100}|default)\s{1,8}login\s{1,8}\S{1,100}\s{1,8}password\s{1,8})"
+    r"(?P<value2>[^\s<>\"'()-][^\s<>\"'()]{0,200})"
+)
+"""Passwords as commands and ``.netrc`` have them."""
 _SCHEME = r"(?:bearer|basic|token|digest|negotiate|apikey)\s{1,4}"
 _HEADER = re.compile(
     rf"(?i)(?P<keep>\b(?:proxy-)?authorization[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?(?:{_SCHEME})?)(?!{_SCHEME})(?P<value>[^\s\"'<>]{{4,4000}})"
@@ -69,15 +83,21 @@ _HEADER = re.compile(
 )
 
 _ALWAYS = (
-    "secret|passwd|password|passphrase|[_-]pwd|credentials?|apikey|api[_-](?:key|secret)|x-amz-(?:signature|credential)"
+    "secret|passwd|password|passphrase|[_-]pwd|credentials?|apikey|api[_-](?:key|secret)"
+    "|x-(?:amz|goog)-(?:signature|credential)"
     "|(?:access|secret|private|auth|account|encryption|signing|license|session|client|wandb|kaggle)[_-]?key"
     "|(?:access|auth|api|private|session|security|refresh|bearer)[_-]?token"
 )
 """Ends of names whose values are secret whatever they look like."""
 _CERTAIN = re.compile(rf"(?i:{_ALWAYS})$|(?:TOKEN|_KEY|PASS)$")
-_HINT = re.compile("(?i)secret|pass|pwd|credential|key|token|x-amz")
+_AMIDST = (
+    r"(?<![A-Z\d])(?:SECRETS?|TOKENS?|PASSWORD|PASSWD|CRED(?:ENTIAL)?S?|PAT|JWT|COOKIE|API_?KEY|ACCESS_KEY|DSN|WEBHOOK)"
+)
+"""Words that make secret what stands for a variable where it looks like a secret, whatever follows them."""
+_HINT = re.compile("(?i)secret|pass|pwd|cred|key|token|x-amz|x-goog|sig|auth|jwt|cookie|_pat|dsn|webhook")
 _NAMED = re.compile(
-    rf"(?<![\w.-])(?P<name>(?P<option>--?)?[\w.-]{{0,80}}(?:(?i:{_ALWAYS}|token)|(?<=_)KEY|PASS))"
+    rf"(?<![\w.-])(?P<name>(?P<option>--?)?[\w.-]{{0,80}}(?:(?i:{_ALWAYS}|token|(?<![a-z])(?:auth|pwd)|(?<=[?&])sig(?:nature)?)"
+    rf"|(?<=_)KEY|PASS|{_AMIDST}(?:_[A-Z\d]{{1,16}}){{0,3}}))"
     r"(?:\\?[\"']?(?:[ \t]{0,4}:[ \t]{0,4}[A-Za-z]{1,20}(?=[ \t]{0,4}=))?[ \t]{0,4}(?:={1,3}>?|:=?)[ \t]{0,4}"
     r"|(?(option)[ \t]{1,4}|(?!)))"
     r"(?P<quote>\\?[\"'])?(?P<value>(?(quote)[^\"'\\\r\n]|[^\s\"'&;|()\[\]{}<>\\]){1,4000})"
@@ -100,6 +120,10 @@ _PROMPT = re.compile(
     r"^(?P<before>(?:\([\w./ -]{1,60}\) ?)?\[?)(?P<user>[A-Za-z_][\w.-]{0,40})@(?P<host>[A-Za-z0-9][\w.-]{0,80})"
     r"(?=(?::[^\n#$%>]{0,200}|[ ][^\n#$%>@:]{0,80}\]?)[#$%>])",
     re.MULTILINE,
+)
+_SSH = re.compile(
+    r"(?P<keep>\b(?:ssh|scp|sftp|rsync|mosh)\b[^\n|;&@]{0,200}[ \t=\"'])(?!git@)(?P<user>[A-Za-z_][\w.-]{0,40})@"
+    r"[A-Za-z0-9][\w.-]{0,80}"
 )
 _EMAIL = re.compile(
     r"(?<![\w.+/:-])(?!git@)[A-Za-z0-9_][\w.+-]{0,63}@(?=[A-Za-z])[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,24}\b",
@@ -151,9 +175,15 @@ def scrub(text: str, *, known: Collection[str] = (), where: str = "") -> Scrubbe
     return Scrubbed(text=text, omitted=tuple(scrubber.omitted))
 
 
-def secret_name(name: str) -> bool:
-    """Whether a variable of that name is taken for a secret, whatever its value: ``HF_TOKEN``, ``db_password``."""
-    return bool(re.search(rf"(?i)(?:{_ALWAYS}|token|[_-]key|pass|[_-]auth)(?:s|_id|_file|_path)?$", name))
+def secret_variable(name: str, value: str) -> bool:
+    """Whether a variable is taken for a secret: whatever its value (``HF_TOKEN``, ``db_password``), or by its value
+
+    where the name only speaks of one (``SECRET_KEY_BASE``, ``GITHUB_PAT``).
+    """
+    if re.search(rf"(?i)(?:{_ALWAYS}|token|[_-]key|pass|[_-]auth)(?:s|_id|_file|_path)?$", name):
+        return True
+    speaks = re.search(rf"(?i){_AMIDST}(?![a-z])|(?:key|pass|pwd|auth)_?\d+$", name)
+    return bool(speaks and len(value) >= 6 and not _NOTHING.fullmatch(value) and not value.isdigit())
 
 
 def hosts(names: Iterable[str]) -> dict[str, str]:
@@ -174,7 +204,7 @@ def of_this_host(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     found = {
         value: "<secret>"
         for name, value in environ.items()
-        if secret_name(name) and len(value) >= 6 and not _NOTHING.fullmatch(value) and not value.isdigit()
+        if secret_variable(name, value) and len(value) >= 6 and not _NOTHING.fullmatch(value) and not value.isdigit()
     }
     found |= hosts((socket.gethostname(), environ.get("HOSTNAME", "")))
     try:
@@ -237,6 +267,7 @@ class _Scrubber:
 
     def in_urls(self, text: str) -> str:
         text = self.replace(_IN_URL, text, lambda match: ("credentials", "<credentials>@"))
+        text = self.replace(_IN_ADDRESS, text, lambda match: ("credentials", "<credentials>"))
         return self.replace(_CONDA, text, lambda match: ("conda-token", "<conda-token>"))
 
     def headers(self, text: str) -> str:
@@ -245,6 +276,12 @@ class _Scrubber:
             return "authorization", f"{kept}<authorization>"
 
         return self.replace(_HEADER, text, put)
+
+    def typed(self, text: str) -> str:
+        def put(match: re.Match[str]) -> tuple[str, str]:
+            return "secret", f"{match['keep'] or match['keep2']}<secret>"
+
+        return self.replace(_TYPED, text, put)
 
     def tokens(self, text: str) -> str:
         def put(match: re.Match[str]) -> tuple[str, str]:
@@ -269,7 +306,12 @@ class _Scrubber:
             user = match["user"] if match["user"].lower() in _GENERIC else "<user>"
             return ("host", f"{match['before']}{user}@<host>") if match["user"] != "git" else None
 
+        def elsewhere(match: re.Match[str]) -> tuple[str, str]:
+            user = match["user"] if match["user"].lower() in _GENERIC else "<user>"
+            return "host", f"{match['keep']}{user}@<host>"
+
         text = self.replace(_PROMPT, text, prompt)
+        text = self.replace(_SSH, text, elsewhere)
         return self.replace(_EMAIL, text, lambda match: ("email", "<email>"))
 
     def places(self, text: str) -> str:
@@ -285,6 +327,7 @@ _STEPS = (
     _Scrubber.private_keys,
     _Scrubber.in_urls,
     _Scrubber.headers,
+    _Scrubber.typed,
     _Scrubber.tokens,
     _Scrubber.named,
     _Scrubber.people,
@@ -305,7 +348,8 @@ def _kind(replacement: str) -> str:
 def _is_secret(match: re.Match[str]) -> bool:
     """Whether a value behind a name is one, rather than nothing, a placeholder or code."""
     name, value, text = match["name"], match["value"], match.string
-    if name in ("PWD", "OLDPWD") or _NOTHING.fullmatch(value):
+    folder = name.lower() in ("pwd", "oldpwd") and value[0] in "/~."
+    if folder or _NOTHING.fullmatch(value):
         return False
     if not match["quote"]:
         after = text[match.end() : match.end() + 1]

@@ -105,6 +105,25 @@ def test_what_is_private_is_left_out_of_the_signature_rather_than_disfigured() -
     assert "anna.b" not in draft.render(found)
 
 
+def test_a_secret_in_a_pattern_is_seen_though_what_varies_breaks_it_up() -> None:
+    log = LOG.replace("bad shape (3, 4)", "no way to https://anna:sword42fish@m.example.org:31/ from /home/anna/x")
+    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    assert "message" not in found.data["expect"]["failure"]
+    assert "sword" not in draft.render(found)
+    log = LOG.replace("bad shape (3, 4)", "no file /home/anna/proj/x.bin in here")
+    found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
+    assert "no file" in found.data["expect"]["failure"]["message"]
+    assert "anna" not in draft.render(found)
+
+
+def test_what_an_option_says_is_secret_is_so_in_the_output_too() -> None:
+    log = f"['train.py', '--password', 'swordfish', '--api-key=herring']\n{LOG}"
+    words = ("python", "train.py", "--password", "swordfish", "--api-key=herring")
+    text = draft.render(drafted(replace(SEEN, command=words, ran=running.Ran(ending=Ending(exit_code=1), log=log))))
+    assert "swordfish" not in text
+    assert "herring" not in text
+
+
 def test_what_stands_for_a_secret_is_quoted_for_the_shell() -> None:
     words = ("python", "train.py", "--password", "hunter2", "--api-key=abc123", "a b")
     found = drafted(replace(SEEN, command=words))
@@ -157,6 +176,10 @@ def test_packages_that_no_index_has_are_told_or_named_by_their_commit() -> None:
     archive = {"url": "https://example.org/a.whl", "archive_info": {}}
     other = replace(PYTHON, distributions=(Distribution(name="a", version="1", modules=("a",), direct=archive),))
     assert packages.pinned(other, {"a"}).direct == ["a @ https://example.org/a.whl"]
+    archive["url"] = "https://example.org/a.whl?sig=0123456789abcdef"
+    found = packages.pinned(other, {"a"})
+    assert found.direct == ["a==1"]
+    assert "something secret" in found.missing[0]
 
 
 def test_a_traceback_names_modules() -> None:

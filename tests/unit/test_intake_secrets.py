@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reprokit.intake import secrets
-from reprokit.intake.secrets import of_this_host, scrub, secret_name
+from reprokit.intake.secrets import of_this_host, scrub, secret_variable
 
 ALNUM = string.ascii_letters + string.digits
 
@@ -190,9 +190,59 @@ def test_a_host_or_user_whose_name_is_a_word_is_not_taken_out_of_everything(monk
     "name", ["HF_TOKEN", "db_password", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "GIT_CREDENTIALS"]
 )
 def test_names_that_say_secret(name: str) -> None:
-    assert secret_name(name)
+    assert secret_variable(name, "")
 
 
-@pytest.mark.parametrize("name", ["PWD", "TOKENIZERS_PARALLELISM", "KEYMAP", "PATH", "PASSES", "CUDA_HOME"])
+SPEAKING = ["SECRET_KEY_BASE", "GITHUB_PAT", "HF_TOKEN_READ", "MY_CREDS", "JWT", "COOKIE", "DB_PASS_1", "API_KEY_PROD"]
+
+
+@pytest.mark.parametrize("name", SPEAKING)
+def test_names_that_speak_of_secrets_count_by_their_values(name: str) -> None:
+    assert secret_variable(name, "4f3c2a1b9d8e")
+    assert of_this_host({name: "4f3c2a1b9d8e"})["4f3c2a1b9d8e"] == "<secret>"
+    assert not secret_variable(name, "4096")
+    assert not secret_variable(name, "true")
+
+
+@pytest.mark.parametrize("name", ["PWD", "TOKENIZERS_PARALLELISM", "KEYMAP", "PATH", "PASSES", "CUDA_HOME", "DISPATCH"])
 def test_names_that_do_not(name: str) -> None:
-    assert not secret_name(name)
+    assert not secret_variable(name, "4f3c2a1b9d8e")
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlF", "client-key-data: <pem>"),
+        (
+            '{"auths": {"r.example": {"auth": "YWxpY2U6aHVudGVyMg=="}}}',
+            '{"auths": {"r.example": {"auth": "<secret>"}}}',
+        ),
+        ("machine m.example login kim password swordfish", "machine m.example login kim password <secret>"),
+        ("curl -fsS -u kim:swordfish https://m.example/", "curl -fsS -u kim:<secret> https://m.example/"),
+        ("sshpass -p swordfish ssh kim@box nvidia-smi", "sshpass -p <secret> ssh <user>@<host> nvidia-smi"),
+        ("scp -P 2222 kim@box:/data/x .", "scp -P 2222 <user>@<host>:/data/x ."),
+        ("HTTPS_PROXY=kim:swordfish@proxy.example:3128", "HTTPS_PROXY=<credentials>@proxy.example:3128"),
+        ("https://a.example/b?se=2024&sig=q%2Bx8f0Zk3kW0%3D", "https://a.example/b?se=2024&sig=<secret>"),
+        ("Server=db;Uid=sa;Pwd=swordfish22;", "Server=db;Uid=sa;Pwd=<secret>;"),
+        ("SECRET_KEY_BASE=4f3c2a1b9d8e7f60", "SECRET_KEY_BASE=<secret>"),
+    ],
+)
+def test_secrets_as_commands_and_settings_have_them(text: str, left: str) -> None:
+    assert scrub(text).text == left
+    assert scrub(left).text == left
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "docker run --user 1000:1000 -u kim:users debian:12@sha256:0123456789abcdef",
+        "ssh -T git@github.com",
+        "PWD=/srv/job-12/x pwd: /data/run-01",
+        "curl -sSL https://example.com/data.tar | tar -x",
+        "--auth basic MAX_TOKEN_LENGTH=4096",
+        "mysql -u root -p",
+        "npm:left-pad@1.3.0 python:3.11@sha256:00",
+    ],
+)
+def test_what_only_looks_like_them_stays(text: str) -> None:
+    assert scrub(text).text == text

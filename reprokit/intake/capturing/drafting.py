@@ -42,6 +42,7 @@ class _Drafting:
         self.notes: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         self.missing: list[str] = []
         self.omitted: list[Omitted] = list(seen.variables.omitted)
+        self.known = {**seen.known, **dict.fromkeys(_told_by_options(seen.command), "<secret>")}
         self.pins = (
             packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)), seen.words)
             if seen.interpreter
@@ -92,7 +93,7 @@ class _Drafting:
 
     def scrubbed(self, text: str, where: str) -> str:
         """``text`` without secrets; what was left out is listed."""
-        found = secrets.scrub(text, known=self.seen.known, where=where)
+        found = secrets.scrub(text, known=self.known, where=where)
         self.omitted += found.omitted
         return found.text
 
@@ -115,7 +116,7 @@ class _Drafting:
         """
         for before, word in pairwise(["", *words]):
             alone = self.scrubbed(word, "the command")
-            told = secrets.scrub(f"{before} {alone}", known=self.seen.known, where="the command")
+            told = secrets.scrub(f"{before} {alone}", known=self.known, where="the command")
             if told.omitted and told.text.startswith(f"{before} "):
                 self.omitted += told.omitted
                 alone = told.text[len(before) + 1 :]
@@ -135,10 +136,10 @@ class _Drafting:
         found = self.seen.checkout
         if found is None:
             return False
-        if not found.why_not and secrets.scrub(found.patch, known=self.seen.known).omitted:
+        if not found.why_not and secrets.scrub(found.patch, known=self.known).omitted:
             self.missing.append("the git source: what was changed since the commit holds something secret")
             return False
-        if not found.why_not and secrets.scrub(found.url, known=self.seen.known).omitted:
+        if not found.why_not and secrets.scrub(found.url, known=self.known).omitted:
             self.missing.append("the git source: its address holds something secret")
             return False
         if found.why_not:
@@ -265,9 +266,13 @@ class _Drafting:
         if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
             failure["signal"] = signal.Signals(code - 128).name
         strict = signature.tightened(failure, [signature.Seen(ending=ending, log=self.seen.ran.log)])
+        # Within a pattern a secret is broken up by what varies: whether the log without secrets gives the same tells.
+        # A home directory is a path like any other to a pattern, so that its place is taken by one.
+        log = re.sub(r"~(?=/)", "/home/user", secrets.scrub(self.seen.ran.log, known=self.known).text)
+        public = signature.tightened(failure, [signature.Seen(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
-            if secrets.scrub(str(value), known=self.seen.known).omitted:
+            if public.get(key) != value or secrets.scrub(str(value), known=self.known).omitted:
                 self.missing.append(f"{key} of the failure: it holds something secret or private")
             else:
                 kept[key] = value
@@ -283,7 +288,7 @@ class _Drafting:
         else:
             ending = f"ends with {failure['signal']}" if "signal" in failure else "fails"
             text = f"{command} {'does not end' if 'timed_out' in failure else ending}"
-        return one_line(secrets.scrub(self._without_folder(text), known=self.seen.known).text, 100)
+        return one_line(secrets.scrub(self._without_folder(text), known=self.known).text, 100)
 
     def _id(self, failure: Mapping[str, Any]) -> str:
         """What ran, by its first file or its program, and how it ended."""
@@ -305,6 +310,14 @@ class _Drafting:
         shown = "\n".join(line.rstrip() for line in lines[-_LAST:])
         head = f"The command {how} after {ending.seconds:.1f} s."
         return f"{head} The{cut} output:\n\n{fence}\n{shown}\n{fence}\n" if shown else f"{head} It wrote nothing.\n"
+
+
+def _told_by_options(command: Sequence[str]) -> Iterator[str]:
+    """The words that are secret by the option before them: programs print their arguments otherwise, as a list say."""
+    for before, word in pairwise(command):
+        value = word.partition("=")[2] if word.startswith("-") else word
+        if len(value) >= 6 and secrets.scrub(f"{before} {word}").text.endswith(("<secret>", "<secret>'")):
+            yield value
 
 
 def _traced(seen: Seen) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from reprokit.intake.draft import Omitted
-from reprokit.intake.secrets import scrub, secret_name
+from reprokit.intake.secrets import scrub, secret_variable
 
 SECONDS = 20
 
@@ -74,7 +74,7 @@ def differing(
             (found.values if value in _LOCALES else found.locale)[name] = value
         elif SESSION.fullmatch(name) or not re.fullmatch(r"[A-Za-z_]\w*", name):
             continue
-        elif secret_name(name):
+        elif secret_variable(name, value):
             found.omitted.append(Omitted(kind="secret", where=f"the environment variable {name}"))
         else:
             _add(found, name, value, folder, known or {})

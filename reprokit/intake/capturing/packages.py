@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit.environment import catalog
 from reprokit.intake.capturing.interpreter import Distribution, Interpreter
+from reprokit.intake.secrets import scrub
 
 _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
@@ -63,8 +64,13 @@ def pinned(interpreter: Interpreter, modules: Iterable[str], words: Iterable[str
 
 def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
     url = str(one.direct.get("url", ""))
+    remote = url.startswith(("https://", "http://", "ssh://"))
+    if remote and scrub(url).omitted:
+        found.missing.append(f"{one.name} {one.version} is installed from an address that holds something secret")
+        pins.append(f"{one.name}=={one.version}")
+        return
     vcs = one.direct.get("vcs_info")
-    if isinstance(vcs, Mapping) and url.startswith(("https://", "http://", "ssh://")):
+    if isinstance(vcs, Mapping) and remote:
         pins.append(f"{one.name} @ {vcs.get('vcs', 'git')}+{url}@{vcs.get('commit_id', '')}")
         return
     if one.direct.get("archive_info") is not None and url.startswith(("https://", "http://")):
