@@ -36,8 +36,8 @@ USUAL = 20
 """Jobs that run at a time on GitHub's free plan: more would wait for each other (same page)."""
 OUTPUT = 500_000
 """Characters of a job's output: Actions takes 1 MB of UTF-16."""
-ENTRY = 60_000
-"""Characters of an entry: it travels in an environment variable, of which Linux takes 128 KiB, with line breaks."""
+ENTRY = 120_000
+"""Bytes of an entry: it travels in an environment variable, of which Linux takes 128 KiB."""
 DISK = 12e9
 """Bytes that the images of a job may take: a hosted runner has 14 GB for them."""
 MINUTES = 30
@@ -220,7 +220,7 @@ def _jobs(
                     order=(*order, *sorted(ids)),
                     layers=frozenset(ids),
                     seconds=sum(_seconds(unit, known) for unit in some),
-                    characters=sum(len(str(unit.tasks[0].cell)) for unit in some),
+                    characters=_written(some),
                     work=some,
                 )
             )
@@ -251,6 +251,14 @@ def _portions(units: Sequence[_Unit], known: Known) -> list[list[_Unit]]:
         found[-1].append(unit)
         full += seconds
     return found
+
+
+def _written(units: Sequence[_Unit]) -> int:
+    """Bytes that name these cells in an entry as `toJSON` writes it: each value on a line of its own."""
+    paths = {unit.tasks[0].file.path for unit in units}
+    lines = [*paths, *(value for unit in units for value in ("", "", *unit.tasks[0].cell.values()))]
+    axes = [name for unit in units[:1] for name in unit.tasks[0].cell]
+    return 300 * len(paths) + sum(len(json.dumps(text)) + 12 for text in (*lines, *axes))
 
 
 def _seconds(unit: _Unit, known: Known) -> float:

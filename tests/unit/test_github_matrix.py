@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,17 @@ def test_a_matrix_of_thousands_of_cells_fits_an_output(tmp_path: Path, capsys: p
     assert sum(len(table["cells"]) for entry in include for table in entry["cases"]) == 10_050
     assert 10 < len(include) <= 20
     assert all(len(json.dumps(entry, indent=2)) < 128 * 1024 for entry in include)
+
+
+def test_an_entry_is_no_larger_than_a_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As toJSON writes it, with a line for each value: short values grow most."""
+    axis = ", ".join(f'"{number}"' for number in range(4000))
+    text = re.sub(r"matrix: .*\n.*\n", f"matrix: {{n: [{axis}]}}\n", CASE).replace("numpy=={{ numpy }}", "numpy")
+    (tmp_path / "case.yaml").write_text(text)
+    include = entries([str(tmp_path / "case.yaml"), "--max-jobs", "2"], capsys)
+    assert len(include) == 2
+    assert sum(len(table["cells"]) for entry in include for table in entry["cases"]) == 4000
+    assert all(len(json.dumps(entry, indent=2)) < 128 * 1024 - 6 for entry in include)
 
 
 def test_an_entry_names_cells_that_no_shell_has_to_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
