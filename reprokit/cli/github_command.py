@@ -69,14 +69,16 @@ def _show(folder: Path, store: Path) -> None:
     from reprokit.report.explanation import files_in
     from reprokit.report.html.publishing import Scrubber
     from reprokit.report.markdown import run_summary
+    from reprokit.report.markdown.parts import scrubbed
     from reprokit.store.database import Store
 
     run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
     kept = Store(store)
     run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    add_summary(run_summary(run, files_in(kept), scrub=Scrubber([run])))
-    for line in gha(run):
+    scrub = Scrubber([run])
+    add_summary(run_summary(run, files_in(kept), scrub=scrub))
+    for line in gha(scrubbed(run, scrub)):
         click.echo(line)
     sys.stdout.flush()
 

@@ -78,7 +78,8 @@ def command(
 
     The pages are a folder of plain files: they open from the disk, and GitHub Pages or any other server can serve them.
     Nothing is loaded from elsewhere. Since such pages are often public, tokens, e-mail addresses, home directories and
-    host names are left out of all texts, as far as they can be told; --as-recorded keeps them.
+    host names are left out of all texts, as far as they can be told; --as-recorded keeps them. So it is
+    with md, csv and gha; json and junit are the record as it is.
     """
     from reprokit.errors import UsageError
 
@@ -198,28 +199,30 @@ def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int
 
 
 def _text(form: str, store: Store, run: RunRecord) -> str:
-    if form == "gha":
-        from reprokit.report.annotations import gha
+    from reprokit.report.explanation import files_in
 
-        return "".join(f"{line}\n" for line in gha(run))
     if form == "junit":
         from reprokit.report.junit import junit
 
         return junit(run)
+    if form == "json":
+        from reprokit.report.result import dumps
+
+        return dumps(run, store.folder, files_in(store))
+    from reprokit.report.html.publishing import Scrubber
+    from reprokit.report.markdown import run_summary
+    from reprokit.report.markdown.parts import scrubbed
+
+    scrub = Scrubber([run])
+    if form == "gha":
+        from reprokit.report.annotations import gha
+
+        return "".join(f"{line}\n" for line in gha(scrubbed(run, scrub)))
     if form == "csv":
         from reprokit.report.table_csv import csv
 
-        return csv(run)
-    from reprokit.report.explanation import files_in
-
-    if form == "md":
-        from reprokit.report.html.publishing import Scrubber
-        from reprokit.report.markdown import run_summary
-
-        return run_summary(run, files_in(store), scrub=Scrubber([run]))
-    from reprokit.report.result import dumps
-
-    return dumps(run, store.folder, files_in(store))
+        return csv(scrubbed(run, scrub))
+    return run_summary(run, files_in(store), scrub=scrub)
 
 
 def _run(store: Store, what: str) -> RunRecord:

@@ -32,5 +32,5 @@ def command(cases: tuple[str, ...], asks: bool) -> int:
         from reprokit import trust
 
         for file in files:
-            click.echo(f"\n{trust.summary(file)}", nl=False)
+            click.echo(f"\n{trust.summary(file, most=None)}", nl=False)
     return 0
