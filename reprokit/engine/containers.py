@@ -57,7 +57,7 @@ def create_body(
 ) -> dict[str, Any]:
     """The Engine API's container description (``POST /containers/create``) of a trial. Pure.
 
-    ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables besides the trial's own.
+    ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables in place of the trial's own.
     """
     limits = trial.limits
     host: dict[str, Any] = {
@@ -86,7 +86,7 @@ def create_body(
         "Image": trial.image,
         "Entrypoint": [],
         "Cmd": list(trial.command),
-        "Env": [f"{name}={value}" for name, value in {**(env or {}), **trial.env}.items()],
+        "Env": [f"{name}={value}" for name, value in {**trial.env, **(env or {})}.items()],
         "WorkingDir": trial.workdir,
         "User": limits.user,
         "Hostname": HOSTNAME,

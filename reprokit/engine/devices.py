@@ -50,9 +50,12 @@ def hidden(trial: Trial, names: list[str], about: Mapping[str, Any]) -> dict[str
     """Environment that keeps NVIDIA's runtime from giving more GPUs than were leased.
 
     CUDA images say ``NVIDIA_VISIBLE_DEVICES=all``, which that runtime obeys where it is the engine's default, unless
-    the GPUs come in its own way. A case's own value stands.
+    the GPUs come in its own way. So may a case, and Podman's hook obeys it with any runtime: what a case asks for is
+    ``resources.gpus``, so that its own value stands only where it gives none.
     """
-    own_way = bool(trial.gpus) and not names
-    if own_way or about.get("DefaultRuntime") != "nvidia" or VISIBLE in trial.env:
+    if trial.gpus and not names:
         return {}
-    return {VISIBLE: "void"}
+    own = trial.env.get(VISIBLE)
+    if own is None:
+        return {VISIBLE: "void"} if about.get("DefaultRuntime") == "nvidia" else {}
+    return {} if own in ("", "none", "void") else {VISIBLE: "void"}

@@ -90,7 +90,11 @@ def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
         ({"gpus": ()}, [], "runc", False),
         ({}, [], "nvidia", False),
         ({}, ["nvidia.com/gpu=0"], "nvidia", True),
-        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", False),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", True),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "0"}}, [], "runc", True),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "none"}}, [], "nvidia", False),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, ["nvidia.com/gpu=0"], "runc", True),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", False),
     ],
 )
 def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
@@ -98,6 +102,12 @@ def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
 ) -> None:
     env = devices.hidden(trial(**changes), names, {"DefaultRuntime": runtime})
     assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
+    told = [
+        one
+        for one in containers.create_body(trial(**changes), {}, env=env)["Env"]
+        if one.startswith("NVIDIA_VISIBLE_DEVICES=")
+    ]
+    assert told == ["NVIDIA_VISIBLE_DEVICES=void"] if hidden else len(told) <= 1
 
 
 def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
