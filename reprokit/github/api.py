@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 from reprokit.errors import ReprokitError, UsageError
+from reprokit.web import is_loopback
 
 TIMEOUT = 30.0
 """Seconds that one answer may take."""
@@ -43,11 +44,16 @@ class ApiError(ReprokitError):
 
 
 class _SameOrigin(urllib.request.HTTPRedirectHandler):
-    """Redirects lose the token when they leave the API: urllib would send it to whoever is named."""
+    """Redirects lose the token when they leave the API: urllib would send it to whoever is named.
+
+    From this host to another, or back, they lead nowhere: what this host says is trusted, see reprokit.web.
+    """
 
     def redirect_request(
         self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Message, newurl: str
     ) -> urllib.request.Request | None:
+        if is_loopback(req.full_url) != is_loopback(newurl):
+            raise ApiError(f"{req.full_url}: redirects to {urlsplit(newurl).netloc}")
         following = super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
         if following is not None and urlsplit(following.full_url)[:2] != urlsplit(req.full_url)[:2]:
             following.remove_header("Authorization")
@@ -77,7 +83,9 @@ class Repository:
         self._token = token
         self._sleep = sleep
         self._tries = tries
-        self._opener = urllib.request.build_opener(_SameOrigin)
+        # A proxy's localhost is another host.
+        proxies = [urllib.request.ProxyHandler({})] if is_loopback(url) else []
+        self._opener = urllib.request.build_opener(_SameOrigin, *proxies)
 
     def __repr__(self) -> str:
         return f"Repository({self.name!r})"

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
+import re
 from urllib.parse import urlsplit
+
+_LOOPBACK = re.compile(r"(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d{0,5})?", re.ASCII | re.IGNORECASE)
 
 
 def is_loopback(url: str) -> bool:
-    """Whether an address is one of this host itself: localhost, 127.0.0.0/8 or ::1."""
+    """Whether an address is one of this host itself: localhost, 127.0.0.0/8 or ::1, and nothing beside a port."""
     try:
-        host = urlsplit(url).hostname or ""
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+        return _LOOPBACK.fullmatch(urlsplit(url).netloc) is not None
     except ValueError:
         return False
 

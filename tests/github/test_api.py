@@ -155,6 +155,18 @@ def test_a_redirect_within_the_api_keeps_the_token(forge: Forge) -> None:
     assert client(forge).get("issues", 99)["title"] == "t"
 
 
+def test_a_redirect_from_this_host_to_another_leads_nowhere(forge: Forge) -> None:
+    forge.faults.append((302, {"Location": "http://case.example/x"}, None))
+    with pytest.raises(ApiError, match=r"redirects to case\.example"):
+        client(forge).get("issues", 99)
+
+
+def test_no_proxy_answers_for_this_host(forge: Forge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    number = forge.open_issue("t", "b")
+    assert client(forge).get("issues", number)["title"] == "t"
+
+
 def test_segments_cannot_become_another_path(forge: Forge) -> None:
     with pytest.raises(ApiError):
         client(forge).get("collaborators", "../../other/repo", "permission")
