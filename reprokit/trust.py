@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -16,6 +17,7 @@ from enum import Enum
 from reprokit.case import CaseFile
 from reprokit.case.model import Case
 from reprokit.case.tree import Loc
+from reprokit.evidence.text import seen
 from reprokit.library.facts import rendered, requirement
 from reprokit.matrix import Cell, expand
 from reprokit.spelling import many
@@ -76,8 +78,11 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
     return tuple(sorted(found, key=lambda ask: ask.level is not Level.LOOK))
 
 
-def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto") -> str:
-    """A few lines for whoever decides whether the case may run here. ``engine``: what is to build and run it."""
+def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto", most: int | None = LISTED) -> str:
+    """A few lines for whoever decides whether the case may run here. ``engine``: what is to build and run it.
+
+    ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
+    """
     found = asks(file, cells)
     look = [ask for ask in found if ask.level is Level.LOOK]
     lines = [
@@ -92,22 +97,34 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto")
             "  its build runs as root in a container, with the network and this host's settings for pip and apt"
         )
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
-    lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in look[:LISTED]]
-    if len(look) > LISTED:
-        lines.append(f"  ... and {many(len(look) - LISTED, 'thing')} more")
+    shown = _some_of_each(look, most)
+    lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]
+    if len(look) > len(shown):
+        more = many(len(look) - len(shown), "thing")
+        lines.append(f"  ... and {more} more, all in: reprokit validate {printable(file.path)} --asks")
     return "\n".join(lines) + "\n"
+
+
+def _some_of_each(look: Sequence[Ask], most: int | None) -> list[Ask]:
+    """At most that many, in their order: the first of each kind, then the second of each ..."""
+    before = Counter[str]()
+    turns = []
+    for at, ask in enumerate(look):
+        turns.append((before[ask.kind], at))
+        before[ask.kind] += 1
+    return [look[at] for at in sorted(at for _, at in sorted(turns)[:most])]
 
 
 def printable(text: str, most: int = SHOWN) -> str:
     """A stranger's text on one line, without what would move a cursor or turn the direction of writing around."""
     line = " ".join(text.split())
-    plain = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in line[:most])
+    plain = "".join(c if seen(c) else f"\\u{ord(c):04x}" for c in line[:most])
     return f"{plain} ..." if len(line) > most else plain
 
 
 def _unseen(file: CaseFile) -> Iterator[Ask]:
     """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
-    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not found[0].isprintable()]
+    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not seen(found[0])]
     if bad:
         line = file.text.count("\n", 0, bad[0].start()) + 1
         at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
@@ -250,7 +267,7 @@ def _network(text: str) -> str:
 
 
 def _user(text: str) -> str:
-    return f"runs as {printable(text)}" if text.partition(":")[0] in {"root", "0"} else ""
+    return f"runs as {printable(text)}" if text != "repro" else ""
 
 
 def _git(text: str) -> str:

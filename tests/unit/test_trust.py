@@ -58,6 +58,9 @@ def test_a_bare_case_asks_for_nothing_to_look_at() -> None:
         ("sources:\n  a:\n    git: /home/me/private\n    ref: v1\n    path: a\n", ["source 7"]),
         ("resources:\n  user: root\n", ["user 6"]),
         ("resources:\n  user: '0:0'\n", ["user 6"]),
+        ("resources:\n  user: '00'\n", ["user 6"]),
+        ("resources:\n  user: 'toor'\n", ["user 6"]),
+        ("resources:\n  user: repro\n", []),
         ("resources:\n  network: bridge\n", ["network 6"]),
         ("resources:\n  gpus: 2\n", ["gpus 6"]),
         ("resources: {gpus: 0, network: none, user: repro}\n", []),
@@ -174,6 +177,11 @@ def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
         ("http://localhost.evil.example/x", False),
         ("http://localhost@evil.example/x", False),
         ("http://127.0.0.1.evil.example/x", False),
+        ("http://[::1].evil.example/x", False),
+        ("http://evil.example\\@localhost/x", False),
+        ("http://me@localhost/x", False),
+        ("http://2130706433/x", False),
+        ("http://0.0.0.0/x", False),
         ("https://evil.example/localhost", False),
         ("http://[::1", False),
     ],
@@ -181,6 +189,24 @@ def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
 def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
     assert is_loopback(url) is own
     assert is_strangers(url) is not own
+
+
+def test_many_things_of_one_kind_hide_none_of_another() -> None:
+    options = "".join(f"    - --trusted-host h{number}\n" for number in range(100))
+    file = case_of(f"environment:\n  pip_options:\n{options}  setup: id\nresources: {{user: root, network: bridge}}\n")
+    shown = trust.summary(file)
+    for words in ("runs as root", "runs with a network", "runs 1 line"):
+        assert words in shown
+    assert "... and 83 things more, all in: reprokit validate case.yaml --asks" in shown
+    assert shown.count("hands pip") == trust.LISTED - 3
+    assert trust.summary(file, most=None).count("hands pip") == 100
+
+
+@pytest.mark.parametrize("blank", ["\u3164", "\u115f", "\u2800", "\u034f", "\U000e0101"])
+def test_letters_that_show_nothing_are_told(blank: str) -> None:
+    file = case_of(f"environment:\n  setup: 'true {blank}'\n")
+    assert "unseen 6" in [f"{ask.kind} {ask.line}" for ask in trust.asks(file)]
+    assert blank not in trust.summary(file)
 
 
 def test_files_and_standard_input_are_ones_own() -> None:
