@@ -48,7 +48,7 @@ the file cannot be written any more, 130 interrupted.
     "--parts",
     metavar="A,B",
     help="What may go: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, contents "
-    "(of files; needs reprokit[reduce]) [default: all].",
+    "(of files; needs lithium-reducer) [default: all].",
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
@@ -94,9 +94,9 @@ def _wish(given: dict[str, Any], out: Path) -> Wish:
             raise UsageError(f"--parts {kind}: no such kind of part{near(kind, KINDS, prefix='; ')}; {_KINDS}")
     if "contents" in kinds and importlib.util.find_spec("lithium") is None:
         if parts is not None:
-            raise UsageError("--parts contents: files are shortened by Lithium: pip install 'reprokit[reduce]'")
+            raise UsageError("--parts contents: files are shortened by Lithium: pip install lithium-reducer")
         kinds = tuple(kind for kind in kinds if kind != "contents")
-        click.echo("note: the contents of files stay as they are: pip install 'reprokit[reduce]'", err=True)
+        click.echo("note: the contents of files stay as they are: pip install lithium-reducer", err=True)
     try:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:

@@ -27,7 +27,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     """Driver and GPUs; with any, the container toolkit, the CDI specifications and the engine's runtime."""
     facts = ground.facts
     if not facts.gpus and facts.driver is None and not facts.asked:
-        mend = "pip install 'reprokit[gpu]'" if "reprokit[gpu]" in facts.note else ""
+        mend = "pip install nvidia-ml-py" if "nvidia-ml-py" in facts.note else ""
         yield say.info("no NVIDIA GPU: cells that ask for one are unsupported here" + _because(facts.note), mend)
         return
     if facts.note:

@@ -39,7 +39,7 @@ def library() -> bool:
 
 
 def installed() -> bool:
-    """Whether the Python package that speaks to NVML is installed (``pip install 'reprokit[gpu]'``)."""
+    """Whether the Python package that speaks to NVML is installed (``pip install nvidia-ml-py``)."""
     return importlib.util.find_spec("pynvml") is not None
 
 

@@ -35,7 +35,7 @@ def says(program: str, *words: str | Path) -> str:
     """What a checker prints, which must find nothing."""
     found = shutil.which(program, path=PATH)
     if not found:
-        pytest.skip(f"{program} is not installed: pip install 'reprokit[dev]'")
+        pytest.skip(f"{program} is not installed: pip install '.[dev]'")
     done = subprocess.run(
         [found, *words], cwd=REPOSITORY, env={**os.environ, "PATH": PATH}, capture_output=True, text=True, check=False
     )

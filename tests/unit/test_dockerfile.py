@@ -109,7 +109,7 @@ def test_the_text_is_the_expected_one(
     assert found == path.read_text()
 
 
-@pytest.mark.skipif(not HADOLINT, reason="hadolint is not installed (reprokit[dev])")
+@pytest.mark.skipif(not HADOLINT, reason="hadolint is not installed (the dev extra)")
 def test_hadolint_has_nothing_to_say(tmp_path: Path) -> None:
     """Of each Dockerfile that is expected above; and no rule is left out for nothing."""
     texts = [path.read_text() for path in sorted(EXPECTED.iterdir())]

@@ -176,7 +176,8 @@ def _titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _how(digest: str) -> str:
-    commands = ["pip install reprokit", "reprokit run URL-OF-THIS-ISSUE    # or its text, saved as a file: issue.md"]
+    commands = ["reprokit run URL-OF-THIS-ISSUE    # or its text, saved as a file: issue.md"]
+    # No `pip install`: the package of that name on Python's index is another project's.
     return f"### Run it\n\n{block(commands, 'sh')}\nThe text of the case below is {code(digest)}.\n"
 
 

@@ -1,4 +1,4 @@
-"""The contents of a case's files, made shorter by Lithium (``pip install 'reprokit[reduce]'``). Pure.
+"""The contents of a case's files, made shorter by Lithium (``pip install lithium-reducer``). Pure.
 
 Lithium proposes, we ask. Of a Python file first whole statements, outer ones first, then lines; of others lines.
 """
