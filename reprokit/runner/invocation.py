@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import os
 import secrets
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from reprokit import site
-from reprokit.case import CaseFile
+from reprokit.case.files import CaseFile, load_text
 from reprokit.environment import host
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
@@ -23,6 +22,7 @@ from reprokit.gpus.policy import lendable
 from reprokit.report.plain import say
 from reprokit.runner import Runner
 from reprokit.runner.listener import Listener
+from reprokit.runner.plan import load_all
 from reprokit.runner.request import Request
 from reprokit.runner.supplying import supply_of
 from reprokit.store.recorder import Recorder
@@ -110,19 +110,6 @@ class Invocation:
         live = LiveListener(console)
         return console, live, live
 
-    def _keep_stdin(self, run_id: str, request: Request, files: Sequence[CaseFile]) -> Request:
-        """Cases that came by standard input are kept as files, so that the run can be resumed."""
-        if "-" not in request.cases:
-            return request
-        kept = []
-        for number, file in enumerate((file for file in files if file.path == "<stdin>"), 1):
-            path = self.folder / "runs" / run_id / f"stdin-{number}.yaml"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(file.text, encoding="utf-8")
-            kept.append(str(path))
-        at = request.cases.index("-")
-        return dataclasses.replace(request, cases=(*request.cases[:at], *kept, *request.cases[at + 1 :]))
-
     @property
     def _recorder(self) -> Recorder:
         if self._started_recorder is None:
@@ -144,6 +131,24 @@ class Invocation:
 
     def _say(self, text: str) -> None:
         say(self._stream, text)
+
+
+def load_again(store: Store, request: Request, known: Mapping[str, str]) -> list[CaseFile]:
+    """The cases of a run that is gone on with, in its order: files as they are now, other texts as they were read then.
+
+    ``known``: its cases' paths, by digest. What came from standard input or an address is not read again: it may be
+    gone, and it is that text, and no other, of which was said that it may run. Raises as ``load_all`` does.
+    """
+    files = load_all(case for case in request.cases if not _read_once(case))
+    for digest, path in known.items():
+        if _read_once(path):
+            files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
+    places = {digest: place for place, digest in enumerate(known)}
+    return sorted(files, key=lambda file: places.get(file.digest, len(places)))
+
+
+def _read_once(path: str) -> bool:
+    return path in ("-", "<stdin>") or "://" in path
 
 
 def _engine(name: str) -> Engine:

@@ -15,7 +15,7 @@ from reprokit.matrix import Cell, Selection, label
 from reprokit.report import failures
 from reprokit.report.words import summary
 from reprokit.runner.approving import approve
-from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals, workflow
+from reprokit.runner.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
 from reprokit.runner.listener import Listener
 from reprokit.runner.plan import Task, load_all, plan
 from reprokit.runner.request import Request
@@ -40,7 +40,6 @@ class Session(Invocation):
         tasks = self._approved(files, request)
         run_id = new_id()
         make_folder(self.folder)
-        request = self._keep_stdin(run_id, request, files)
         record = RunRecord(
             id=run_id,
             started_at=now(),
@@ -76,7 +75,7 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        files = load_all(request.cases)
+        files = load_again(store, request, {cell.case_digest: cell.case_path for cell in record.cells})
         if asked is not None and asked.reviewed:
             approve(files, asked)
         tasks = plan(files, request)

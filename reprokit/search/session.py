@@ -37,7 +37,7 @@ from reprokit.matrix import label
 from reprokit.runner import Runner
 from reprokit.runner.approving import approve
 from reprokit.runner.images import SourceTrees
-from reprokit.runner.invocation import UNDECIDED, Invocation, new_id, now, owner, signals
+from reprokit.runner.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals
 from reprokit.runner.listener import Listener, Silent
 from reprokit.runner.plan import Task, load_all, task_of
 from reprokit.runner.request import Request
@@ -108,10 +108,10 @@ class SearchSession(Invocation):
         Raises UsageError or CaseError before anything is run, and EngineError when the engine has gone away.
         """
         run_id = new_id()
-        self.file = _the_case(request)
+        self.file = _the_case(load_all(request.cases), request)
         approve([self.file], request)
         make_folder(self.folder)
-        self.request = self._keep_stdin(run_id, request, [self.file])
+        self.request = request
         self.arguments = arguments
         search = make(self)
         known = {"kind": kind, "arguments": dict(arguments), "line": sys.argv[1:], "digest": self.file.digest}
@@ -146,7 +146,7 @@ class SearchSession(Invocation):
         request = Request.from_json(record.request)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
         self.arguments = known["arguments"]
-        self.file = _the_case(self.request)
+        self.file = _the_case(load_again(store, request, {known["digest"]: request.cases[0]}), request)
         if self.file.digest != known["digest"]:
             raise UsageError(f"{kind} {record.id} cannot be resumed: its case changed since; begin anew")
         self._recalled = store.findings(record.id)
@@ -371,8 +371,7 @@ class SearchSession(Invocation):
             self._say(f"stopped: {many(count, 'cell')} decided and kept; go on with: reprokit {kind} --resume")
 
 
-def _the_case(request: Request) -> CaseFile:
-    files = load_all(request.cases)
+def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
     if len(files) != 1:
         names = ", ".join(file.case.id for file in files[:3])
         raise UsageError(f"a search is about one case, and {request.cases[0]} holds {len(files)}: {names} ...")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.case import read as read_module
+from reprokit.case.read import Text
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
@@ -426,6 +428,29 @@ def interrupted(project: Project) -> str:
     run = store.run("last")
     store.finish(run.id, finished_at=run.started_at, exit_status=130, host={})
     return run.id
+
+
+@pytest.mark.parametrize("named", ["https://bugs.example/7.md", "-"])
+def test_what_was_read_once_is_resumed_as_it_was_read(
+    named: str, project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An address may say something else by now, or be gone; what was said of the text is that this one may run."""
+    other = CASE.replace("id: toy", "id: other")
+    project.case.write_text(other)
+    path = "<stdin>" if named == "-" else f"{named}#note-1"
+    read = Text(path=path, text=f"```yaml\n{CASE}```\n", markdown=True)
+    monkeypatch.setattr(read_module, "_fetch", lambda url: read)
+    monkeypatch.setattr(read_module, "_stdin", lambda stdin: read)
+    request = Request(cases=(named, str(project.case)), base_images="registry", yes=True)
+    assert project.session.start(request) == 0
+    before = [(cell.case_id, cell.case_path) for cell in project.cells]
+    interrupted(project)
+    for name in ("_fetch", "_stdin"):
+        monkeypatch.delattr(read_module, name)
+    project.session = project.new_session()
+    assert project.session.resume(None) == 0
+    assert [(cell.case_id, cell.case_path) for cell in project.cells] == before
+    assert {path for _, path in before} == {path, str(project.case)}
 
 
 def test_resume_holds_to_what_was_asked(project: Project) -> None:

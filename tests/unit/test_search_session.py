@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import os
 import signal
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.case import read as read_module
+from reprokit.case.read import Text
 from reprokit.engine.protocol import Trial
 from reprokit.errors import BuildFailed, Cancelled, EngineError, UsageError
 from reprokit.evidence.model import Ending, Verdict
@@ -160,6 +163,24 @@ def test_an_interrupted_search_goes_on_where_it_was_and_repeats_nothing(project:
     assert len(Store(project.store).runs()) == 1
     with pytest.raises(UsageError, match="nothing to resume"):
         project.resume(make)
+
+
+def test_a_search_over_an_address_goes_on_with_the_text_that_was_read(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        return project.interrupt() if trial.env["A"] == "two" else toy(trial, sink)
+
+    project.engine.behave = interrupted
+    url = "https://bugs.example/7.yaml"
+    monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=CASE))
+    request = dataclasses.replace(project.request, cases=(url,), yes=True)
+    assert project.session().start("walk", request, {"far": 3}, walk) == 130
+    monkeypatch.delattr(read_module, "_fetch")
+    project.engine.behave = toy
+    status, session = project.resume(walk)
+    assert status == 0
+    assert session.file.path == url
 
 
 def test_a_case_that_changed_is_not_resumed(project: Project) -> None:
