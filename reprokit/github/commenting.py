@@ -45,8 +45,11 @@ def admit(event: Event, review: Review, repository: Repository) -> str:
     return ""
 
 
-def answer(repository: Repository, number: int, reply: Reply) -> str:
-    """Post or update our comment on an issue, and see to its labels; returns what was done, in words."""
+def answer(repository: Repository, number: int, reply: Reply, url: str = "") -> str:
+    """Post or update our comment on an issue, and see to its labels; returns what was done, in words.
+
+    ``url``: of the workflow's run that answers.
+    """
     try:
         issue = repository.get("issues", number)
     except ApiError as error:
@@ -57,6 +60,8 @@ def answer(repository: Repository, number: int, reply: Reply) -> str:
     before = MARKER.match(ours["body"]) if ours else None
     if reply.state != "closed" and digest_of(issue.get("body") or "") != reply.digest:
         return "the issue's text is another by now: its own run answers"
+    if ours and before and (before["state"], reply.state) == ("running", "failed") and f"]({url})" not in ours["body"]:
+        return "a newer run of this text goes on"  # and has ended ours
     labels = [label["name"] for label in issue.get("labels", ()) if LABEL.fullmatch(label.get("name", ""))]
     _see_to_labels(repository, number, reply, labels, before["digest"] if before else "")
     if before and before["digest"] == reply.digest and before["state"] in FINAL and reply.state not in FINAL:

@@ -109,6 +109,18 @@ def test_the_verdict_stays_and_its_label_goes(forge: Forge) -> None:
     assert forge.bodies(1) == [done.comment]
 
 
+def test_a_run_that_a_newer_one_ended_says_nothing(forge: Forge) -> None:
+    """Its label was added again: the new run cancels the old one, whose last job answers all the same."""
+    forge.label(1, REVIEW.label)
+    answer(repository(forge), 1, running(REVIEW, "boss", "https://x/runs/2"), "https://x/runs/2")
+    ended = {number: verdict(REVIEW.digest, CASE, None, f"https://x/runs/{number}") for number in (1, 2)}
+    assert answer(repository(forge), 1, ended[1], "https://x/runs/1") == "a newer run of this text goes on"
+    assert "**Running**" in forge.bodies(1)[0]
+    assert forge.names(1) == [REVIEW.label]
+    assert answer(repository(forge), 1, ended[2], "https://x/runs/2") == "the comment was updated"
+    assert (forge.bodies(1), forge.names(1)) == ([ended[2].comment], [])
+
+
 def test_a_label_goes_with_its_text_unless_another_issue_has_that_text(forge: Forge) -> None:
     answer(repository(forge), 1, of_review(REVIEW))
     other = forge.open_issue("same", form(CASE))
