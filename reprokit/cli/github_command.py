@@ -88,9 +88,12 @@ def _show(folder: Path, store: Path) -> None:
 def check_issue_command(output: Path) -> int:
     """Look for the case in the issue of the event and judge it; nothing of it is run, and no token is needed.
 
-    Writes reply.json, and the case's text as case.yaml. Outputs: state (none, invalid, valid, closed, ignored), digest,
-    gpu (whether it asks for one), answer (whether there may be something to say).
+    Writes reply.json, and the case's text as case.yaml. Outputs: state (none, invalid, valid, closed), digest, answer
+    (whether there may be something to say), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and
+    there are such runners, else of HOSTED_RUNNER).
     """
+    import json
+
     from reprokit.github import event, issue
     from reprokit.github.commands import set_outputs
     from reprokit.github.reply import Reply, of_review
@@ -113,8 +116,11 @@ def check_issue_command(output: Path) -> int:
         needed = found.state != "none" or happened.action != "opened"
     _write_reply(output, reply, found.text)
     gpu = found.file is not None and issue.wants_gpu(found.file)
-    outputs = {"state": reply.state, "digest": found.digest, "gpu": gpu, "answer": needed}
-    set_outputs({key: str(value).lower() for key, value in outputs.items()})
+    labels = os.environ.get("GPU_RUNNER", "none") if gpu else "none"
+    labels = os.environ.get("HOSTED_RUNNER", "ubuntu-24.04") if labels == "none" else labels
+    runner = json.dumps([label.strip() for label in labels.split(",") if label.strip()])
+    answer = str(needed).lower()
+    set_outputs({"state": reply.state, "digest": found.digest, "answer": answer, "runner": runner})
     click.echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
     return 0
 
@@ -183,7 +189,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
         reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
-    click.echo(answer(from_environment(), happened.number("issue", "number"), reply))
+    click.echo(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
     return 0
 
 

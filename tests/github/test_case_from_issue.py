@@ -34,6 +34,7 @@ class Site:
     def __init__(self, folder: Path, forge: Forge) -> None:
         self.folder, self.forge = folder, forge
         self.runs: list[Replay] = []
+        self.variables: dict[str, str] = {}
         forge.permissions["maintainer"] = "maintain"
 
     def happens(self, number: int, action: str, sender: str = "reporter", label: str = "") -> Replay:
@@ -45,6 +46,7 @@ class Site:
             payload=self.forge.event(number, action, sender, label),
             environment={"GITHUB_API_URL": self.forge.url},
             token=TOKEN,
+            variables=self.variables,
             secrets={"X": "the-secret-of-the-repository"},
             installed=["reprokit"],
         )
@@ -67,7 +69,7 @@ class Site:
         jobs = [job for runs in replay.jobs.values() for job in runs]
         for job in jobs:
             assert job.commands == [], "a text became a workflow command"
-            assert set(job.outputs) <= {"state", "answer", "digest", "gpu", "admitted"}
+            assert set(job.outputs) <= {"state", "answer", "digest", "runner", "admitted"}
             assert TOKEN not in job.log
             for step in job.steps:
                 speaks = job.name in ("comment", "verdict") and "GITHUB_TOKEN" in step.environment
@@ -174,6 +176,23 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
     assert "at most 262,144 are read" in site.comment(large)
 
 
+@pytest.mark.parametrize(
+    ("gpus", "variables", "wanted"),
+    [
+        (1, {}, ["self-hosted", "linux", "gpu"]),
+        (1, {"GPU_RUNNER": "a100, mine"}, ["a100", "mine"]),
+        (1, {"GPU_RUNNER": "none", "HOSTED_RUNNER": "large"}, ["large"]),
+        (0, {"GPU_RUNNER": "a100"}, ["ubuntu-24.04"]),
+    ],
+)
+def test_the_runner_is_one_of_the_repository(
+    gpus: int, variables: dict[str, str], wanted: list[str], site: Site
+) -> None:
+    number = site.forge.open_issue("t", form(f"{CASE}resources: {{gpus: {gpus}}}\n"))
+    site.variables = variables
+    assert json.loads(site.happens(number, "opened").job("check").outputs["runner"]) == wanted
+
+
 @pytest.mark.integration
 def test_closing_takes_the_label_away_and_reopening_looks_again(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
@@ -231,7 +250,7 @@ def test_paste_label_comment(site: Site, engine: Any) -> None:
     replay = site.labels(number, label, "maintainer")
     assert set(results(replay).values()) == {"success"}
     assert len(replay.steps_run) == sum("run" in step for step, _ in steps_of(WORKFLOW)), "a run step was not played"
-    assert replay.job("run").runs_on == "ubuntu-24.04"
+    assert replay.job("run").runs_on == ["ubuntu-24.04"]
     comment = site.comment(number)
     assert state_of(comment) == "verdict"
     assert "| 1 | `11.8` | not-reproduced | `the only trial ended well" in comment
