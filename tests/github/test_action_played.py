@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,28 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
     assert (job.result, job.outputs["status"]) == ("success", "1")
     assert Path(job.outputs["store"]) == tmp_path / "kept"
     assert not (tmp_path / "b" / "artifacts" / "result").exists()
+
+
+def test_other_systems_and_old_pythons_are_met(tmp_path: Path) -> None:
+    """A job of a project that tests itself with an old Python has that one first on its PATH."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (("uname", "#!/bin/sh\necho MINGW64_NT\n"), ("python3", "#!/bin/sh\nexit 1\n")):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    path = {"PATH": f"{tools}:/usr/bin:/bin"}
+    words = [REPOSITORY / ".ci" / "install", tmp_path / "to"]
+    done = subprocess.run(words, env=path, capture_output=True, text=True, check=False)
+    assert (done.returncode, "use a runner such as ubuntu-24.04" in done.stderr) == (1, True)
+    usable = "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))"
+    if (
+        not Path("/usr/bin/python3").exists()
+        or subprocess.run(["/usr/bin/python3", "-c", usable], check=False).returncode
+    ):
+        pytest.skip("this system has no Python of its own that is new enough")
+    words = [REPOSITORY / ".ci" / "venv", tmp_path / "a folder"]
+    subprocess.run(words, env=path, capture_output=True, check=True)
+    assert (tmp_path / "a folder" / "bin" / "pip").exists()
 
 
 def test_what_ci_calls_is_there(capsys: pytest.CaptureFixture[str]) -> None:
