@@ -6,13 +6,10 @@ import fnmatch
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from tests.github.expressions import to_text
 
 if TYPE_CHECKING:
     from tests.github.steps import Job, Replay
@@ -52,17 +49,6 @@ def checkout(call: Call) -> None:
         if source.is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target / name)
-
-
-def setup_python(call: Call) -> None:
-    """actions/setup-python: the Python that runs the tests comes first on PATH."""
-    tools = call.replay.folder / "python"
-    tools.mkdir(exist_ok=True)
-    for name in ("python", "python3"):
-        if not (tools / name).exists():
-            (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-            (tools / name).chmod(0o755)
-    call.paths.append(str(tools))
 
 
 def upload_artifact(call: Call) -> None:
@@ -111,39 +97,14 @@ def download_artifact(call: Call) -> None:
             shutil.copytree(one, target if merged else target / one.name, dirs_exist_ok=True)
 
 
-def cache(call: Call) -> None:
-    """actions/cache and actions/cache/restore: what an earlier save left under that key, or one that begins so."""
-    keys = [call.inputs["key"], *filter(None, map(str.strip, call.inputs.get("restore-keys", "").split("\n")))]
-    saved = sorted(call.replay.caches.iterdir(), key=lambda one: one.stat().st_mtime, reverse=True)
-    for key in keys:
-        for one in saved:
-            if one.name == key or (key != keys[0] and one.name.startswith(key)):
-                shutil.copytree(one, call.path("path"), dirs_exist_ok=True)
-                call.outputs.update({"cache-hit": to_text(one.name == keys[0]), "cache-matched-key": one.name})
-                return
-
-
-def save_cache(call: Call) -> None:
-    """actions/cache/save: keeps a folder under a key; a key is written once."""
-    target = call.replay.caches / call.inputs["key"]
-    if not target.exists() and call.path("path").exists():
-        shutil.copytree(call.path("path"), target)
-
-
 def nothing(call: Call) -> None:
     """An action that does nothing that can be seen here."""
 
 
 STAND_INS: dict[str, StandIn] = {
     "actions/checkout": checkout,
-    "actions/setup-python": setup_python,
-    "actions/setup-node": nothing,
     "actions/upload-artifact": upload_artifact,
     "actions/download-artifact": download_artifact,
-    "actions/cache": cache,
-    "actions/cache/restore": cache,
-    "actions/cache/save": save_cache,
-    "actions/configure-pages": nothing,
     "actions/upload-pages-artifact": upload_artifact,
     "actions/deploy-pages": nothing,
 }

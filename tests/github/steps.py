@@ -106,13 +106,12 @@ class Replay:
         self.folder = folder.resolve()
         self.source = source
         self.artifacts = self.folder / "artifacts"
-        self.caches = self.folder / "caches"
         self.jobs: dict[str, list[Job]] = {}
         self.environment = dict(environment or {})
         self.stand_ins = {**STAND_INS, **(stand_ins or {})}
         self.installed = tuple(installed)
         self.steps_run: list[str] = []
-        for path in (self.artifacts, self.caches, self.folder / "temp"):
+        for path in (self.artifacts, self.folder / "temp"):
             path.mkdir(parents=True, exist_ok=True)
         event_file = self.folder / "event.json"
         event_file.write_text(json.dumps(payload or {}), encoding="utf-8")
@@ -187,7 +186,7 @@ class Replay:
         for path in (workspace, temp):
             path.mkdir(parents=True, exist_ok=True)
         for folder in self.installed:
-            _install(temp / folder, self.source)
+            _install(temp / folder)
         job = Job(name=name, matrix=matrix, workspace=workspace, result="success")
         contexts = {**contexts, "matrix": matrix, "job": {"status": "success"}, "steps": {}, "strategy": {}}
         contexts["runner"] = {**self.contexts["runner"], "temp": str(temp)}
@@ -352,12 +351,13 @@ class _Player:
             raise Failed(f"a step of {file.parent.name} failed")
 
 
-def _install(folder: Path, source: Path) -> None:
+def _install(folder: Path) -> None:
     """What .ci/install would leave: this reprokit, with the interpreter and the packages of the tests."""
-    program = folder / "bin" / "reprokit"
-    program.parent.mkdir(parents=True)
-    program.write_text(f'#!/bin/sh\nPYTHONPATH="{source}" exec "{sys.executable}" -m reprokit "$@"\n')
-    program.chmod(0o755)
+    (folder / "bin").mkdir(parents=True)
+    for name, words in (("python", ""), ("reprokit", " -m reprokit")):
+        program = folder / "bin" / name
+        program.write_text(f'#!/bin/sh\nPYTHONPATH="{REPOSITORY}" exec "{sys.executable}"{words} "$@"\n')
+        program.chmod(0o755)
 
 
 def play_action(

@@ -44,6 +44,8 @@ class Nights:
         self.nights: dict[str, Replay] = {}
         self.lost = ""
         (self.source / "cases").mkdir(parents=True)
+        (self.source / ".ci").mkdir()
+        shutil.copy2(REPOSITORY / ".ci" / "install", self.source / ".ci")
         self.git("init", "-q")
         (self.source / "cases" / "gpu.yaml").write_text(GPU)
         self.change(ALIAS)
@@ -67,10 +69,10 @@ class Nights:
             event="schedule",
             token=TOKEN,
             source=self.source,
-            environment={**self.forge.environment(), "PYTHONPATH": str(REPOSITORY), "HOME": str(Path.home())},
+            environment={**self.forge.environment(), "HOME": str(Path.home())},
+            installed=["reprokit"],
             stand_ins={
                 "actions/checkout": self.checkout,
-                "actions/setup-python": self.setup_python,
                 "actions/download-artifact": self.download,
                 "actions/upload-artifact": self.upload,
                 "actions/deploy-pages": self.deploy,
@@ -91,16 +93,6 @@ class Nights:
         STAND_INS["actions/checkout"](call)
         for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "all"]):
             self.git(*words, folder=call.job.workspace)
-
-    def setup_python(self, call: Call) -> None:
-        """The Python of the tests, which has reprokit: nothing is installed into it."""
-        tools = self.folder / "python"
-        tools.mkdir(exist_ok=True)
-        run = f'#!/bin/sh\n[ "$1 $2" = "-m pip" ] && exit 0\nexec "{sys.executable}" "$@"\n'
-        for name, text in (("python", run), ("reprokit", f'#!/bin/sh\nexec "{sys.executable}" -m reprokit "$@"\n')):
-            (tools / name).write_text(text)
-            (tools / name).chmod(0o755)
-        call.paths.append(str(tools))
 
     def download(self, call: Call) -> None:
         """An artifact of this run, or of the run that is named."""
