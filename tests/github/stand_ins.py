@@ -59,9 +59,9 @@ def upload_artifact(call: Call) -> None:
     shutil.rmtree(target, ignore_errors=True)
     hidden = call.inputs.get("include-hidden-files") == "true"
     files: set[Path] = set()
-    for line in call.inputs["path"].split("\n"):
-        pattern = line.strip()
-        if not pattern or pattern.startswith("!"):
+    patterns = [line.strip() for line in call.inputs["path"].split("\n") if line.strip()]
+    for pattern in patterns:
+        if pattern.startswith("!"):
             continue
         path = Path(pattern) if pattern.startswith("/") else call.job.workspace / pattern
         if any(sign in path.name for sign in "*?["):
@@ -72,6 +72,11 @@ def upload_artifact(call: Call) -> None:
             files |= {file for file in (one.rglob("*") if one.is_dir() else [one]) if file.is_file()}
     base = Path(os.path.commonpath([file.parent for file in files])) if files else Path()
     files = {file for file in files if hidden or not any(p.startswith(".") for p in file.relative_to(base).parts)}
+    left_out = [pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    files = {file for file in files if not any(fnmatch.fnmatch(str(file), pattern) for pattern in left_out)}
+    for file in files:
+        if set(str(file.relative_to(base))) & set('":<>|*?\r\n'):
+            raise Failed(f"Error: The path for one of the files in artifact is not valid: {file}")
     if not files:
         if call.inputs.get("if-no-files-found") == "error":
             raise Failed("Error: No files were found with the provided path")

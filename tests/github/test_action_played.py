@@ -54,6 +54,7 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
     """With the real installation of the locked versions, and a case whose expectation is wrong in one cell."""
     wrong = PTXAS.replace('    - {cuda: "12.0", arch: sm_35}', '    - {cuda: "11.8", arch: sm_35}')
     assert wrong != PTXAS
+    wrong = wrong.replace("files:\n", "files:\n  'named:as?no/artifact*takes.it': ''\n")
     inputs = {"case": "bugs/", "cuda": "11.8,12.0", "axes": "arch=sm_35", "artifact": "result"}
     job = played(tmp_path / "a", inputs, files={"bugs/ptxas.yaml": wrong}, installed=[])
     assert "reprokit, version" in job.step("action/Install reprokit").log

@@ -225,6 +225,7 @@ matrix:
 env:
   HOSTILE: "$(touch pwned)"
 files:
+  "named:as?no/artifact*takes.it": ""
   kernel.ptx: |
     .version 4.0
     .target sm_35
