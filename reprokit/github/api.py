@@ -95,12 +95,13 @@ class Repository:
         return self._json(*self._send("GET", self._address(path, query)))
 
     def all(self, *path: str | int, **query: str | int) -> Iterator[Any]:
-        """The entries of a list, page after page."""
+        """The entries of a list, page after page; where a list is in an object beside a count, as of artifacts, too."""
         address = self._address(path, {"per_page": PER_PAGE, **query})
         for _ in range(MAX_PAGES):
             data, headers = self._send("GET", address)
             entries = self._json(data, headers)
-            yield from entries if isinstance(entries, list) else ()
+            lists = entries.values() if isinstance(entries, dict) else [entries]
+            yield from next((found for found in lists if isinstance(found, list)), ())
             following = _NEXT.search(headers.get("Link", ""))
             if not following:
                 return

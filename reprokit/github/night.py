@@ -33,7 +33,8 @@ def main() -> None:
 @click.option("--branch", default="main", show_default=True, help="Only what a run on this branch left.")
 def history(branch: str) -> None:
     """Find the newest store that an earlier night left as an artifact: the output `run` is the id of its run, or ''."""
-    found = newest(api.from_environment().get("actions", "artifacts", name=ARTIFACT, per_page=100)["artifacts"], branch)
+    # All of them: who opens pull requests can leave more of that name than a page holds.
+    found = newest(list(api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
     commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
     if found:
         click.echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")

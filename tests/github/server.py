@@ -183,6 +183,8 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             if isinstance(body, list):
                 self._paged(status, body, split.path, query)
+            elif isinstance(body, dict) and "total_count" in body:
+                self._paged(status, body.pop("artifacts"), split.path, query, body)
             else:
                 self._answer(status, body)
 
@@ -203,13 +205,16 @@ class _Handler(BaseHTTPRequestHandler):
                 return answer(forge, query=query, body=body, **given)
         raise Refused(404, "Not Found")
 
-    def _paged(self, status: int, entries: list[Any], path: str, query: dict[str, str]) -> None:
+    def _paged(
+        self, status: int, entries: list[Any], path: str, query: dict[str, str], around: dict[str, Any] | None = None
+    ) -> None:
         size, page = int(query.get("per_page", 30)), int(query.get("page", 1))
         headers = {}
         if page * size < len(entries):
             more = "&".join(f"{key}={value}" for key, value in {**query, "page": str(page + 1)}.items())
             headers["Link"] = f'<{self.forge.url}{path}?{more}>; rel="next", <{self.forge.url}{path}>; rel="last"'
-        self._answer(status, entries[(page - 1) * size : page * size], headers)
+        shown = entries[(page - 1) * size : page * size]
+        self._answer(status, shown if around is None else {**around, "artifacts": shown}, headers)
 
 
 def issue_of(forge: Forge, number: str) -> dict[str, Any]:

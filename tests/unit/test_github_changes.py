@@ -252,6 +252,21 @@ def test_the_newest_store_of_this_repository_is_taken() -> None:
     assert night.newest([], "main") is None
 
 
+def test_artifacts_of_strangers_hide_no_store(
+    forge: Forge, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whoever may open pull requests may leave artifacts of that name, more than a page of the list has."""
+    forge.artifacts = [artifact(number, 9, run={"head_repository_id": 6}) for number in range(2, 250)]
+    forge.artifacts.append(artifact(1, 3))
+    for name, value in forge.environment().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+    monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
+    monkeypatch.setattr("sys.argv", ["night", "history"])
+    assert night.run() == 0
+    assert "run=101" in capsys.readouterr().out
+
+
 def test_the_summary_says_what_departs_and_what_could_not_be_judged() -> None:
     def cell(number: int, verdict: Verdict, reason: str) -> CellRecord:
         return CellRecord(
