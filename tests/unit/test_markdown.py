@@ -30,6 +30,7 @@ from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 CASE = "schema: reprokit/v1\nid: hostile\ntitle: A case\nmatrix: {a: ['1', '2']}\ncommand: 'false'\n"
 NASTY = [
     "@everyone", "#1", "o/r#12", "GH-3", "https://evil.example/x", "www.evil.example", "mailto:a@b.example",
+    "_x_www.evil.example", "_GH-3",
     "<script>alert(1)</script>", "<!--", "-->", "</details>", "<img src=x>", "![x](http://evil.example)",
     "[x](javascript:alert(1))", "|", "\\|", "\\", "`", "``", "```", "````\n", "~~~", "\n", "\n\n# head\n",
     "* item", "1. item", "- item", "| a |\n|---|\n", "***", "_x_", "~~x~~", "$x$", "&lt;", "&#64;everyone", ":tada:",
@@ -73,7 +74,7 @@ OURS = {
     "h2", "h3", "p", "strong", "code", "pre", "ul", "li", "table", "thead", "tbody", "tr", "th", "td",
     "details", "summary",
 }  # fmt: skip
-LINKS = re.compile(r"@\w|#\d|\bGH-\d|\w://|\bwww\.|mailto:\w|:[\w+-]+:", re.IGNORECASE)
+LINKS = re.compile(r"@\w|#\d|GH-\d|\w://|www\.|mailto:\w|:[\w+-]+:", re.IGNORECASE)
 
 
 def is_harmless(page: Page) -> None:
@@ -267,6 +268,24 @@ def test_two_axes_are_rows_and_columns_and_more_are_a_list() -> None:
     assert "With the fix:" in with_fix
     departs = cell(1, Verdict.REPRODUCED, {"x": "1"}, expected=Verdict.NOT_REPRODUCED)
     assert "**reproduced** (expected not-reproduced)" in verdicts.tables([departs])
+
+
+def test_a_log_is_called_the_failure_only_where_it_is(tmp_path: Path) -> None:
+    for verdict, title in (
+        (Verdict.REPRODUCED, "### The failure, in cell 1"),
+        (Verdict.DIFFERENT_FAILURE, "### Another failure than the one that is looked for, in cell 1"),
+        (Verdict.BUILD_FAILED, "### The build that failed, in cell 1"),
+    ):
+        details = {"failure": {"version": "1", "id": "a" * 12, "title": "AError"}}
+        assert title in shared([cell(1, verdict, {"a": "1"}, details=details)], tmp_path).text
+
+
+def test_that_a_signature_fits_several_ways_of_failing_is_said(tmp_path: Path) -> None:
+    ways = [{"failure": {"version": "1", "id": letter * 12, "title": f"{letter}Error"}} for letter in "ab"]
+    cells = [cell(at, Verdict.REPRODUCED, {"a": str(at)}, details=way) for at, way in enumerate(ways, 1)]
+    text = shared(cells, tmp_path).text
+    assert "the signature fits 2 ways of failing" in text
+    assert "**2 reproduced.**" in text  # the case expects nothing, so that nothing departs from it
 
 
 def test_groups_say_what_all_of_them_have() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from reprokit.evidence.model import Verdict
 from reprokit.history.changed import Texts
 from reprokit.report import explanation, failures
 from reprokit.report.explanation import FileOf
@@ -19,6 +20,11 @@ ISSUE_LIMIT = 65_536
 """Characters of an issue or a comment on GitHub."""
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of a step's job summary (docs.github.com/en/actions/reference/workflow-commands-for-github-actions)."""
+_FOUND = {
+    Verdict.DIFFERENT_FAILURE: "Another failure than the one that is looked for",
+    Verdict.BUILD_FAILED: "The build that failed",
+}
+"""What the log of a cell shows, where it is not the failure that the case is about."""
 RESERVED = 1_000
 """Characters kept for saying what was cut."""
 
@@ -121,7 +127,8 @@ def _case_forms(title: str, cells: Sequence[CellRecord], file_of: FileOf) -> tup
 def _head(subject: Subject, run: RunRecord) -> str:
     same = ", ".join(verdicts.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
     always = f" In every cell: {same}." if same else ""
-    return f"## {prose(subject.title)}\n\n**{prose(summary(run.cells))}.** {_ran(run)}{always}\n"
+    said = summary(run.cells).removesuffix("; nothing departs")  # who reads it does not know from what
+    return f"## {prose(subject.title)}\n\n**{prose(said)}.** {_ran(run)}{always}\n"
 
 
 def _ran(run: RunRecord) -> str:
@@ -135,6 +142,8 @@ def _verdicts(cells: Sequence[CellRecord]) -> list[Section]:
     if not verdicts.has_reasons(cells):
         forms = (verdicts.reasons(cells), verdicts.reasons(cells, 3), "")
         found.append(Section(name="the reasons", worth=40, forms=forms))
+    if ways := list(failures.lines(cells)):
+        found.append(Section(name="the ways of failing", worth=45, forms=(block(ways), "")))
     return found
 
 
@@ -157,7 +166,7 @@ def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: parts.Scrub) -> 
     bad = parts.telling(run.cells)
     if bad is None:
         return []
-    title = f"The failure, in cell {bad.number}"
+    title = f"{_FOUND.get(bad.verdict, 'The failure')}, in cell {bad.number}"
     excerpts = tuple(parts.log(bad, folder, scrub, most) for most in parts.LOG_LINES)
     found = [Section(name="the log", worth=60, forms=_titled(title, (*excerpts, "")))]
     good = parts.nearest(bad, run.cells)

@@ -17,7 +17,7 @@ BREAK = "&#8203;"
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|~&!$])|^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
 """What Markdown or HTML act on anywhere, or at the beginning of a line."""
 _LINKED = re.compile(
-    r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=\bGH-)(?=\d)|(?<=\w:)(?=//)|(?<=\bwww)(?=\.)|(?<=mailto)(?=:)|(?<=:)(?=[\w+-]+:)",
+    r"(?<=@)(?=\w)|(?<=#)(?=\d)|(?<=GH-)(?=\d)|(?<=\w:)(?=//)|(?<=www)(?=\.)|(?<=mailto)(?=:)|(?<=:)(?=[\w+-]+:)",
     re.IGNORECASE,
 )
 """Where something that GitHub would make a link, a mention or a picture of is broken."""
