@@ -156,6 +156,10 @@ def test_a_checkout_is_a_source_with_what_was_changed() -> None:
     why = drafted(replace(SEEN, checkout=replace(tree, why_not="no remote")))
     assert "sources" not in why.data
     assert any("no remote" in text for text in why.missing)
+    for url in ("anna@box:proj", "https://example.org/proj.git?token=0123456789ab", "ssh://anna@box.example/proj"):
+        found = drafted(replace(SEEN, checkout=replace(tree, url=url)))
+        assert "sources" not in found.data
+        assert url not in draft.render(found)
 
 
 # -- packages ----------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ ISSUE_LIMIT = 65_536
 """Characters of an issue or a comment on GitHub."""
 SUMMARY_LIMIT = 1024 * 1024
 """Bytes of a step's job summary (docs.github.com/en/actions/reference/workflow-commands-for-github-actions)."""
-_FOUND = {
+_FOUND: dict[Verdict | None, str] = {
     Verdict.DIFFERENT_FAILURE: "Another failure than the one that is looked for",
     Verdict.BUILD_FAILED: "The build that failed",
 }
