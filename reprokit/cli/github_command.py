@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.cli import options
 from reprokit.errors import UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +83,27 @@ def _show(folder: Path, store: Path) -> None:
     for line in gha(scrubbed(run, scrub)):
         click.echo(line)
     sys.stdout.flush()
+
+
+@command.command("run-cells")
+@options.store_option
+def run_cells_command(store_folder: Path | None) -> int:
+    """Run the cells of one job of a night: ENTRY is its part of the matrix (JSON), ARGUMENTS are more options.
+
+    What is inconclusive, as for want of a GPU, is shown and is no failure of the step.
+    """
+    from reprokit.cli import invoke
+    from reprokit.github.commands import quoted
+
+    entry = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP"))) / "entry.json"
+    entry.write_text(os.environ.get("ENTRY", ""), encoding="utf-8")
+    try:
+        more = shlex.split(os.environ.get("ARGUMENTS", ""))
+    except ValueError as error:
+        raise UsageError(f"ARGUMENTS: {error}") from None
+    with quoted():
+        status = invoke(["run", f"--cells={entry}", f"--store={options.store_path(store_folder)}", *more])
+    return 0 if status == 3 else status
 
 
 @command.command("check-issue")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
+from reprokit.cli import invoke
 from reprokit.errors import UsageError
 from reprokit.github.action import FAIL_ON, arguments, fails
 from reprokit.github.verdicts import markdown
@@ -81,3 +83,14 @@ def test_a_result_file_of_a_runner_that_lies_is_text() -> None:
     for nothing in ({"cases": "x"}, {}, {"cases": [3]}):
         assert markdown(nothing) == "No case was run.\n"
     assert "no cell was run" in markdown({"cases": [{}]})
+
+
+def test_a_job_of_a_night_tells_what_is_wrong_with_its_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
+    for entry, words, told in (("x", "", "not JSON"), ("{}", "", "Field required"), ("{}", "'", "ARGUMENTS: No")):
+        monkeypatch.setenv("ENTRY", entry)
+        monkeypatch.setenv("ARGUMENTS", words)
+        assert invoke(["github", "run-cells", "--store", str(tmp_path / "store")]) == 2
+        assert told in capsys.readouterr().err
