@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from reprokit.engine.labels import HOST
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.matrix import expand
 from reprokit.store.records import CellRecord, RunRecord, cell_key, engine_kind, exit_status
@@ -176,6 +177,7 @@ def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> Ru
 
 
 def _job(run: RunRecord) -> dict[str, Any]:
+    """What is kept of a job. ``machine`` is there to be taken out of what is published, as a run's owner is."""
     attempt = str((run.request.get("workflow") or {}).get("attempt") or "1")
     return {
         "run": run.id,
@@ -184,6 +186,7 @@ def _job(run: RunRecord) -> dict[str, Any]:
         "finished_at": run.finished_at or run.started_at,
         "version": run.version,
         "host": dict(run.host),
+        "machine": str(run.owner.get(HOST, "")).partition("/")[0],
     }
 
 

@@ -15,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
+from reprokit.engine.labels import HOST
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.merging.joining import Night, join, key_of, nights
 from reprokit.merging.merge import Merged, merge
 from reprokit.merging.sources import find, read_all
 from reprokit.report import differences
+from reprokit.report.html.publishing import Scrubber
 from reprokit.runner.invocation import workflow
 from reprokit.store.database import Store
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord
@@ -147,6 +149,17 @@ def test_each_cell_is_told_with_the_host_of_its_job(tmp_path: Path) -> None:
     whole = store.run("last")
     sides = [differences.of_cell("x", whole, one, {}) for one in whole.cells]
     assert [side.facts["kernel"]["release"] for side in sides] == ["6.8", "6.1"]
+
+
+def test_the_names_of_the_jobs_hosts_are_known_to_who_publishes_the_night(tmp_path: Path) -> None:
+    jobs = [
+        dataclasses.replace(run({n: N}, run_id=f"20260101-02000{n}-aaaa"), owner={HOST: f"gpu-box-{n}/boot/pid"})
+        for n in "12"
+    ]
+    _, store = merged(tmp_path / "out", artifact(tmp_path / "a", jobs[0]), artifact(tmp_path / "b", jobs[1]))
+    _, again = merged(tmp_path / "again", tmp_path / "out")  # as the history of nights before is
+    for one in (store, again):
+        assert Scrubber(one.runs(limit=None))("from gpu-box-1 to gpu-box-2:8080") == "from <host> to <host>:8080"
 
 
 def test_a_run_knows_which_workflow_it_is_a_job_of() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from reprokit.engine.labels import HOST
@@ -18,8 +18,7 @@ class Scrubber:
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
         """``runs``: the names of the hosts that made them are left out, beside what is private of this one."""
-        made_by = (str(run.owner.get(HOST, "")).partition("/")[0] for run in runs)
-        self._known = {**secrets.hosts(made_by), **secrets.of_this_host()}
+        self._known = {**secrets.hosts(name for run in runs for name in _made_on(run)), **secrets.of_this_host()}
         self._kinds: set[str] = set()
         self._short = lru_cache(maxsize=1 << 17)(self._scrub)
 
@@ -36,3 +35,10 @@ class Scrubber:
         found = secrets.scrub(text, known=self._known)
         self._kinds.update(one.kind for one in found.omitted)
         return found.text
+
+
+def _made_on(run: RunRecord) -> Iterator[str]:
+    """The names of the hosts of a run: its own, and of one that was merged, those of its jobs."""
+    yield str(run.owner.get(HOST, "")).partition("/")[0]
+    for job in run.request.get("merged") or ():
+        yield str(job.get("machine", ""))
