@@ -65,7 +65,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     readings = [reading(record.verdict) for record in ran]
     # Without a difference there is nothing for which the case would be needed.
     file = file_of(records[0].case_digest) if {Reading.BAD, Reading.GOOD} <= set(readings) else None
-    others = _not_run(file, ran) if file else []
+    others = not_run(file, ran) if file else []
     return Explained(
         id=records[0].case_id,
         path=records[0].case_path,
@@ -124,7 +124,8 @@ def files_in(store: Store) -> FileOf:
     return file_of
 
 
-def _not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
+def not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
+    """The cells of a case's matrix that are not among those that ran; [] for a matrix of very many."""
     matrix = file.case.matrix
     if count(matrix.axes) + len(matrix.include) > MOST_CELLS:
         return []
@@ -149,7 +150,7 @@ def short(explained: Explained) -> Iterator[str]:
     if found.claim is Claim.NONE:
         yield f"no claim: {found.why}"
         return
-    notes = [f"in the {found.decided} cells decided", *_open(explained)]
+    notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
         notes.append("it may be said shorter")
     if found.claim is Claim.EXACT:
@@ -259,7 +260,7 @@ def run_line(explained: Explained, telling: Telling) -> list[str]:
     return ["run", explained.path, *(word for option in options for word in option)]
 
 
-def _open(explained: Explained) -> Iterator[str]:
+def left_open(explained: Explained) -> Iterator[str]:
     """What nothing was decided about: ``2 build-failed``, then what is in the matrix and was not asked for."""
     open_ones = explained.explanation.undecided
     verdicts = Counter(str(explained.records[at].verdict or "undecided") for at in open_ones if _ran(explained, at))
@@ -273,7 +274,7 @@ def _undecided(explained: Explained) -> Iterator[str]:
     found = explained.explanation
     if not found.undecided:
         return
-    yield f"not decided: {'; '.join(_open(explained))}"
+    yield f"not decided: {'; '.join(left_open(explained))}"
     if found.claim is Claim.NONE:
         return
     said = found.predicted or {}

@@ -6,7 +6,7 @@ import hashlib
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -181,7 +181,7 @@ def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[i
 def small(folder: Path) -> dict[str, str]:
     """Cases that are small and hard: their newest runs by case."""
     maker = Maker(folder)
-    return {"grid": grid(maker), "hostile": hostile(maker), "chinese": chinese(maker)}
+    return {"grid": grid(maker), "hostile": hostile(maker), "chinese": chinese(maker), "odd": odd(maker)}
 
 
 def grid(maker: Maker, nights: int = 6) -> str:
@@ -243,6 +243,31 @@ def hostile(maker: Maker) -> str:
         for value in values
     ]
     return maker.night(about, cells)
+
+
+def odd(maker: Maker) -> str:
+    """Axes that are named as what objects inherit, a log that is gone, a fix that was decided in part.
+
+    After the first night a cell could not be decided any more, and another was not asked for.
+    """
+    axes = {"__proto__": ["1", "2"], "constructor": ["a", "b"]}
+    about = case("odd", "What is seldom", axes, fix={"summary": "Another call", "command": "python fixed.py"})
+    found = {"1": Verdict.REPRODUCED, "2": Verdict.NOT_REPRODUCED}
+    lost = "a log that is removed\n"
+    cells = [Made(cell={"__proto__": one}, verdict=found[one], expected=found[one], logs=[(lost, ())]) for one in found]
+    cells += [
+        Made(cell={"__proto__": one, "constructor": other}, verdict=found[one], expected=found[one])
+        for one, other in (("1", "a"), ("1", "b"), ("2", "b"))
+    ]
+    fixed = [Verdict.NOT_REPRODUCED, *[Verdict.BUILD_FAILED] * 4]
+    cells += [
+        replace(one, variant="fix", verdict=verdict, expected=Verdict.NOT_REPRODUCED, logs=())
+        for one, verdict in zip(cells, fixed, strict=True)
+    ]
+    night = maker.night(about, cells)
+    (maker.folder / f"logs/{hashlib.sha256(lost.encode()).hexdigest()[:16]}.log").unlink()
+    maker.night(about, [replace(cells[2], verdict=Verdict.UNSUPPORTED, logs=())])
+    return night
 
 
 def chinese(maker: Maker) -> str:

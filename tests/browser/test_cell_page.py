@@ -90,8 +90,9 @@ def test_keys_lead_to_the_next_cell_the_fix_and_the_matrix(look: Look, site: Sit
     page = looking.page
     for key, number in (("n", 7), ("p", 5), ("x", 6), ("x", 5)):
         page.keyboard.press(key)
-        page.wait_for_function("(route) => location.hash === '#' + route", arg=site.cell("grid", number))
-        page.wait_for_selector("main:not([aria-busy])")
+        # The page itself: its address changes first.
+        page.wait_for_selector(f".cell-head .mono:text-is('{site.runs['grid']}:{number}')")
+        assert looking.route == site.cell("grid", number)
     page.keyboard.press("m")
     page.wait_for_selector("[role=grid]")
 
@@ -108,7 +109,11 @@ def test_lines_are_copied(look: Look, site: Site) -> None:
 def test_a_cell_of_an_earlier_night_says_that_it_is(look: Look, site: Site) -> None:
     before = site.cell("grid", 5).replace("20260106-020000-0006", "20260105-020000-0005")
     page = look(before).page
-    assert "not what is known of the cell now" in page.locator(".notice").inner_text()
+    assert (
+        page.locator(".notice")
+        .inner_text()
+        .startswith("What counts for this cell now is of another run: reproduced, 2026-01-06")
+    )
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -111,7 +111,7 @@ def test_the_theme_that_was_chosen_stays(look: Look, served: str) -> None:
     button = page.get_by_role("button", name="Theme")
     button.click()
     button.click()
-    assert button.get_attribute("aria-label") == "Theme: Dark"
+    assert button.inner_text() == "Theme: dark"
     looking.go("/case/grid")
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
 

@@ -19,6 +19,8 @@ PAGES = {
     "cell without an image": "CELL/grid/3",
     "hostile case": "/case/hostile",
     "Chinese cell": "CELL/chinese/1",
+    "odd case": "/case/odd",
+    "cell of which the log is gone": "CELL/odd/1",
 }
 IMPACTS = "({violations}) => violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join('  ')) "
 
@@ -101,6 +103,49 @@ def test_values_that_addresses_have_to_quote_are_filtered_by(look: Look) -> None
     page.locator("td a").last.click()
     page.wait_for_selector(".log")
     assert "a&b=c#d?e/f%20" in page.locator("h1").inner_text()
+
+
+def test_names_that_objects_inherit_are_names_as_any(look: Look, site: Site) -> None:
+    looking = look("/case/odd?view=table")
+    page = looking.page
+    rows = [
+        [cell.split("\n")[-1] for cell in row.split("\t")[:3]]
+        for row in page.locator("table.cells tbody").first.locator("tr").all_inner_texts()
+    ]
+    assert rows == [
+        ["1", "(absent)", "reproduced"],
+        ["2", "(absent)", "not-reproduced"],
+        ["1", "a", "reproduced"],
+        ["1", "b", "reproduced"],
+        ["2", "b", "not-reproduced"],
+        ["2", "a", "not run"],
+    ]
+    looking.go(site.cell("odd", 1))
+    assert page.locator("h1").inner_text() == "__proto__=1"
+    page.get_by_text("one axis away: __proto__ 1 → 2").wait_for()
+
+
+def test_a_log_that_is_gone_is_not_taken_for_none(look: Look, site: Site) -> None:
+    said = look(site.cell("odd", 1)).page.get_by_role("region", name="1 trial").inner_text()
+    assert "the log is gone" in said
+    assert "no output" not in said
+
+
+def test_what_is_not_known_now_is_not_told_as_known(look: Look) -> None:
+    looking = look("/?q=odd")
+    page = looking.page
+    assert page.locator("tbody .status .hidden").inner_text() == "Inconclusive"
+    assert page.locator(".c-tally").last.inner_text().split("\n")[-2:] == [
+        "1 inconclusive since",
+        "fix holds in 1 of 5",
+    ]
+    part = page.locator(".square.some")
+    assert part.get_attribute("title").endswith("1 of 5 cells: 1 unsupported")
+    looking.go("/case/odd")
+    assert "1 cell inconclusive since" in page.locator("header.case-head").inner_text()
+    told = page.locator(".told").inner_text()
+    assert "From 5 decided cells; not decided: 1 more in the matrix." in told
+    assert "With the fix: the failure is gone in 1 cell decided, of 5" in told
 
 
 def test_a_line_of_a_million_characters_is_shown_in_part(look: Look, site: Site) -> None:

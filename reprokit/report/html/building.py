@@ -120,7 +120,7 @@ def capped(text: str, most: int = LOG_BYTES) -> tuple[str, str]:
     if len(text) <= most:
         return text, ""
     head, tail = text[: most // 4], text[-(most - most // 4) :]
-    note = f"{len(text) - most} characters of {len(text)} are left out in the middle"
+    note = f"{len(text) - most:,} characters of {len(text):,} are left out in the middle"
     return f"{head}\n[... {note} ...]\n{tail}", note
 
 

@@ -14,10 +14,10 @@ from reprokit.evidence.model import Verdict
 from reprokit.explaining.ordering import in_order
 from reprokit.history.changes import Change, change_json
 from reprokit.history.series import Series
-from reprokit.matrix import Cell, label
+from reprokit.matrix import label
 from reprokit.report import differences, explanation, timeline
 from reprokit.report.html.gathering import Known
-from reprokit.report.html.overview import VERDICTS
+from reprokit.report.html.overview import VERDICTS, fix
 from reprokit.store.records import CellRecord, Result, RunRecord, cell_key
 
 HasPage = Callable[[str, int], bool]
@@ -51,19 +51,21 @@ class Once(Generic[T]):
 
 
 def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, axes, cells,
+    """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, blind, axes,
 
-    reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
+    cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
 
-    ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix. ``axes``:
-    ``{name, values}`` in the case's order. ``cells``: columns: ``at`` (axis -> positions in its values, -1 where a cell
-    is without it), ``variant`` (0 the case, 1 the fix), ``verdict`` and ``expected`` (positions in the overview's
-    verdicts, -1 for none), ``fits`` (1 as expected, 0 departs, -1), ``reason``, ``state`` and ``failure`` (positions in
-    those lists, -1), ``run`` (a position in ``runs``), ``number`` (-1: in the matrix, but never run), ``page`` (1 where
-    the cell has one), ``strip`` (a letter of :data:`LETTERS` for each of the ``nights``, which are ids of runs, the
-    oldest first). ``pages``: ``{night: numbers}``, of the nights in which cells have pages, each cell's number, 0
-    without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see ``reprokit changes
-    --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which differences are told.
+    ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix;
+    ``blind``: see :attr:`Known.blind`. ``axes``: ``{name, values}`` in the case's order. ``cells``: columns: ``at``
+    (axis -> positions in its values, -1 where a cell is without it), ``variant`` (0 the case, 1 the fix), ``verdict``
+    and ``expected`` (positions in the overview's verdicts, -1 for none), ``fits`` (1 as expected, 0 departs, -1),
+    ``reason``, ``state`` and ``failure`` (positions in those lists, -1), ``run`` (a position in ``runs``), ``number``
+    (-1: in the matrix, but not run as the case is now), ``page`` (1 where the cell has one), ``strip`` (a letter of
+    :data:`LETTERS` for each of the ``nights``, which are ids of runs, the oldest first). ``former``: how many cells
+    more were run when the case was another. ``pages``: ``{night: numbers}``, of the nights in which cells have pages,
+    each cell's number, 0 without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see
+    ``reprokit changes --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which
+    differences are told.
     """
     case = known.file.case if known.file else None
     return {
@@ -77,6 +79,7 @@ def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
         "text": known.file.text if known.file else "",
         "fix": str(case.fix.get("summary") or "") if case and case.fix is not None else None,
         "engine": known.engine,
+        "blind": known.blind,
         **_matrix(known, has_page),
         "explanation": _explanation(known),
         "changes": [_told(alike, known) for alike in timeline.alike(known.changes)],
@@ -87,21 +90,19 @@ def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
 
 def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
     """Axes, cells as columns, and the lists that they name."""
-    unrun = known.explained.cells[len(known.explained.records) :]
+    unrun = explanation.not_run(known.file, known.explained.records) if known.file else []
     axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
     places = {name: {value: at for at, value in enumerate(values)} for name, values in axes.items()}
     runs = Once(dict.fromkeys([*(run.id for run in known.runs[-RUNS:]), *(run.id for run, _ in known.current)]))
     nights = [run.id for run in known.plain_runs[-NIGHTS:]]
-    over_time = {(cell_key(one.cell), one.variant): one for one in _of_engine(known)}
     reasons, states, failures = Once[str](), Once[str](), Once[tuple[str, bool]]()
     titles: dict[tuple[str, bool], Mapping[str, Any]] = {}
     stamp = timeline.stamps(known.runs)
     rows: list[dict[str, Any]] = []
     numbers: list[list[int]] = []
     for run, record in known.current:
-        series = over_time.get((cell_key(record.cell), record.variant))
-        by_night = {result.run_id: result for result in series.results} if series else {}
-        found = [by_night.get(night) for night in nights]
+        series = known.courses.get((cell_key(record.cell), record.variant))
+        found = _by_night(series, nights)
         numbers.append([result.number if result and has_page(result.run_id, result.number) else 0 for result in found])
         rows.append(
             {
@@ -119,7 +120,21 @@ def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
                 "strip": "".join(map(_letter, found)).rstrip(),
             }
         )
-    rows += [_blank(cell) for cell in unrun]
+    for cell in unrun:
+        series = known.courses.get((cell_key(cell), "case"))
+        state = f"{timeline.now(known.history, series, stamp)}; not run since the case was edited" if series else ""
+        rows.append(
+            {
+                **dict.fromkeys(("verdict", "expected", "fits", "reason", "failure", "run", "number"), -1),
+                "axes": cell,
+                "variant": 0,
+                "state": states.at(state) if state else -1,
+                "page": 0,
+                "strip": "".join(map(_letter, _by_night(series, nights))).rstrip(),
+            }
+        )
+    here = {(cell_key(row["axes"]), row["variant"]) for row in rows}
+    former = sum((cell, int(variant == "fix")) not in here for cell, variant in known.courses)
     paged = {night: column for night, column in enumerate(zip(*numbers, strict=True)) if any(column)}
     return {
         "axes": [{"name": name, "values": values} for name, values in axes.items()],
@@ -127,6 +142,7 @@ def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
             "at": {name: [places[name].get(row["axes"].get(name), -1) for row in rows] for name in axes},
             **{name: [row[name] for row in rows] for name in rows[0] if name != "axes"},
         },
+        "former": former,
         "reasons": reasons.values,
         "states": states.values,
         "failures": [{**titles[one], "other": one[1]} for one in failures.values],
@@ -136,15 +152,10 @@ def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
     }
 
 
-def _of_engine(known: Known) -> list[Series]:
-    """The series of the engine that served the case last."""
-    return [one for one in known.history.series if one.engine == known.engine] or list(known.history.series)
-
-
-def _blank(cell: Cell) -> dict[str, Any]:
-    """A cell of the matrix that was never run."""
-    names = ("expected", "fits", "reason", "state", "failure", "run", "number")
-    return {"axes": cell, "variant": 0, "verdict": -1, "page": 0, "strip": "", **dict.fromkeys(names, -1)}
+def _by_night(series: Series | None, nights: Sequence[str]) -> list[Result | None]:
+    """What a cell came to in each of the nights."""
+    found = {result.run_id: result for result in series.results} if series else {}
+    return [found.get(night) for night in nights]
 
 
 def _axes(known: Known, cells: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
@@ -191,9 +202,10 @@ def _run(known: Known, run_id: str) -> dict[str, Any]:
 
 
 def _explanation(known: Known) -> dict[str, Any]:
-    """What ``reprokit explain`` says of the case: ``{claim, words, lines, axes, commands}``.
+    """What ``reprokit explain`` says of the case: ``{claim, words, lines, decided, open, fix, axes, commands}``.
 
-    ``axes``: those that it names; ``commands``: lines to type, with the cells that they decide.
+    ``decided``: in how many cells; ``open``: what the others are; ``fix``: as in the overview; ``axes``: those that it
+    names; ``commands``: lines to type, with the cells that they decide.
     """
     told = explanation.to_json(known.explained)
     return {
@@ -201,6 +213,8 @@ def _explanation(known: Known) -> dict[str, Any]:
         "words": told["words"],
         "lines": list(explanation.full(known.explained))[1:],
         "decided": told["decided"],
+        "open": list(explanation.left_open(known.explained)),
+        "fix": fix(known),
         "axes": list(dict.fromkeys(each["axis"] for one in told["conditions"] for each in one["axes"])),
         "commands": [
             {"cell": label(each["cell"]), "line": each["command"]} for each in told["tell_apart"] if each["command"]

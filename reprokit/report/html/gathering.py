@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from reprokit.evidence.model import Verdict
 from reprokit.history.changes import Change, describe
 from reprokit.history.series import History, Series, gather
 from reprokit.report import explanation
@@ -51,6 +53,23 @@ class Known:
     def plain_runs(self) -> tuple[RunRecord, ...]:
         """The runs that were no search."""
         return tuple(run for run in self.runs if not run.searches)
+
+    @cached_property
+    def courses(self) -> Mapping[tuple[str, str], Series]:
+        """Cells over time, by their key and variant, as the engine that served the case last served them."""
+        own = [one for one in self.history.series if one.engine == self.engine] or self.history.series
+        return {(cell_key(one.cell), one.variant): one for one in own}
+
+    @cached_property
+    def blind(self) -> int:
+        """How many cells were decided, and are inconclusive since: their verdict in ``current`` is not the newest."""
+        found = (self.courses.get((cell_key(one.cell), one.variant)) for _, one in self.current if _sure(one.verdict))
+        newest = [[each.verdict for each in one.results if each.verdict is not None][-1:] for one in found if one]
+        return sum(not _sure(verdict) for [verdict] in newest)
+
+
+def _sure(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.conclusive
 
 
 def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[Known]:
@@ -107,7 +126,7 @@ def _current(store: Store, history: History, engines: set[str], last: RunRecord)
     for series in history.series:
         if series.engine in engines:
             decided = [one for one in reversed(series.results) if one.verdict is not None]
-            sure = [one for one in decided if one.verdict is not None and one.verdict.conclusive]
+            sure = [one for one in decided if _sure(one.verdict)]
             rows |= {one.row: one.run_id for one in (*decided[:1], *sure[:1])}
     pool: dict[str, Mapping[str, Any]] = {}
     records = {row: _lean(record, pool) for row, record in store.records(rows).items()}

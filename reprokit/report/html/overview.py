@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from reprokit.evidence.model import Verdict
@@ -14,7 +14,8 @@ from reprokit.library.facts import Facts, facts
 from reprokit.library.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import Known
-from reprokit.store.records import Result, RunRecord
+from reprokit.spelling import many
+from reprokit.store.records import Result, RunRecord, cell_key
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -53,34 +54,36 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
 
 
 def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
-    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, tally, fix, departs, flip,
+    """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
 
-    failures, strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or ``never-run``.
-    ``tally``: verdict -> cells, of the newest verdicts without the fix; ``fix``: ``{decided, left}`` of the cells with
-    it, or null. ``flip``: ``{claim: exact | one-of | none | expected, words, axes}``. ``failures``: titles of the ways
-    in which it failed, to be searched. ``strip``: the last runs, the oldest first:
-    ``{run, at, status, words}``. ``last``: ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file
-    is another than the one that ran last.
+    flip, failures, strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or
+    ``never-run``.
+    ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
+    the case then is, too. ``fix``: see :func:`fix`. ``flip``: ``{claim: exact | one-of | none | expected, words,
+    axes}``. ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest
+    first: ``{run, at, status, words, whole}``, ``whole``: every cell that there is now was in it. ``last``:
+    ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file is another than the one that ran last.
 
     ``file``: the case as it is in the folder now, if there is one.
     """
     records = [record for _, record in known.current]
     own = [record for record in records if record.variant == "case"]
-    fixed = [reading(record.verdict) for record in known.explained.fixed]
+    cells = frozenset(cell_key(record.cell) for record in records)
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
-        "status": status([(record.verdict, record.as_expected) for record in records]),
+        "status": status([*((one.verdict, one.as_expected) for one in records), *[(None, None)] * known.blind]),
         "cells": len(own),
+        "blind": known.blind,
         "tally": dict(Counter(record.verdict.value if record.verdict else "undecided" for record in own)),
-        "fix": {"decided": len(fixed), "left": fixed.count(Reading.BAD)} if fixed else None,
+        "fix": fix(known),
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
         "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
-        "strip": [_square(run, known.results[run.id]) for run in known.plain_runs[-NIGHTS:]],
+        "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
         "changed": file is not None and file.digest != known.digest,
     }
@@ -94,6 +97,7 @@ def never_run(file: CaseFile) -> dict[str, Any]:
         **_about(file.case.id, file, derived),
         "status": "never-run",
         "cells": len(derived.cells),
+        "blind": 0,
         "tally": {},
         "fix": None,
         "departs": 0,
@@ -124,9 +128,31 @@ def _flip(known: Known) -> dict[str, Any]:
     return {"claim": found.claim.value, "words": words(found.found), "axes": list(axes)}
 
 
-def _square(run: RunRecord, results: Sequence[Result]) -> dict[str, Any]:
+def fix(known: Known) -> dict[str, int] | None:
+    """How many ``cells`` there are, in how many it is ``decided`` whether the fix helps, and in how many the failure is
+
+    ``left``; None where no cell was run with a fix.
+    """
+    with_it = sum(record.variant == "fix" for _, record in known.current)
+    if not with_it:
+        return None
+    found = [reading(record.verdict) for record in known.explained.fixed]
+    without = len(known.current) - with_it
+    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.BAD)}
+
+
+def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:
+    """A run in the strip; ``now``: the keys of the cells that there are now."""
     found = [(result.verdict, result.as_expected) for result in results]
-    return {"run": run.id, "at": run.started_at, "status": status(found), "words": _counts(results)}
+    cells = {result.cell_key for result in results}
+    some = "" if cells == now else f"{len(cells)} of {many(len(now), 'cell')}: " if cells < now else "other cells: "
+    return {
+        "run": run.id,
+        "at": run.started_at,
+        "status": status(found),
+        "words": f"{some}{_counts(results)}",
+        "whole": cells >= now,
+    }
 
 
 def _counts(results: Sequence[Result]) -> str:

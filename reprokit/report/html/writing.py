@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,8 @@ Clean = Callable[[str], str]
 """What every text of the data passes through before it is written."""
 NAMES = ("id", "name", "case", "run", "verdict", "expected", "outcome", "status", "variant")
 """Keys of what pages find each other by, and of words of ours: these stay what they are."""
+FREE = ("cell", "facts", "packages", "image")
+"""Keys of mappings whose own keys are anybody's, such as variables and axes: there :data:`NAMES` are no names."""
 
 
 def name(text: str) -> str:
@@ -43,19 +45,22 @@ def script(key: str, value: object) -> str:
     plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     for character in "<\u2028\u2029":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
+    # Of an object in a script that key is no key, but what the object inherits from.
+    plain = plain.replace('"__proto__":', '["__proto__"]:')
     return f"reprokit.data({json.dumps(key)},{plain});\n".encode("utf-8", "backslashreplace").decode()
 
 
-def cleaned(value: Any, clean: Clean) -> Any:
-    """The same data with every text in it cleaned, but for keys and what stands under one of :data:`NAMES`."""
+def cleaned(value: Any, clean: Clean, names: Collection[str] = NAMES) -> Any:
+    """The same data with every text in it cleaned, but for keys and what stands under one of ``names``."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
         return {
-            key: one if key in NAMES and isinstance(one, str) else cleaned(one, clean) for key, one in value.items()
+            key: one if key in names and isinstance(one, str) else cleaned(one, clean, () if key in FREE else names)
+            for key, one in value.items()
         }
     if isinstance(value, list | tuple):
-        return [cleaned(one, clean) for one in value]
+        return [cleaned(one, clean, names) for one in value]
     return value
 
 
@@ -71,7 +76,7 @@ class Folder:
 
     def data(self, key: str, value: Mapping[str, Any], *, share: bool = False) -> None:
         """Write ``data/KEY.js``. ``share``: move its large values to files that others can share."""
-        large = {name: found for name, one in value.items() if share and (found := self._share(one))}
+        large = {name: found for name, one in value.items() if share and (found := self._share(name, one))}
         plain = cleaned({name: one for name, one in value.items() if name not in large}, self._clean)
         self.text(f"data/{key}.js", script(key, {**plain, **large}))
 
@@ -84,7 +89,7 @@ class Folder:
         self.files += 1
         self.bytes += len(content)
 
-    def _share(self, value: Any) -> dict[str, str] | None:
+    def _share(self, name: str, value: Any) -> dict[str, str] | None:
         """Where a large value is kept; None for one that is not large. It is cleaned and written once."""
         if not isinstance(value, str | dict | list):
             return None
@@ -95,7 +100,7 @@ class Folder:
         if digest not in self._shared:
             self._shared.add(digest)
             key = f"shared/{digest}"
-            self.text(f"data/{key}.js", script(key, cleaned(value, self._clean)))
+            self.text(f"data/{key}.js", script(key, cleaned({name: value}, self._clean)[name]))
         return {"$shared": digest}
 
 

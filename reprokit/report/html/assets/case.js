@@ -55,18 +55,26 @@
         h("li", { class: "mono" }, data.id),
         h("li", null, many(current.length, "cell")),
         mix.departs ? h("li", { class: "alarm" }, `${mix.departs.toLocaleString("en")} not as expected`) : null,
-        h("li", { class: "dim" }, "last run ", time(last.at), ` UTC, ${last.engine.split(" ").slice(0, 1).join("") || "no engine"}`),
+        data.blind ? h("li", null, `${many(data.blind, "cell")} inconclusive since`) : null,
+        h("li", { class: "dim" }, "last run ", time(last.at), " UTC", last.engine ? `, ${last.engine.split(" ")[0]}` : ""),
         data.report ? h("li", null, "reported at ", address(data.report)) : null));
   };
 
   const CLAIMS = { "exact": "It reproduces exactly when", "one-of": "Several conditions fit, such as", "none": "No claim" };
   const explanation = (data) => {
-    const { claim, words: said, lines, decided, commands } = data.explanation;
+    const { claim, words: said, lines, decided, open, fix, commands } = data.explanation;
     return h("div", { class: "told" },
       h("p", { class: "lead" }, h("span", { class: "dim" }, `${CLAIMS[claim] || "It reproduces when"}${claim === "none" ? ": " : " "}`), h("strong", null, said)),
-      h("p", { class: "dim" }, `From ${many(decided, "decided cell")}.`),
+      h("p", { class: "dim" }, decided ? `From ${many(decided, "decided cell")}` : "Nothing is decided", open.length ? `; not decided: ${open.join("; ")}.` : "."),
+      fix ? h("p", null, h("span", { class: "dim" }, "With the fix: "), fixed(fix)) : null,
       commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`, true))) : null,
       lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, lines.join("\n"))) : null);
+  };
+
+  const fixed = ({ cells, decided, left }) => {
+    const all = decided === cells ? "" : ` decided, of ${cells.toLocaleString("en")}`;
+    if (!decided) return "nothing is decided";
+    return left ? `the failure is still there in ${left.toLocaleString("en")} of ${many(decided, "cell")}${all}` : `the failure is gone in ${many(decided, "cell")}${all || (decided > 1 ? ", all that there are" : "")}`;
   };
 
   // Controls, and the picture or the table below them. `onChange(f)`: f is called when other cells pass the filters.

@@ -30,19 +30,19 @@
   });
 
   const nameOf = (model, cell) => {
-    const telling = model.telling.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
+    const telling = model.telling.filter((axis) => Object.hasOwn(cell.cell, axis.name)).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
     return (telling.join(" ") || "the only cell") + (cell.variant === "fix" ? " [fix]" : "");
   };
 
   const head = (model, cell, here, name) => {
-    const common = model.common.filter((axis) => axis.name in cell.cell).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
+    const common = model.common.filter((axis) => Object.hasOwn(cell.cell, axis.name)).map((axis) => `${axis.name}=${cell.cell[axis.name]}`);
     const newer = here >= 0 && model.href(here) && !(model.data.runs[model.cells.run[here]].id === cell.run && model.cells.number[here] === cell.number);
     return h("header", { class: "cell-head" },
       h("div", { class: "row-of" }, h("h1", null, name), neighbours(model, here, cell)),
       h("p", { class: "verdict" }, reprokit.badge(cell.verdict, cell.asExpected), " ",
         h("span", { class: cell.asExpected === false ? "alarm" : "dim" }, expectation(cell))),
-      h("p", { class: "reason-why" }, cell.reason || "stopped before it was decided"),
-      newer ? h("p", { class: "notice" }, "This is not what is known of the cell now: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ".") : null,
+      h("p", { class: "reason-why" }, cell.reason || "not decided: the run was stopped, or was still going when this was written"),
+      newer ? h("p", { class: "notice" }, "What counts for this cell now is of another run: ", h("a", { href: model.href(here) }, words(model.kinds[here])), ", ", time(model.data.runs[model.cells.run[here]].at), " UTC.") : null,
       cell.rejudged.map((again) => h("p", { class: "dim" }, "Judged again ", time(again.at), `; before, by rules ${again.rules}: ${words(again.verdict)}.`)),
       facts([
         ["run", h("span", { class: "mono" }, `${cell.run}:${cell.number}`)],
@@ -100,6 +100,7 @@
         h("span", { class: `sq key v-${looks(one.outcome)}`, "aria-hidden": "true" }, reprokit.parts.verdictGlyph(looks(one.outcome))), ` ${one.number} `,
         h("span", { class: "dim" }, `${words(one.outcome)} · ${ending(one)} · ${seconds(one.seconds)}`))));
       const excerpt = cell[`log${trial.number}`] || { lines: 0, parts: [] };
+      const gone = !excerpt.lines && !trial.file;
       view = reprokit.parts.logView(excerpt, trial, {
         wanted: line,
         to: (number) => href(path, { ...state(), at: `L${number}` }),
@@ -113,12 +114,12 @@
       body.replaceChildren(
         trial.reason === cell.reason ? "" : h("p", { class: "reason-why" }, trial.reason),
         h("div", { class: "row-of log-bar" },
-          h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
+          gone ? null : h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
           excerpt.lines ? wrap : null,
-          trial.file ? h("a", { href: `data/${trial.file}` }, "the whole log") : null,
+          trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "its beginning and end" : "the whole log") : null,
           trial.note ? h("span", { class: "dim" }, trial.note) : null),
-        view.node, exception(trial) || "");
+        gone ? "" : view.node, exception(trial) || "");
     };
     draw();
     if (cell.trials.length > 1) {
@@ -181,13 +182,14 @@
       return null;
     }
     const found = compare(model.data, cell, other);
-    const axes = Object.keys({ ...cell.cell, ...other.cell }).filter((axis) => cell.cell[axis] !== other.cell[axis]);
+    const of = (one, axis) => (Object.hasOwn(one.cell, axis) ? one.cell[axis] : "(absent)");
+    const axes = Object.keys({ ...cell.cell, ...other.cell }).filter((axis) => of(cell, axis) !== of(other, axis));
     const rows = found.map((one) => h("tr", null, h("td", null, one.concern), h("th", { scope: "row" }, one.name), h("td", null, side(one.before, "del")), h("td", null, side(one.after, "ins"))));
     const table = (some) => h("table", { class: "differences" },
       h("thead", null, h("tr", null, ["what", "name", "here", "there"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", null, some));
     return section(sure ? "What is different where the verdict is another" : "The nearest cell that was decided",
       h("p", null, "Nearest: ", h("a", { href: model.href(at) }, nameOf(model, other)), " ", reprokit.badge(other.verdict, other.asExpected),
-        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${cell.cell[axis] ?? "(absent)"} → ${other.cell[axis] ?? "(absent)"}`).join(", ")}`)),
+        h("span", { class: "dim" }, ` ${axes.length === 1 ? "one axis" : `${axes.length} axes`} away: ${axes.map((axis) => `${axis} ${of(cell, axis)} → ${of(other, axis)}`).join(", ")}`)),
       cell.measured && other.measured ? null : h("p", { class: "dim" }, "One of them has no image that was measured: only what was asked for is compared."),
       rows.length ? scrolled("Differences", table(rows.slice(0, LINES))) : h("p", { class: "dim" }, "The environments are the same, as far as they were measured."),
       rows.length > LINES ? fold(`${rows.length - LINES} more differences`, () => scrolled("More differences", table(rows.slice(LINES)))) : null);

@@ -46,12 +46,18 @@
         if (letter !== letter.toUpperCase()) departs += 1;
       }
       const kinds = KINDS.filter((kind) => found[kind]);
-      const text = all ? kinds.map((kind) => `${found[kind]} ${words(kind)}`).join(", ") : "not run";
+      const some = all < cells.length ? `${all.toLocaleString("en")} of ${many(cells.length, "cell")}: ` : "";
+      const text = all ? some + kinds.map((kind) => `${found[kind]} ${words(kind)}`).join(", ") : "not run";
       const bars = kinds.map((kind) => {
         const bar = h("span", { class: `part-of v-${kind}` });
         bar.style.flexGrow = found[kind];
         return bar;
       });
+      if (all < cells.length) { // a night of which a part ran has a lower column
+        const rest = h("span", { class: "part-of" });
+        rest.style.flexGrow = cells.length - all;
+        bars.push(rest);
+      }
       const said = `${dayOf(data, run)}: ${text}${departs ? `; ${departs} not as expected` : ""}`;
       return h("li", { class: `night-of${departs ? " off" : ""}`, title: said }, h("span", { class: "hidden" }, said), h("span", { class: "stack", "aria-hidden": "true" }, bars));
     });
@@ -68,7 +74,7 @@
     let shown = 0;
     const add = (count) => {
       for (const at of cells.slice(shown, shown + count)) {
-        const state = data.states[data.cells.state[at]] || "never run";
+        const state = data.states[data.cells.state[at]] || "not run";
         const to = model.href(at);
         box.append(h("div", { class: "course", role: "listitem" },
           h("span", { class: "cell-name" }, to ? h("a", { href: to, title: model.name(at) }, model.name(at, order)) : model.name(at, order)),
@@ -117,7 +123,9 @@
     const changes = data.changes.length
       ? h("ol", { class: "changes" }, data.changes.map((one) => change(data, one)))
       : h("p", { class: "dim" }, data.nights.length > 1 ? "No cell has changed." : "One run so far: nothing to compare.");
-    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells, order), h("h3", { class: "sub" }, "Changes"), changes);
+    return section("History", data.nights.length >= ENOUGH ? together(data, cells) : null, strips(model, cells, order),
+      data.former ? h("p", { class: "dim" }, `${many(data.former, "more cell")} ${data.former === 1 ? "was" : "were"} run when the case was another: reprokit history ${data.id}`) : null,
+      h("h3", { class: "sub" }, "Changes"), changes);
   };
 
   Object.assign(reprokit.parts, { history, strip, scrolled, side });

@@ -17,6 +17,7 @@
     const seen = trial.exception;
     const inTraceback = (line) => seen && line >= seen.line && line <= seen.end_line;
     const box = h("div", { class: "log", role: "region", "aria-label": label, tabindex: "0" });
+    box.style.setProperty("--digits", String(excerpt.lines).length);
     let open = [];
     let chosen = wanted;
 

@@ -193,7 +193,7 @@
 
   const single = (model, at) => {
     const fits = model.fits(at), kind = model.kinds[at];
-    if (kind === "not-run") return [h("span", null, "in the matrix, never run")];
+    if (kind === "not-run") return [h("span", null, model.data.states[model.cells.state[at]] || "in the matrix, not run")];
     const expected = model.cells.expected[at];
     const reason = model.data.reasons[model.cells.reason[at]] || "";
     const state = model.data.states[model.cells.state[at]];

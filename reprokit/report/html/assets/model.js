@@ -5,9 +5,11 @@
   const SURE = ["reproduced", "flaky", "different-failure", "not-reproduced"];
   const SHOWS = ["reproduced", "flaky"];
   const KINDS = [...SURE, ...Object.keys(reprokit.VERDICTS).filter((verdict) => !SURE.includes(verdict)), "not-run"];
-  const RESERVED = new Set(["x", "y", "variant", "show", "view", "night"]);
+  const RESERVED = new Set(["x", "y", "variant", "show", "view", "night", "__proto__"]);
   const { visible } = reprokit;
   const keyOf = (axis) => (RESERVED.has(axis) || axis.startsWith("axis.") ? "axis." + axis : axis);
+
+  const position = (axis, cell) => (Object.hasOwn(cell, axis.name) ? axis.values.indexOf(cell[axis.name]) : -1);
 
   class Model {
     constructor(data) {
@@ -60,7 +62,7 @@
 
     // The same combination in the other variant, or -1.
     locate(cell, variant) {
-      const wanted = this.axes.map((axis) => axis.values.indexOf(cell[axis.name]));
+      const wanted = this.axes.map((axis) => position(axis, cell));
       for (let at = 0; at < this.count; at++) {
         if (this.cells.variant[at] === variant && this.axes.every((axis, i) => axis.at[at] === wanted[i])) return at;
       }
@@ -69,7 +71,7 @@
 
     // The cells of the same variant with the least axes between, of which `wanted` holds.
     nearest(cell, variant, wanted) {
-      const own = this.axes.map((axis) => axis.values.indexOf(cell[axis.name]));
+      const own = this.axes.map((axis) => position(axis, cell));
       let best = -1, least = Infinity;
       for (let at = 0; at < this.count; at++) {
         if (this.cells.variant[at] !== variant || !wanted(at)) continue;

@@ -33,14 +33,21 @@
       counts.map(([verdict, count]) =>
         h("li", { class: `badge v-${verdict}`, title: `${count} ${verdict}` },
           h("span", { class: "glyph", "aria-hidden": "true" }, VERDICTS[verdict].glyph), `${count}`, h("span", { class: "hidden" }, ` ${verdict}`))),
-      one.fix && h("li", { class: one.fix.left ? "fix left" : "fix", title: `with the fix, of ${many(one.fix.decided, "cell")} decided` }, one.fix.left ? `fix fails in ${one.fix.left}` : "fix holds"));
+      one.blind > 0 && h("li", { class: "note-of", title: "the newest run of these cells was inconclusive: what is shown was decided before" }, `${one.blind} inconclusive since`),
+      one.fix && fix(one.fix));
+  };
+
+  // It holds where that was decided of every cell.
+  const fix = ({ cells, decided, left }) => {
+    const words = left ? `fix fails in ${left}` : decided === cells ? "fix holds" : decided ? `fix holds in ${decided} of ${cells}` : "fix undecided";
+    return h("li", { class: left ? "note-of left" : decided === cells ? "note-of holds" : "note-of", title: `with the fix: ${decided} of ${many(cells, "cell")} decided, the failure left in ${left}` }, words);
   };
 
   const strip = (one) => {
     if (!one.strip.length) return null;
     const said = one.strip.map((square) => `${square.at.slice(0, 10)} ${STATUS[square.status].words.toLowerCase()}: ${square.words}`);
     return h("span", { class: "last-runs", role: "img", "aria-label": `Last ${many(one.strip.length, "run")}, the oldest first. ${said.join(". ")}` },
-      one.strip.map((square, at) => h("span", { class: `square s-${square.status}`, title: said[at] }, STATUS[square.status].glyph)));
+      one.strip.map((square, at) => h("span", { class: `square s-${square.status}${square.whole ? "" : " some"}`, title: said[at] }, STATUS[square.status].glyph)));
   };
 
   const why = (one) => {
@@ -89,7 +96,7 @@
         && (!tag || one.tags.includes(tag))
         && (!framework || one.frameworks.includes(framework))
         && (!needs || (needs === "nothing" ? !one.needs.length : one.needs.includes(needs)))
-        && (!verdict || verdict in one.tally)
+        && (!verdict || Object.hasOwn(one.tally, verdict))
         && q.toLowerCase().split(/\s+/).every((part) => texts.get(one).includes(part));
     };
 

@@ -1,7 +1,7 @@
 // In the head, before anything is painted: the theme that was chosen here before, where storage allows to remember it.
 "use strict";
 (() => {
-  const CHOICES = { auto: "Auto", light: "Light", dark: "Dark" };
+  const CHOICES = { auto: "auto", light: "light", dark: "dark" };
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
   let chosen = "auto";
@@ -15,8 +15,7 @@
     root.dataset.theme = chosen === "auto" && dark.matches ? "dark" : chosen; // the stylesheets know this one alone
     const button = document.getElementById("theme");
     if (!button) return;
-    button.textContent = CHOICES[chosen];
-    button.setAttribute("aria-label", `Theme: ${CHOICES[chosen]}`);
+    button.textContent = `Theme: ${CHOICES[chosen]}`;
     button.title = "Theme: as the system, light, or dark";
   };
   apply();
