@@ -14,12 +14,12 @@ from reprokit.case import units
 from reprokit.environment import catalog
 from reprokit.environment.measured import Measured
 from reprokit.intake import axes as reported
-from reprokit.intake import failure
+from reprokit.intake import failure, naming
 from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
 from reprokit.intake.draft import Draft, Omitted, literal
 from reprokit.intake.pieces import cut
-from reprokit.intake.secrets import scrub
+from reprokit.intake.secrets import for_shell, scrub
 from reprokit.spelling import near
 
 AXES = ("os", "python", "gcc", "cuda")
@@ -135,7 +135,7 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
         return found.text
 
     title = scrubbed(answers.title or "", "the title")
-    command = scrubbed(answers.command or "", "the command")
+    command = for_shell(scrubbed(answers.command or "", "the command"))
     shown = _shown(scrubbed(answers.failure or "", "the failure"))
     signature: dict[str, Any] = dict(shown.signature) if shown else {"exit_code": answers.exit_code or "nonzero"}
     words = words_of(["sh", "-c", answers.command or ""])[2:]
@@ -156,12 +156,12 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
         if not note.startswith("line")  # of the text that was pasted, which nobody has any more
     }
     data = {
-        "id": re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:60].strip("-") or "reported-bug",
+        "id": naming.slug(title) or "reported-bug",
         "title": title,
         **({"matrix": matrix} if matrix else {}),
         **({"environment": {"pip": [literal(one) for one in answers.pip]}} if answers.pip else {}),
         **(
-            {"files": {name: literal(scrubbed(text, name)) for name, text in gathered.texts.items()}}
+            {"files": {name: literal(for_shell(scrubbed(text, name), name)) for name, text in gathered.texts.items()}}
             if gathered.texts
             else {}
         ),

@@ -19,6 +19,7 @@ from reprokit.intake.environments import Found
 PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
 ORDER = ("os", "cuda", "cudnn", "python", "gcc")
+_UNNAMED = "the report names no distribution"
 MOST_PARTIAL = 1
 """``exclude`` is written where it has at most so many entries per environment; else ``include`` says it shorter."""
 
@@ -27,18 +28,13 @@ MOST_PARTIAL = 1
 class Matrix:
     """``data``: the format's ``matrix``; ``notes``: place -> comments; ``cells``: one per environment, in their order.
 
-    ``dropped``: what was reported and is no axis, in words. ``shared``: the axes that every cell has.
+    ``dropped``: what was reported and is no axis, in words.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
     cells: list[dict[str, str]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
-
-    @property
-    def shared(self) -> frozenset[str]:
-        """Axes that every cell has, so that templates can use them."""
-        return frozenset(set.intersection(*(set(cell) for cell in self.cells)) if self.cells else ())
 
 
 def matrix(
@@ -52,7 +48,7 @@ def matrix(
     """
     result = Matrix()
     spec = [_asked(found) for found in environments]
-    os_notes: list[str] = []
+    os_notes: dict[str, dict[str, None]] = {}
     cells = []
     for number, (found, asked) in enumerate(zip(environments, spec, strict=True)):
         asked = dict(asked)
@@ -66,12 +62,14 @@ def matrix(
             asked["gcc"] = gcc
         cell, dropped, note = _cell(asked, found)
         result.dropped += [text for text in dropped if text not in result.dropped]
-        os_notes += [note] if note and note not in os_notes else []
+        if note:
+            glibc = found.glibc if note.endswith(_UNNAMED) else ""
+            os_notes.setdefault(note, {}).update({glibc: None} if glibc else {})
         cells.append({**cell, **(free[number] if free else {})})
-    unique = [cell for number, cell in enumerate(cells) if cell not in cells[:number]]
-    result.cells = unique
-    result.data = _written(unique)
-    _comment(result, environments, os_notes)
+    result.cells = cells
+    result.data = _written([cell for number, cell in enumerate(cells) if cell not in cells[:number]])
+    notes = [note + (f", only glibc {' and '.join(glibc)}" if glibc else "") for note, glibc in os_notes.items()]
+    _comment(result, environments, notes)
     return result
 
 
@@ -140,7 +138,7 @@ def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str
     said = asked.get("os", "")
     if name := release_of(said):
         return name, ""
-    why = "the report names no distribution" + (f", only glibc {found.glibc}" if found.glibc else "")
+    why = _UNNAMED
     if said:
         why = f"{said} was reported, which cannot be had"
     elif found.system in ("windows", "macos"):

@@ -212,7 +212,11 @@ _REQUIREMENT = re.compile(
 _PIP_VALUES = frozenset(
     {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "-c", "--constraint", "--trusted-host"}
 )
-_KEPT_OPTIONS = frozenset({"-i", "--index-url", "--extra-index-url", "-f", "--find-links"})
+_KEPT_OPTIONS = {
+    **{name: name for name in ("--index-url", "--extra-index-url", "--find-links")},
+    "-i": "--index-url",
+    "-f": "--find-links",
+}
 _PIP_FLAGS = frozenset({"--pre", "--no-build-isolation"})
 
 
@@ -268,7 +272,7 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in words:
         if skip:
             if skip in _KEPT_OPTIONS and word.startswith("http"):
-                options.append(f"{skip} {word}")
+                options.append(f"{_KEPT_OPTIONS[skip]} {word}")
             skip = ""
         elif word in _PIP_VALUES or word in {"-r", "--requirement", "-e", "--editable", "-t", "--target"}:
             skip = word

@@ -3,41 +3,71 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reprokit.intake.commands import within
-from reprokit.intake.pieces import Report
+from reprokit.intake.naming import shortened
+from reprokit.intake.pieces import Piece, Report
 
-LONGEST = 1500
-"""Characters of a description."""
+LONGEST = 800
+"""How much a description says at most, as :func:`_wide` counts; who wants more reads the report."""
 
 _LOG = re.compile(
     r"^\s*(?:[-=*_#~^|+ ]{3,}$|[\[(]?\d{4}[-/]\d\d[-/]\d\d|[WEIF]\d{4} |\[[ xX]\]|[-*] \[[ xX]\]|!\[|<[\w/]"
-    r"|LAUNCH INFO|\s*\d* +\|  ?|error: |\s+warnings\.warn)"
+    r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn)"
 )
 """Lines of prose that nobody wrote: rulers, log lines, ticked boxes, pictures."""
+_LINK = re.compile(
+    r"[-*\s]*\[{1,2}[^\]\n]{0,300}\]{1,2}\([^)\n]{0,1000}\)[\s.。]*|\s*https?://\S+\s*|\s*\[(?:图片|image)\]\s*",
+    re.IGNORECASE,
+)
+_CODE = re.compile(
+    r"\s*[\w.\[\], ]{1,60} [-+*/]?= \S.*|\s*[\w.]{1,60}\(.*\)\s*:?|\s*(?:import|from|def|class|return|for|if) .*[:\w)]",
+    re.ASCII,
+)
+"""Lines of a program that nobody fenced."""
 _NO_ANSWER = re.compile(r"[_*]*(?:no response|n/?a|none|无|没有|请联系.{0,20}|yes|no)[_*.。]*", re.IGNORECASE)
 
 
-def description(report: Report, taken: Sequence[tuple[int, int]]) -> str:
-    """What people wrote, without what was pasted and what only leads to it: the first paragraphs."""
-    paragraphs: list[str] = []
-    for piece in report.pieces:
+def description(report: Report, taken: Sequence[tuple[int, int]], about: int = 0) -> str:
+    """What people wrote, without what was pasted and what only leads to it: the first paragraphs.
+
+    Of a long report those from the heading above line ``about`` on; ``...`` stands where something was left out.
+    """
+    whole = list(_paragraphs(report.pieces, taken))
+    first = 0
+    if sum(_wide(text) for _, text in whole) > LONGEST and about:
+        start = max(
+            (piece.line for piece in report.pieces if piece.kind == "heading" and piece.line <= about), default=0
+        )
+        first = next((number for number, (line, _) in enumerate(whole) if line >= start), 0)
+    chosen: list[str] = []
+    for _, text in whole[first:]:
+        if chosen and sum(map(_wide, chosen)) + _wide(text) > LONGEST:
+            break
+        chosen.append(text if len(text) <= LONGEST else shortened(text, LONGEST, " ") + " ...")
+    left = ["..."] if first else []
+    right = ["..."] if first + len(chosen) < len(whole) else []
+    return "\n\n".join([*left, *chosen, *right]) + "\n" if chosen else ""
+
+
+def _paragraphs(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    """(line of its piece, text) of every paragraph that says something."""
+    for piece in pieces:
         if piece.kind != "prose":
             continue
         numbered = enumerate(piece.text.split("\n"), piece.line)
-        lines = ["" if within(number, taken) or _LOG.match(line[:300]) else line.rstrip() for number, line in numbered]
+        lines = ["" if within(number, taken) or _noise(line) else line.rstrip() for number, line in numbered]
         for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
             text = paragraph.strip("\n")
             said = text.strip(" *-").rstrip()
             if _wide(said) >= 24 and not said.endswith((":", "：")) and not _NO_ANSWER.fullmatch(said):
-                paragraphs.append(text)
-        if sum(map(len, paragraphs)) > LONGEST:
-            break
-    text = "\n\n".join(paragraphs)
-    if len(text) > LONGEST:
-        text = (text[:LONGEST].rpartition("\n")[0] or text[:LONGEST]) + "\n\n..."
-    return text + "\n" if text else ""
+                yield piece.line, text
+
+
+def _noise(line: str) -> bool:
+    """Whether nobody wrote a line for others to read: a log's, a link or picture alone, code without a fence."""
+    return bool(_LOG.match(line[:300]) or _LINK.fullmatch(line[:1500]) or _CODE.fullmatch(line[:300]))
 
 
 def _wide(text: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,9 @@ SCHEMA = "reprokit/v1"
 _WIDTH = 110
 _GROUPS = ("matrix", "environment", "expect")
 """Keys before which cases have an empty line."""
+_LINE = re.compile(r"line \d{1,9}", re.ASCII)
+_SHOWN = 12
+"""Places of a kind of secret that are told one by one."""
 _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 
@@ -72,12 +75,26 @@ def render(draft: Draft) -> str:
 
 
 def summary(omitted: tuple[Omitted, ...]) -> tuple[str, ...]:
-    """What was left out, one line for each kind and place: ``github-token, 2 times: env GH_TOKEN``."""
+    """What was left out, one line for each kind: ``github-token, 3 times: env GH_TOKEN; lines 3, 12``."""
     return tuple(
-        f"{one.kind}{f', {count} times' if count > 1 else ''}{f': {one.where}' if one.where else ''}"
-        for one in sorted(set(omitted))
-        if (count := omitted.count(one))
+        f"{kind}{f', {len(found)} times' if len(found) > 1 else ''}{_where([one.where for one in found])}"
+        for kind in sorted({one.kind for one in omitted})
+        if (found := [one for one in omitted if one.kind == kind])
     )
+
+
+def _where(places: Sequence[str]) -> str:
+    """Places in their order, those that are only lines in one list, the first few of many."""
+    lines = sorted({int(place[5:]) for place in places if _LINE.fullmatch(place)})
+    shown = f"{', '.join(map(str, lines[:_SHOWN]))}{' ...' if len(lines) > _SHOWN else ''}"
+    others = sorted({place for place in places if place and not _LINE.fullmatch(place)}, key=_by_number)
+    more = [f"{len(others) - _SHOWN} other places"] if len(others) > _SHOWN else []
+    told = [*([f"line{'s' if lines[1:] else ''} {shown}"] if lines else []), *others[:_SHOWN], *more]
+    return f": {'; '.join(told)}" if told else ""
+
+
+def _by_number(text: str) -> list[tuple[int, str]]:
+    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text)]
 
 
 def _head(draft: Draft) -> Iterator[str]:
@@ -88,7 +105,7 @@ def _head(draft: Draft) -> Iterator[str]:
         for sentence in draft.missing:
             yield from _wrapped(sentence, item=True)
     if draft.omitted:
-        yield "Left out, as it looks secret or says who or where you are (what stands for it is in angle brackets):"
+        yield "Left out, as it looks secret or says who or where you are (<...> or REDACTED_... stand for it):"
         for line in summary(draft.omitted):
             yield from _wrapped(line, item=True)
 

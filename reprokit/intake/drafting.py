@@ -8,16 +8,27 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from reprokit.case import units
 from reprokit.errors import UsageError
-from reprokit.intake import axes, environments, failure, grouping, pieces, projects, requirements, running, trees
+from reprokit.intake import (
+    axes,
+    environments,
+    failure,
+    grouping,
+    naming,
+    pieces,
+    projects,
+    requirements,
+    resources,
+    running,
+    trees,
+)
 from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import Found
 from reprokit.intake.pieces import Report
 from reprokit.intake.projects import Project
-from reprokit.intake.secrets import scrub
+from reprokit.intake.secrets import for_shell, scrub
 from reprokit.spelling import many
 
 MOST = 1_000_000
@@ -25,15 +36,10 @@ MOST = 1_000_000
 
 Place = tuple[str | int, ...]
 
-_NETWORK = re.compile(
-    r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
-)
-_GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
 _PROBLEM = re.compile(
     r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
 """How collections of problems begin each of theirs."""
-_SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 
 def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
@@ -61,13 +67,14 @@ class _Work:
         self.missing: list[str] = []
         self.shown = failure.find(report.pieces)
         self.environments = grouping.grouped(environments.find(report.text))
-        self.failing = grouping.failing(self.environments, self.shown)
+        self.said = grouping.told(report.lines, self.environments)
+        self.failing = grouping.failing(self.environments, self.shown, self.said)
         if guessed := grouping.from_paths(self.shown, self.environments, system):
             if self.environments:
                 told = self.environments[self.failing]
                 told.append(replace(guessed, first=told[0].first, last=told[0].last))
             else:
-                self.environments = [[guessed]]
+                self.environments, self.said = [[guessed]], [None]
         self.running = running.run(running.shells(report.pieces, self._taken()), self.shown, report.pieces)
         self.installed = installs(self.running.setup)
         self.project = self._project()
@@ -98,11 +105,21 @@ class _Work:
         if self.report.pictures:
             pictures = many(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which nobody but people can read.")
+        self._left_out_of_shells()
         for key in ("command", "env", "files"):
             if key in self.data:
                 self.data[key] = _literal(self.data[key])
         notes = {place: texts for place, texts in self.notes.items() if texts}
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
+
+    def _left_out_of_shells(self) -> None:
+        """Put what stands for a secret into the words of a shell, to which ``<...>`` is a redirection."""
+        command = str(self.data["command"])
+        self.data["command"] = for_shell(command)
+        if self.data["command"] != command:
+            self.missing.append("The command had something secret or personal in it: see what is left out.")
+        if files := self.data.get("files"):
+            self.data["files"] = {name: for_shell(text, name) for name, text in files.items()}
 
     # -- what was found --------------------------------------------------------------------------------------------
 
@@ -215,6 +232,10 @@ class _Work:
         else:
             self.data["matrix"] = matrix.data
             self.notes |= matrix.notes
+            said = grouping.comments(self.environments, self.said)
+            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *said)
+            if claimed := grouping.reproduces(matrix.cells, self.said):
+                self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; no run has shown it",)
         environment: dict[str, Any] = {}
         for key, value in (("apt", wanted.apt), ("pip", wanted.pip), ("pip_options", wanted.options)):
             if value:
@@ -298,64 +319,26 @@ class _Work:
             )
 
     def _resources(self) -> None:
-        merged = self._merged()
         texts = "\n".join([self.running.command, *self.running.files.values()])
-        if _NETWORK.search(texts):
-            self.data.setdefault("resources", {})["network"] = "bridge"
-            self.notes[("resources", "network")] = ("the command or its program loads something from the network",)
-        self._limits(merged)
-        gpus = [name for found in merged for name in found.gpus]
-        used = next((found.options["gpus"] for found in merged if found.options.get("gpus", "").isdigit()), "")
-        count = str(self.running.devices or used or (1 if gpus else 0))
-        said = f"{texts}\n{self.shown.exception.message if self.shown and self.shown.exception else ''}"
-        if count == "0" or not (_GPU.search(said) or used or self._gpu_build()):
-            return
-        self.data.setdefault("resources", {})["gpus"] = count
-        self.notes[("resources", "gpus")] = (
-            f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them",
-        )
-        sizes = [int(size) for name in gpus[:1] for size in _SIZE.findall(name)]
-        if sizes and sizes[0] > 1:
-            self.data["resources"]["gpu_memory"] = f"{sizes[0] - 1}g"
-            self.notes[("resources", "gpu_memory")] = (f"of {sizes[0]} GB a little less is usable",)
-
-    def _limits(self, merged: Sequence[Found]) -> None:
-        """What ``docker run`` was given, as far as the format has it."""
-        for key, parse in (("shm_size", units.size), ("memory", units.memory), ("cpus", units.cores)):
-            text = next((found.options[key] for found in merged if found.options.get(key)), "")
-            try:
-                parse(text)
-            except ValueError:
-                continue
-            self.data.setdefault("resources", {})[key] = text
-            self.notes[("resources", key)] = ("as the report's container has it",)
-        if commands := [line for found in merged for line in found.setup]:
+        message = self.shown.exception.message if self.shown and self.shown.exception else ""
+        found, notes = resources.needed(self._merged(), texts, message, self.running.devices)
+        if found:
+            self.data["resources"] = found
+        self.notes |= {("resources", key): (note,) for key, note in notes.items()}
+        if commands := [line for one in self._merged() for line in one.setup]:
             self.missing.append(
                 f"The report's Dockerfile runs {many(len(commands), 'other command')}: environment.setup may need them."
             )
 
-    def _gpu_build(self) -> bool:
-        keys = {key.strip().lower(): str(value) for found in self._merged() for key, value in found.values.items()}
-        used = keys.get("gpus used", "")
-        return used.isdigit() and used != "0"
-
     def _head(self) -> None:
-        title = self.report.title.strip() or self._made_title()
-        title = (
-            re.sub(
-                r"\s+",
-                " ",
-                re.sub(r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*)", "", title, flags=re.IGNORECASE),
-            )
-            or "A bug"
-        )
-        self.data["title"] = title[:200]
-        if not self.report.title.strip():
+        title = naming.title(self.report.title) or naming.title(self._made_title())
+        self.data["title"] = title
+        if not naming.title(self.report.title):
             self.notes[("title",)] = ("the report has none; made of its failure",)
         self.data["id"] = self._id(title)
         spans = [(found.first, found.last) for group in self.environments for found in group]
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
-        if text := description(self.report, spans):
+        if text := description(self.report, spans, self.shown.line if self.shown else 0):
             self.data["description"] = text
         if self.url:
             report = self.data.setdefault("report", {})
@@ -369,13 +352,9 @@ class _Work:
         return f"{told} in {where}" if told and where else told or "A bug that has no title"
 
     def _id(self, title: str) -> str:
-        words = [self.project.name if self.project else "", _slug(title)]
-        if (len(words[1]) < 4 or re.search(r"[\u3040-\u9fff\uac00-\ud7af]", title)) and self.shown and self.shown.title:
-            words[1] = _slug(self.shown.title)
-        if not words[1]:
-            words[1] = re.sub(r"\W+", "-", urlsplit(self.url).path.lower()).strip("-")
-        slug = "-".join(dict.fromkeys(word for word in (_slug(words[0]), words[1]) if word))
-        return slug[:60].strip("-") or "reported-bug"
+        told = self.shown.title if self.shown else ""
+        words = naming.slug(told if told and naming.foreign(title) else title) or naming.slug(urlsplit(self.url).path)
+        return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
 
 
 def _literal(value: Any) -> Any:
@@ -383,10 +362,6 @@ def _literal(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: _literal(item) for key, item in value.items()}
     return literal(value) if isinstance(value, str) else value
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def _own_url(report: Report) -> str:

@@ -12,10 +12,19 @@ from dataclasses import dataclass, field
 
 from reprokit.evidence.text import clean
 
+_SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
+"""What looks like a space, and what some take for the end of a line: editors, and so line numbers, do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?P<text>\S.*?)\s*#*$|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].*?)(?:\*\*|__)\s*[:：]?$"
 )
+_FORM = re.compile(
+    r"(?:the |your )?(?:bug|issue|problem|error)s?(?: (?:report|description|summary))?|descri(?:be|ption)\b.{0,30}"
+    r"|(?:steps|environment|system info|reproduc|what happened|versions?\b).{0,40}|is there an existing issue.{0,40}"
+    r"|(?:问题|错误|bug|环境|系统)\s*(?:描述|信息|确认|反馈|说明)?(?:\W.{0,30})?",
+    re.IGNORECASE,
+)
+"""Headings of issue forms, which say nothing of the bug."""
 _SUMMARY = re.compile(r"<summary>(?P<text>.{0,300}?)</summary>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
@@ -86,7 +95,7 @@ class Report:
 
 def cut(text: str) -> Report:
     """Cut a report. Comments of templates are blanked (their lines stay), line ends and terminal colours cleaned."""
-    text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).replace("\u00a0", " ")
+    text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _EXAMPLE.sub(_blank, _outside_fences(text))
     title = ""
     if front := _FRONT.match(text):
@@ -99,7 +108,7 @@ def cut(text: str) -> Report:
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
     return Report(
-        text=text, pieces=tuple(cutter.pieces), title=title or cutter.title, pictures=len(_IMAGE.findall(prose))
+        text=text, pieces=tuple(cutter.pieces), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
     )
 
 
@@ -156,7 +165,7 @@ class _Cutter:
     pieces: list[Piece] = field(default_factory=list)
     heading: str = ""
     lead: str = ""
-    title: str = ""
+    headings: list[tuple[int, str]] = field(default_factory=list)
     at: int = 0
 
     def run(self) -> None:
@@ -177,13 +186,24 @@ class _Cutter:
             else:
                 self._prose()
 
+    def title(self) -> str:
+        """The first heading of the first level; else the one that the report begins with, if it is alone in its level.
+
+        Those of issue forms are no titles.
+        """
+        begins = bool(self.pieces) and self.pieces[0].kind == "heading"
+        first, *rest = self.headings or [(0, "")]
+        alone = begins and first[1] == self.pieces[0].text and all(level > first[0] for level, _ in rest)
+        found = [text for level, text in self.headings if level == 1][:1] or ([first[1]] if alone else [])
+        return next((text for text in found if not _FORM.fullmatch(text)), "")
+
     def _headed(self, found: re.Match[str] | None) -> None:
         groups = found.groupdict() if found else {}
         self.heading = _plain(groups.get("text") or groups.get("bold") or "")
         if self.heading:
             self.pieces.append(Piece(kind="heading", text=self.heading, line=self.at + 1, heading=self.heading))
-        if self.lines[self.at].lstrip().startswith("# ") and not self.title:
-            self.title = self.heading
+        if marks := re.match(r"\s*(#+)\s", self.lines[self.at]):
+            self.headings.append((len(marks[1]), self.heading))
         self.lead = ""
         self.at += 1
 

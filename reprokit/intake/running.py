@@ -14,6 +14,7 @@ from reprokit.intake.commands import Line, Shell
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import Piece
 from reprokit.intake.projects import Project
+from reprokit.intake.secrets import for_shell
 
 WORKDIR = "/workspace"
 _HOST_PATHS = frozenset(
@@ -181,15 +182,20 @@ def _better(program: scripts.Program, shell: Shell) -> bool:
 
 
 def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
-    """The piece whose command failed: it starts the traceback's script, or stands under such words, or is the first."""
+    """The piece whose command failed: it starts the traceback's script, or has the failure as its output, or stands
+    under such words, or is the first; what was pasted goes before what is mentioned in running text.
+    """
     running = [shell for shell in found if shell.of("run")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
     starts = [
         shell for shell in running if script.endswith(".py") and any(script in line.text for line in shell.of("run"))
     ]
-    if starts:
-        return starts[0]
     fenced = [shell for shell in running if shell.piece.kind != "prose"]
+    if starts:
+        return next((shell for shell in starts if shell in fenced), starts[0])
+    showing = [shell for shell in fenced if shown and shell.of("run")[0].line < shown.line <= shell.piece.last]
+    if showing:
+        return showing[0]
     told = [shell for shell in running if _REPRODUCE.search(shell.piece.under)]
     both = [shell for shell in fenced if shell in told]
     return next(iter(both or told or fenced or running), None)
@@ -218,7 +224,7 @@ def _command(result: Running, chosen: Shell) -> None:
     result.command = "\n".join(lines) + ("\n" if len(lines) > 1 or "\n" in "".join(lines) else "")
     first, last = texts[0].line, texts[-1].line + texts[-1].text.count("\n")
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
-    if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", result.command):
+    if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", for_shell(result.command)):
         result.missing.append("The command has places that the reporter left to fill in (<...>, path/to, xxx).")
 
 

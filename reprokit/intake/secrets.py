@@ -186,6 +186,24 @@ def secret_variable(name: str, value: str) -> bool:
     return bool(speaks and len(value) >= 6 and not _NOTHING.fullmatch(value) and not value.isdigit())
 
 
+_OTHERS = ("private-key", "conda-token", "credentials", "authorization", "secret", "user", "host", "email")
+_STANDS = re.compile(f"<({'|'.join((*_TOKENS, *_OTHERS))})>")
+
+
+_REDACTED = re.compile(r"REDACTED_[A-Z_]{3,40}@?")
+_VALUES = frozenset({"value", "value2", "value3"})
+
+
+def for_shell(text: str, name: str = "x.sh") -> str:
+    """What :func:`scrub` left, ``REDACTED_SECRET`` in it for ``<secret>``, which a shell takes for a redirection.
+
+    ``name``: of the file that it is; one that no shell reads stays as it is.
+    """
+    if not (name.endswith((".sh", ".bash")) or re.match(r"#!.{0,80}sh\b", text)):
+        return text
+    return _STANDS.sub(lambda match: "REDACTED_" + match[1].upper().replace("-", "_"), text)
+
+
 def hosts(names: Iterable[str]) -> dict[str, str]:
     """Names of hosts, in full and without their domain -> what is put in their place; none that say nothing.
 
@@ -244,7 +262,8 @@ class _Scrubber:
         done = at = 0
         while match := pattern.search(text, at):
             found = put(match)
-            if found is None or found[1] == match[0]:
+            value = next((match[name] for name in _VALUES & pattern.groupindex.keys() if match[name]), match[0])
+            if found is None or found[1] == match[0] or _REDACTED.fullmatch(value):
                 # What is no secret behind a name may itself be a name and a secret.
                 at = match.start("value") if "value" in pattern.groupindex else max(match.end(), at + 1)
                 continue

@@ -124,10 +124,12 @@ def test_what_an_option_says_is_secret_is_so_in_the_output_too() -> None:
     assert "herring" not in text
 
 
-def test_what_stands_for_a_secret_is_quoted_for_the_shell() -> None:
+def test_what_stands_for_a_secret_is_no_redirection_to_a_shell() -> None:
     words = ("python", "train.py", "--password", "hunter2", "--api-key=abc123", "a b")
     found = drafted(replace(SEEN, command=words))
-    assert found.data["command"] == "python train.py --password '<secret>' '--api-key=<secret>' 'a b'"
+    assert found.data["command"] == "python train.py --password REDACTED_SECRET --api-key=REDACTED_SECRET 'a b'"
+    inner = drafted(replace(SEEN, command=("bash", "-c", "curl https://anna:pw1@example.org/x")))
+    assert inner.data["command"] == "bash -c 'curl https://REDACTED_CREDENTIALS@example.org/x'"
     assert len(found.omitted) == 2
 
 

@@ -13,7 +13,7 @@ from reprokit.case import emit
 from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.case.tree import parse
-from reprokit.intake.draft import Draft, Omitted, literal, render
+from reprokit.intake.draft import Draft, Omitted, literal, render, summary
 
 WORDS = ["3.10", "no", "1e3", "0o17", "012", "12:30:45", "2026-01-02", "null", "Key:", "中文", "{{x}}", "{%", "<<"]
 SIGNS = [*"#'\"\\-?a=|>%@`,[]{}~", "&a", "*a", "!t", "---", "...", ": ", " #", " ", "\t", "\r\n", "\n", "\n\n"]
@@ -97,7 +97,7 @@ def test_a_draft_reads_as_cases_are_written() -> None:
 # Draft made for a test.
 # Missing:
 # - the version of CUDA
-# Left out, as it looks secret or says who or where you are (what stands for it is in angle brackets):
+# Left out, as it looks secret or says who or where you are (<...> or REDACTED_... stand for it):
 # - github-token, 2 times: env
 schema: reprokit/v1
 id: it-fails
@@ -138,3 +138,20 @@ expect:
 @pytest.mark.parametrize("text", ["# no comment", "a # b", "key: value", "{{ cuda }}", "12.0", "0x1f", "", " ", "a:"])
 def test_what_would_be_misread_is_quoted(text: str) -> None:
     assert emit.scalar(text).startswith('"')
+
+
+def test_what_was_left_out_is_told_by_kind_in_the_order_of_the_lines() -> None:
+    places = [
+        "line 10",
+        "line 9",
+        "line 9",
+        "env B, line 2",
+        "env B, line 10",
+        "",
+        *(f"line {n}" for n in range(20, 40)),
+    ]
+    told = summary((*(Omitted(kind="home", where=place) for place in places), Omitted(kind="email")))
+    assert told == (
+        "email",
+        "home, 26 times: lines 9, 10, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29 ...; env B, line 2; env B, line 10",
+    )

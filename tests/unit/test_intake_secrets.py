@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reprokit.intake import secrets
-from reprokit.intake.secrets import of_this_host, scrub, secret_variable
+from reprokit.intake.secrets import for_shell, of_this_host, scrub, secret_variable
 
 ALNUM = string.ascii_letters + string.digits
 
@@ -246,3 +246,19 @@ def test_secrets_as_commands_and_settings_have_them(text: str, left: str) -> Non
 )
 def test_what_only_looks_like_them_stays(text: str) -> None:
     assert scrub(text).text == text
+
+
+def test_what_is_left_for_a_shell_is_no_redirection() -> None:
+    left = scrub("curl -H 'Authorization: Bearer abcdef0123456789' --password hunter2 <in >out").text
+    assert (
+        for_shell(left) == "curl -H 'Authorization: Bearer REDACTED_AUTHORIZATION' --password REDACTED_SECRET <in >out"
+    )
+    for text in (left, "git clone https://a:b1@e.example/x", "curl -u kim:swordfish https://e.example"):
+        safe = for_shell(scrub(text).text)
+        assert "REDACTED_" in safe
+        assert scrub(safe).text == safe
+        assert not scrub(safe).omitted
+    assert for_shell("x = '<secret>'", "a.py") == "x = '<secret>'"
+    assert (
+        for_shell("#!/usr/bin/env bash\ncurl <github-token>", "a") == "#!/usr/bin/env bash\ncurl REDACTED_GITHUB_TOKEN"
+    )

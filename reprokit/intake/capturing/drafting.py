@@ -14,7 +14,7 @@ from reprokit.case.model import Failure
 from reprokit.environment import catalog
 from reprokit.evidence import judge
 from reprokit.evidence.text import clean, one_line
-from reprokit.intake import secrets
+from reprokit.intake import naming, secrets
 from reprokit.intake.axes import unavailable
 from reprokit.intake.capturing import packages
 from reprokit.intake.capturing.interpreter import SHELLS
@@ -110,7 +110,7 @@ class _Drafting:
         return literal(f"cd {shlex.quote(self.inside)} && {text}" if self.inside else text)
 
     def _without_secrets(self, words: Sequence[str]) -> Iterator[str]:
-        """The words scrubbed one by one, before they are quoted: to a shell, what stands for a secret is a redirection.
+        """The words scrubbed one by one, before they are quoted, in a form that a shell within them takes as it is.
 
         With the word before, since a secret may only be told by its option.
         """
@@ -120,7 +120,7 @@ class _Drafting:
             if told.omitted and told.text.startswith(f"{before} "):
                 self.omitted += told.omitted
                 alone = told.text[len(before) + 1 :]
-            yield alone
+            yield secrets.for_shell(alone)
 
     def _relative(self, word: str) -> str:
         """A word without the folder in which the command ran, which is another one in a container."""
@@ -168,7 +168,7 @@ class _Drafting:
             )
         placed = {f"{self.inside}/{path}" if self.inside else path: text for path, text in texts.items()}
         return {
-            self.scrubbed(path, "the name of a file"): literal(self.scrubbed(text, path))
+            self.scrubbed(path, "the name of a file"): literal(secrets.for_shell(self.scrubbed(text, path), path))
             for path, text in placed.items()
         }
 
@@ -300,7 +300,8 @@ class _Drafting:
             or failure.get("signal")
             or f"exit-{failure.get('exit_code')}"
         )
-        return _slug(f"{Path(subject or self.seen.command[0]).stem}-{'timed-out' if 'timed_out' in failure else how}")
+        ending = "timed-out" if "timed_out" in failure else str(how)
+        return naming.slug(f"{Path(subject or self.seen.command[0]).stem}-{ending}") or "captured"
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending
@@ -327,7 +328,3 @@ def _traced(seen: Seen) -> list[str]:
 
 def _parts(version: str, number: int) -> str:
     return ".".join(version.split(".")[:number])
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower())[:60].strip("-") or "captured"

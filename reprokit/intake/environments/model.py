@@ -167,8 +167,8 @@ def together(founds: Sequence[Found]) -> list[list[Found]]:
 
     A block goes to the last group that it does not contradict, looking from the nearest back; one that contradicts all
     of them is another environment. Two blocks contradict each other where both name the system, Python, a framework,
-    or (as the same kind of saying) CUDA, cuDNN or GCC, and name different ones. What a framework was built for never
-    contradicts: it is noted in the merged block.
+    or (as the same kind of saying) CUDA, cuDNN, GCC or any package, and name different ones. What a framework was built
+    for never contradicts: it is noted in the merged block.
     """
     groups: list[list[Found]] = []
     for one in founds:
@@ -182,7 +182,8 @@ def together(founds: Sequence[Found]) -> list[list[Found]]:
     return groups
 
 
-_FRAMEWORKS = ("torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "jax")
+_FRAMEWORKS = frozenset({"torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "jax"})
+"""Packages of which people say the version as exactly as programs do."""
 
 
 def contradict(one: Found, other: Found) -> bool:
@@ -196,6 +197,6 @@ def contradict(one: Found, other: Found) -> bool:
             return True
     return any(
         not _same(one.packages[name], other.packages[name])
-        for name in _FRAMEWORKS
-        if name in one.packages and name in other.packages
+        for name in one.packages.keys() & other.packages.keys()
+        if one.kind == other.kind or name in _FRAMEWORKS
     )

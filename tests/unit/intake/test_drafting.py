@@ -130,6 +130,56 @@ def test_a_tree_is_taken_at_the_tag_of_the_version_that_the_words_name() -> None
     assert (case.sources["PaddleSeg"].ref, case.command) == ("v2.8.1", "cd PaddleSeg\npython train.py --iters 3\n")
 
 
+def test_the_command_is_the_one_whose_output_is_the_failure() -> None:
+    text = """
+### Fitting stopped after an upgrade of everything that is below it and of what is beside it
+
+`python fit.py` dies.
+
+```
+$ python fit.py --steps 2
+Traceback (most recent call last):
+  File "fit.py", line 3, in fit
+    go()
+ValueError: bad shape
+```
+"""
+    case = drafted(text).case
+    assert case.command == "python fit.py --steps 2"
+    assert case.title == "Fitting stopped after an upgrade of everything that is below it and of what is beside it"
+    assert case.id == "fitting-stopped-after-an-upgrade-of-everything-that-is-below"
+    other = drafted(text.replace("fit.py", "fit").replace("python fit", "python -m fit")).case
+    assert other.command == "python -m fit --steps 2"
+
+
+def test_headings_of_forms_are_no_titles() -> None:
+    failure = "```\nKeyError: 'x'\n```\n"
+    for text in (f"### Describe the bug\n\n{failure}", f"### 问题描述\n\n{failure}", f"### A\n\n{failure}\n### B\n"):
+        assert cut(text).title == ""
+    assert cut(f"Hello\n\n### It dies\n\n{failure}").title == ""
+    assert cut(f"## It dies\n\n{failure}\n### Environment\n\nx\n").title == "It dies"
+
+
+def test_a_long_report_is_described_by_what_stands_around_its_failure() -> None:
+    section = "## Part {}\n\nSomething about part {}, which is told in a few words of no interest.\n\n"
+    before, after = ("".join(section.format(n, n) for n in range(first, first + 15)) for first in (0, 20))
+    about = "## The crash\n\nIt goes down when the second file is opened.\n\n```\nKeyError: 'x'\n```\n\n"
+    text = before + about + after
+    told = drafted(text).case.description
+    assert told.startswith("...\n\nIt goes down when the second file is opened.\n\nSomething about part 20")
+    assert told.endswith("\n\n...\n")
+    assert len(told) < 900
+    assert drafted(about + "[the documentation of it](https://e.example/a)\n").case.description == (
+        "It goes down when the second file is opened.\n"
+    )
+
+
+def test_a_secret_in_a_command_is_no_redirection() -> None:
+    made = draft("```\n$ python get.py --password hunter2x\nKeyError: 'x'\n```\n")
+    assert made.data["command"] == "python get.py --password REDACTED_SECRET"
+    assert any("secret or personal" in sentence for sentence in made.missing)
+
+
 def test_where_there_is_nothing_to_run_and_nothing_to_look_for_no_draft_is_made() -> None:
     with pytest.raises(UsageError, match=r"mail\.txt: no command, program or failure in it"):
         draft("Hello, could you add a dark mode?\n", source="mail.txt")

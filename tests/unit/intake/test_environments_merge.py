@@ -47,6 +47,14 @@ def test_blocks_that_contradict_each_other_are_environments_of_their_own() -> No
     assert len(together(windows)) == 2
 
 
+def test_any_package_tells_two_environments_apart_where_both_say_it_in_the_same_way() -> None:
+    fails, works = "Python: 3.11.2\nscipy: 1.26.4\n", "Python: 3.11.2\nscipy: 1.23.5\n"
+    assert len(together(find(f"```\n{fails}```\n\n```\n{works}```\n"))) == 2
+    assert len(together(find(f"```\n{fails}```\n\n```\n{fails}```\n"))) == 1
+    # What is installed, beside what somebody remembers of it, is a contradiction within one environment.
+    assert len(together(find(f"```\n{works}```\n\n```\nattrs==1.0\nscipy==1.26.4\nsix==1.16.0\n```\n"))) == 1
+
+
 def test_the_first_block_keeps_its_keys_and_other_versions_are_noted() -> None:
     one = Found(kind="a", first=1, last=2, values={"k": "1"}, packages={"numpy": "1.20.0"}, gpus=("x",))
     other = Found(kind="b", first=5, last=9, values={"k": "2", "l": "3"}, packages={"numpy": "1.21.0"}, gpus=("y",))

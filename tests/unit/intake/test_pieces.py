@@ -81,7 +81,7 @@ def test_what_is_installed() -> None:
     ]
     found = commands.installs([commands.Line(text=text, line=1, role="setup") for text in texts])
     assert found.pip == ("torch==1.9.0+cu111", "numpy<2")
-    assert found.options == ("-f https://w.example/whl",)
+    assert found.options == ("--find-links https://w.example/whl",)
     assert found.apt == ("libgl1", "libglib2.0-0")
     assert found.clones == (("https://g.example/o/tool", "mytool", "dev"),)
     assert found.refs == ("1a2b3c4",)
@@ -240,3 +240,9 @@ def test_what_cannot_be_had_is_left_out_and_said() -> None:
     assert "Plan 9 was reported, which cannot be had" in text
     assert "cuda 7.5 was reported and is left out: " in text
     assert "python 2.3 was reported and is left out: " in text
+
+
+def test_a_line_ends_where_editors_end_it() -> None:
+    report = pieces.cut("a\fb\u2028c\x85d\r\ne\rf")
+    assert report.lines == ["a b c d", "e", "f"]
+    assert report.text.splitlines() == report.lines

@@ -1,0 +1,39 @@
+"""The title and the id of a drafted case. Pure."""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 60
+"""Characters of an id."""
+TITLE = 200
+"""Characters of a title."""
+
+_LABEL = re.compile(
+    r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*|\[(?:bug|issue|question|help)\]\s+)", re.IGNORECASE
+)
+_CUT = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
+
+
+def title(text: str) -> str:
+    """A title in one line, without a label such as ``[Bug]:`` before it; '' where nothing is left."""
+    return shortened(re.sub(r"\s+", " ", _LABEL.sub("", text)).strip(), TITLE, " ")
+
+
+def slug(*texts: str) -> str:
+    """Letters and digits of texts, each once, as an id, cut between words; '' where they have none."""
+    parts = [re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in texts]
+    return shortened("-".join(dict.fromkeys(part for part in parts if part)), LONGEST, "-")
+
+
+def shortened(text: str, most: int, between: str) -> str:
+    """The first ``most`` characters of a text, without a word that would be cut."""
+    if len(text) <= most:
+        return text
+    whole = text[: most + 1].rpartition(between)[0].rstrip(between)
+    return whole if len(whole) > most // 2 else text[:most].rstrip(between)
+
+
+def foreign(text: str) -> bool:
+    """Whether an id made of a text would lack most of what it says."""
+    return len(slug(text)) < 4 or bool(_CUT.search(text))

@@ -1,0 +1,56 @@
+"""What a drafted case needs of the machine that it runs on: network, GPUs and what a container was given. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reprokit.case import units
+from reprokit.intake.environments import Found
+
+_NETWORK = re.compile(
+    r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
+)
+_GPU = re.compile(r"\bcuda\b|\bgpu\b|--gpus?\b|device_map|nccl|use_gpu|\.to\(.?cuda|torchrun|nvidia", re.IGNORECASE)
+_SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
+
+
+def needed(
+    environments: Sequence[Found], texts: str, message: str, devices: int
+) -> tuple[dict[str, str], dict[str, str]]:
+    """``resources`` of a case, and key -> why.
+
+    ``texts``: its command and programs; ``message``: of its failure; ``devices``: how many GPUs the command was given.
+    """
+    data: dict[str, str] = {}
+    notes: dict[str, str] = {}
+    if _NETWORK.search(texts):
+        data["network"] = "bridge"
+        notes["network"] = "the command or its program loads something from the network"
+    # What docker run was given, as far as the format has it.
+    for key, parse in (("shm_size", units.size), ("memory", units.memory), ("cpus", units.cores)):
+        text = next((found.options[key] for found in environments if found.options.get(key)), "")
+        try:
+            parse(text)
+        except ValueError:
+            continue
+        data[key] = text
+        notes[key] = "as the report's container has it"
+    gpus = [name for found in environments for name in found.gpus]
+    used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
+    count = str(devices or used or (1 if gpus else 0))
+    if count == "0" or not (_GPU.search(f"{texts}\n{message}") or used or _used(environments)):
+        return data, notes
+    data["gpus"] = count
+    notes["gpus"] = f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them"
+    sizes = [int(size) for name in gpus[:1] for size in _SIZE.findall(name)]
+    if sizes and sizes[0] > 1:
+        data["gpu_memory"] = f"{sizes[0] - 1}g"
+        notes["gpu_memory"] = f"of {sizes[0]} GB a little less is usable"
+    return data, notes
+
+
+def _used(environments: Sequence[Found]) -> bool:
+    keys = {key.strip().lower(): str(value) for found in environments for key, value in found.values.items()}
+    used = keys.get("gpus used", "")
+    return used.isdigit() and used != "0"
