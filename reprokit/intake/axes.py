@@ -107,7 +107,8 @@ def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
         if not reason:
             exact = count == PARTS[axis] or len(parts) <= count
             return value, "" if exact else f"{axis} {text}: only another {value}.x can be had on {cell['os']}"
-    return "", f"{axis} {text} was reported and is left out: {reason}"
+    # What else could be had is told at length, and by validate too.
+    return "", f"{axis} {text} was reported and is left out: {re.split(': its | [(]|; ', reason)[0]}"
 
 
 def unavailable(cell: Mapping[str, str]) -> str:

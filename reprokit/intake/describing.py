@@ -14,7 +14,8 @@ LONGEST = 800
 
 _LOG = re.compile(
     r"^\s*(?:[-=*_#~^|+ ]{3,}$|[\[(]?\d{4}[-/]\d\d[-/]\d\d|[WEIF]\d{4} |\[[ xX]\]|[-*] \[[ xX]\]|!\[|<[\w/]"
-    r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn)"
+    r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn|\[(?:Thread|Inferior|New) |Using host lib"
+    r"|\d*\.? ?(?:(?:Go to|Click on|Scroll down to) ['\"]\.{3}|See error$))"
 )
 """Lines of prose that nobody wrote: rulers, log lines, ticked boxes, pictures."""
 _LINK = re.compile(

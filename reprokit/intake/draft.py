@@ -94,7 +94,7 @@ def _where(places: Sequence[str]) -> str:
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
-    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", text)]
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d{1,9})", text)]
 
 
 def _head(draft: Draft) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reprokit.errors import UsageError
+from reprokit.evidence import frames as places
 from reprokit.intake import (
     axes,
     environments,
@@ -36,6 +37,7 @@ MOST = 1_000_000
 
 Place = tuple[str | int, ...]
 
+_ON_GPU = re.compile(r"\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|CUDA out of memory", re.IGNORECASE)
 _PROBLEM = re.compile(
     r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
@@ -75,7 +77,8 @@ class _Work:
                 told.append(replace(guessed, first=told[0].first, last=told[0].last))
             else:
                 self.environments, self.said = [[guessed]], [None]
-        self.running = running.run(running.shells(report.pieces, self._taken()), self.shown, report.pieces)
+        self.shells = running.shells(report.pieces, self._taken())
+        self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
         self.project = self._project()
         if not (self.running.command or self.shown):
@@ -265,8 +268,9 @@ class _Work:
         if found.command:
             self.data["command"] = found.command
         else:
-            script = self.shown.frames[0].file if self.shown and self.shown.frames else ""
-            known = f"; the traceback begins in {script}" if script and not script.startswith("<") else ""
+            first = next(iter(self.shown.frames if self.shown else ()), None)
+            own = first and not first.file.startswith("<") and places.kind(first) == "own"
+            known = f"; the traceback begins in {first.file}" if first and own else ""
             self.missing.append(f"The report shows no command and no program{known}: put in what was run.")
             self.data["command"] = "echo 'reprokit: put in the command that fails' >&2; exit 3"
         env = {name: value for found in self._merged() for name, value in found.env.items()} | found.env
@@ -325,6 +329,8 @@ class _Work:
         if found:
             self.data["resources"] = found
         self.notes |= {("resources", key): (note,) for key, note in notes.items()}
+        if "gpus" not in found and self.shown and _ON_GPU.search(self.shown.title):
+            self.missing.append("The failure speaks of CUDA and the report names no GPU: resources.gpus is not set.")
         if commands := [line for one in self._merged() for line in one.setup]:
             self.missing.append(
                 f"The report's Dockerfile runs {many(len(commands), 'other command')}: environment.setup may need them."
@@ -338,6 +344,12 @@ class _Work:
         self.data["id"] = self._id(title)
         spans = [(found.first, found.last) for group in self.environments for found in group]
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
+        spans += [
+            (line.line, line.line + line.text.count("\n"))
+            for shell in self.shells
+            for line in shell.lines
+            if self.report.lines[line.line - 1].strip().endswith(line.text.partition("\n")[0])
+        ]
         if text := description(self.report, spans, self.shown.line if self.shown else 0):
             self.data["description"] = text
         if self.url:

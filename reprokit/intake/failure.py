@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reprokit.evidence import frames as places
@@ -35,7 +35,7 @@ _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound)"
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
-_WITHIN = re.compile(rf"(?<![\w.`'\"/])[`'\"]?(?P<type>{_NAME})[:：]\s*(?P<message>[^\n`]+)")
+_WITHIN = re.compile(rf"(?<![A-Za-z0-9_.`'\"/])[`'\"]?(?P<type>{_NAME})[:：]\s*(?P<message>[^\n`]+)")
 """In running text a name alone is no failure: what it said must stand behind it."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
@@ -51,6 +51,12 @@ _SIGNAL_WORDS = (
 )
 """Words of shells, in two languages, for the end of a program by a signal."""
 _BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
+_CMAKE = re.compile(
+    r"^[ \t]*CMake Error(?: at [^\n]{1,300}|:)[ \t]*\n(?:[ \t]*\n)?[ \t]*(?P<said>[A-Za-z][^\n]*)", re.M
+)
+_STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
+"""Seconds, as ``docker build`` writes them before each line of output."""
+_FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _ERROR_WORDS = re.compile(
     r"error|traceback|exception|crash|log|output|actual|fail|problem|stack|报错|错误|异常|日志|崩溃|输出|信息",
     re.IGNORECASE,
@@ -97,15 +103,22 @@ def find(pieces: Sequence[Piece]) -> Shown | None:
     whole = [pair for pair in seen if pair[1].frames] or seen
     told = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
     chosen = (told or whole)[0][1]
-    # The same exception in the title and in the traceback is one.
-    kinds = {
-        (shown.signature.get("exception"), shown.signature.get("message", shown.title)) for _, shown in pasted + worded
-    }
-    return Shown(**{**vars(chosen), "others": len(kinds) - 1})
+    distinct = {(shown.signature.get("exception"), shown.title): shown for _, shown in pasted + worded}
+    return Shown(**{**vars(chosen), "others": sum(not _same(shown, chosen) for shown in distinct.values())})
+
+
+def _same(one: Shown, other: Shown) -> bool:
+    """Whether two are one failure, as far as they say: a title names it without its type, a log without its message."""
+    kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
+    a, b = (str(shown.signature.get("message") or shown.signature.get("output") or "") for shown in (one, other))
+    if not a or not b:
+        return one.title == other.title
+    return len(kinds) < 2 and (a in b or b in a)
 
 
 def _in_piece(piece: Piece) -> Shown | None:
-    text = notebooks.as_tracebacks(piece.text)
+    piece = replace(piece, text=_STAMP.sub("", piece.text))
+    text = _begun(notebooks.as_tracebacks(piece.text))
     observation = observe(text)
     exception, crash = last_exception(observation), telling_crash(observation)
     if crash is None and exception is None:  # pip indents what a compiler says
@@ -120,14 +133,24 @@ def _in_piece(piece: Piece) -> Shown | None:
     return _named(piece)
 
 
+def _begun(text: str) -> str:
+    """A traceback that was pasted without its first line, with it: it takes the place of the line above its frames."""
+    first = _FRAME.search(text)
+    if first is None or not text.count("\n", 0, first.start()) or "Traceback (most recent call last)" in text:
+        return text
+    above = text.rindex("\n", 0, first.start() - 1) + 1 if text.count("\n", 0, first.start() - 1) else 0
+    return f"{text[:above]}Traceback (most recent call last):{text[first.start() - 1 :]}"
+
+
 def _in_words(piece: Piece) -> Shown | None:
     """A failure in running text: what was pasted without any mark, or an exception that a sentence names."""
     crash = telling_crash(observe(piece.text))
-    if crash is not None:
-        return _of_crash(crash, piece.text, piece)
     found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
+    line = piece.text.count("\n", 0, found.start()) + 1 if found else 0
+    # A line that names an exception, in a sentence or not, is told by that, whatever else is known of such lines.
+    if crash is not None and crash.line != line:
+        return _of_crash(crash, piece.text, piece)
     if found and found["message"]:
-        line = piece.text.count("\n", 0, found.start()) + 1
         said = found["message"].strip().rstrip("。，,").strip("`")
         return _of_exception(ExceptionSeen(type=found["type"], message=said, line=line, end_line=line), piece)
     return _ended(piece)
@@ -155,6 +178,13 @@ def _ended(piece: Piece) -> Shown | None:
             line = at + piece.text.count("\n", 0, hit.start())
             note = f"line {line}: {one_line(piece.text[hit.start() :], 80)!r}"
             return Shown(signature={"signal": name}, notes={"signal": note}, line=line, last=line)
+    if piece.code and (hit := _CMAKE.search(piece.text)):
+        line = at + piece.text.count("\n", 0, hit.start())
+        said = one_line(hit["said"], LONGEST) if not re.search(r"[/\\]", hit["said"]) else stable(hit["said"])[0]
+        if said:
+            return Shown(
+                signature={"output": said}, notes={"output": f"line {line}"}, line=line, last=line, building=True
+            )
     if hit := _EXIT.search(piece.text):
         line = at + piece.text.count("\n", 0, hit.start())
         return _of_exit(int(hit["code"]), hit["rest"], line)
@@ -230,8 +260,11 @@ def stable(message: str) -> tuple[str, str]:
     clauses = _clauses(sentence, marks)
     steady = [text for text in clauses if _telling(text) and re.search(r"[ \u4e00-\u9fff]", text)]
     if steady:
+        longest = max(steady, key=len)
+        # Of an undefined symbol the symbol tells which bug it is.
+        name = re.search(rf"{re.escape(longest)}(: [A-Za-z_]\w*)$", sentence)
         return _bounded(
-            max(steady, key=len)
+            longest + (name[1] if name else "")
         ), f"the longest clause of {_shown(sentence)} without numbers, paths or values"
     stretches = [text for text in _between(sentence, marks) if _telling(text)]
     if stretches:

@@ -90,11 +90,14 @@ def wanted(
     for name in names:
         _reported(result, name, environments)
     have = {_name(text) for text in result.pip} | set(names) | skip
+    said = []
     for text in asked:
         if _name(text) not in have:
-            result.pip.append(text)
+            said.append(text)
             have.add(_name(text))
-            result.notes.setdefault("pip", []).append(f"{text}: as the report says")
+    result.pip += said
+    if said:
+        result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(said)}")
     for name in imports:
         _imported(result, name, have, script)
     result.apt = list(dict.fromkeys([*apt, *_libraries(result.pip)]))

@@ -39,7 +39,7 @@ def needed(
     gpus = [name for found in environments for name in found.gpus]
     used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
     count = str(devices or used or (1 if gpus else 0))
-    if count == "0" or not (_GPU.search(f"{texts}\n{message}") or used or _used(environments)):
+    if count == "0" or not (_GPU.search(f"{texts}\n{message}") or devices or used or _used(environments)):
         return data, notes
     data["gpus"] = count
     notes["gpus"] = f"reported: {', '.join(dict.fromkeys(gpus))}" if gpus else "as the report uses them"

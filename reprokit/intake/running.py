@@ -32,6 +32,10 @@ _REPRODUCE = re.compile(
     re.IGNORECASE,
 )
 _SCRIPT = re.compile(r"(?:^|\s)(?P<path>[\w./~+-]+\.(?:py|sh))(?=\s|$)")
+_ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
+_OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
+_MOST = 50
+"""Lines that one command goes on over."""
 _INSTALLS = re.compile(r"pip\S* install\b|setup\.py\s+\w+|^(?:make|cmake|ninja)\b")
 _MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
 
@@ -76,7 +80,8 @@ _RAN = re.compile(
 def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
     """Commands in running text: in backticks, or behind a form's ``Command:``, or a line that is nothing else."""
     shell = Shell(piece)
-    for number, line in enumerate(piece.text.split("\n")):
+    lines = piece.text.split("\n")
+    for number, line in enumerate(lines):
         if len(line) > 5000 or commands.within(piece.line + number, taken):
             continue
         spans = re.findall(r"`([^`\n]{3,2000})`", line)
@@ -91,14 +96,26 @@ def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
             line,
         )
         ran = _RAN.search(line)
+        # Under a heading that asks for the command, what has an option is one, whatever its program is called.
+        asked = _ASKED.search(piece.heading) and _OPTION.match(line)
         hits = [hit["rest"] for hit in (labelled, bare, ran) if hit and not spans]
-        for text in [*spans, *hits[:1]]:
-            role = commands.role_of(text.strip())
-            if role and (role != "run" or " " in text.strip()):
-                shell.lines.append(Line(text=text.strip(), line=piece.line + number, role=role))
+        for text in [*spans, *(hits[:1] or ([line] if asked and not spans else []))]:
+            text = _continued(text.strip(), lines[number + 1 : number + 1 + _MOST])
+            role = commands.role_of(text) or ("run" if asked else "")
+            if role and (role != "run" or " " in text):
+                shell.lines.append(Line(text=text, line=piece.line + number, role=role))
     # One line may be found in two ways.
     shell.lines = list(dict.fromkeys(shell.lines))
     return shell
+
+
+def _continued(text: str, following: Sequence[str]) -> str:
+    """A command with the lines that it goes on with, by its backslashes."""
+    for line in following:
+        if not text.endswith("\\"):
+            break
+        text += f"\n{line.rstrip()}"
+    return text.rstrip("\\").rstrip()
 
 
 def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) -> Running:

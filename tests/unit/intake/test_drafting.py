@@ -152,6 +152,72 @@ ValueError: bad shape
     assert other.command == "python -m fit --steps 2"
 
 
+def test_an_exception_in_a_sentence_is_told_by_itself_and_a_command_goes_on_over_lines() -> None:
+    text = """
+# 起不来
+
+为什么别的办法可以？报错信息是：torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 MiB.
+
+启动脚本：
+CUDA_VISIBLE_DEVICES=0,1,2 python -m wibble.serve \\
+--model big/one
+"""
+    case = drafted(text).case
+    assert case.command == "python -m wibble.serve \\\n--model big/one\n"
+    assert (case.expect.failure.exception, case.expect.failure.message) == ("OutOfMemoryError", "CUDA out of memory")
+    assert case.resources.gpus == "3"
+    assert case.description == ""
+
+
+def test_a_form_that_asks_for_the_command() -> None:
+    text = """
+### The command used to start it / 用以启动的命令
+
+wibble launch --size 7 --n-gpu 2
+
+### What happened
+
+it died, see below --- RuntimeError: cannot launch
+"""
+    assert drafted(text).case.command == "wibble launch --size 7 --n-gpu 2"
+    told = text.replace("wibble launch --size 7 --n-gpu 2", "I used the usual one")
+    assert "put in the command" in drafted(told).case.command
+
+
+def test_a_traceback_without_its_first_line() -> None:
+    frames = """
+    with opened() as one:
+         ^^^^^^^^
+  File "/srv/wibble/serve.py", line 14, in opened
+    wait()
+  File "/srv/wibble/wait.py", line 7, in wait
+    raise RuntimeError(
+RuntimeError: the engine did not start
+"""
+    failure = drafted(f"It fails:\n\n```{frames}```\n").case.expect.failure
+    assert failure.frames == ("serve.py:opened", "wait.py:wait")
+    assert failure.exception == "RuntimeError"
+
+
+def test_what_cmake_says_in_the_log_of_a_build_of_an_image() -> None:
+    lines = (
+        "-- Checking",
+        "CMake Error at cmake/a.cmake:20 (message):",
+        "  GCC-12 or higher is required",
+        "Call Stack",
+    )
+    for stamp in ("", "245.5       ", "#12 245.55 "):
+        text = f"And then run `./build.sh --all`:\n\n```\n{''.join(f'{stamp}{line}' + chr(10) for line in lines)}```\n"
+        assert drafted(text).case.expect.failure.output == "GCC-12 or higher is required"
+
+
+def test_a_failure_that_the_title_names_too_is_one() -> None:
+    error = "RuntimeError: CUDA error: no such call"
+    made = draft(f"# 推理出错{error}\n\n```\n$ python a.py\n{error}\n```\n")
+    assert not any("other failure" in sentence for sentence in made.missing)
+    assert any("names no GPU" in sentence for sentence in made.missing)
+
+
 def test_headings_of_forms_are_no_titles() -> None:
     failure = "```\nKeyError: 'x'\n```\n"
     for text in (f"### Describe the bug\n\n{failure}", f"### 问题描述\n\n{failure}", f"### A\n\n{failure}\n### B\n"):

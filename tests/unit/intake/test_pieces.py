@@ -246,3 +246,9 @@ def test_a_line_ends_where_editors_end_it() -> None:
     report = pieces.cut("a\fb\u2028c\x85d\r\ne\rf")
     assert report.lines == ["a b c d", "e", "f"]
     assert report.text.splitlines() == report.lines
+
+
+def test_the_symbol_that_is_undefined_tells_which_bug_it_is() -> None:
+    for name in ("_ZN2at4_ops5emptyE", "wibble_read"):
+        message = f"/srv/wibble/core.so: undefined symbol: {name}"
+        assert failure.stable(message)[0] == f"undefined symbol: {name}"
