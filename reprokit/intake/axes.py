@@ -20,6 +20,8 @@ PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
 ORDER = ("os", "cuda", "cudnn", "python", "gcc")
 _UNNAMED = "the report names no distribution"
+_SHOWN = 10
+"""Environments of which a comment tells the lines."""
 MOST_PARTIAL = 1
 """``exclude`` is written where it has at most so many entries per environment; else ``include`` says it shorter."""
 
@@ -189,8 +191,9 @@ def _comment(result: Matrix, environments: Sequence[Found], os_notes: Iterable[s
         f"lines {found.first} to {found.last} ({found.kind})"
         if found.first != found.last
         else f"line {found.first} ({found.kind})"
-        for found in environments
+        for found in environments[:_SHOWN]
     )
+    where += f" and {len(environments) - _SHOWN} more" if len(environments) > _SHOWN else ""
     notes: list[str] = []
     if environments:
         many = len(environments) > 1

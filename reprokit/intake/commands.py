@@ -20,11 +20,16 @@ LONGEST = 20_000
 """Characters of a command line; nobody types more."""
 _PROMPT = re.compile(
     r"^\s*(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80}[$#] ?|\[[\w.<>-]+@[^\]\n]{1,80}\][$#] ?|\$ "
-    r"(?=\S)|(?:PS )?[A-Z]:\\[^>\n]{0,120}>\s*|!(?=\w))"
+    r"(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>\s*|!(?=\w))"
 )
 _ASSIGN = re.compile(r"(?P<name>[A-Za-z_]\w*)=(?P<value>\"[^\"]*\"|'[^']*'|[^\s;&|]*)(?:\s+|$)")
 _EXPORT = re.compile(r"^(?:export|set|setenv|SET|declare -x|ENV)\s+(?P<rest>[A-Za-z_]\w*[ =].*)$")
 _POWERSHELL = re.compile(r"^\$env:(?P<name>\w+)\s*=\s*(?P<value>.*)$", re.IGNORECASE)
+
+_BACKSLASHED = re.compile(
+    r"(?<![^\s=])(?:\.{1,2}\\)?[\w.-]+(?:\\[\w.-]+)*\\[\w.-]*\w(?=\s|$)|(?<![^\s=])\.\\[\w.-]+(?=\s|$)"
+)
+"""Paths as ``.\\src\\a.py``, by themselves or behind an option's ``=``."""
 
 RUNS = re.compile(
     r"^(?:time\s+|nohup\s+|timeout\s+\S+\s+|srun\s+(?:-\S+\s+)*|gdb\s.*--args\s+|strace\s+(?:-\S+\s+)*|winpty\s+)?"
@@ -187,7 +192,11 @@ def _logical(text: str, *, only_prompted: bool) -> Iterator[tuple[str, int]]:
 
 
 def portable(text: str) -> str:
-    """A command line of Windows' shells in a form that bash reads: their continuations become backslashes."""
+    """A command line of Windows' shells in a form that bash reads: their continuations become backslashes.
+
+    The backslashes in relative paths become slashes; what a drive's letter begins is left, as nothing takes its place.
+    """
+    text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
         return text.strip()
     return re.sub(r"[ \t]+[\^`][ \t]*\n", " \\\\\n", text).strip("\n")

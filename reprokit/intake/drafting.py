@@ -68,7 +68,12 @@ class _Work:
         self.notes: dict[Place, tuple[str, ...]] = {}
         self.missing: list[str] = []
         self.shown = failure.find(report.pieces)
-        self.environments = grouping.grouped(environments.find(report.text))
+        blocks = environments.find(report.text)
+        if len(blocks) > grouping.MOST:
+            self.missing.append(
+                f"The report tells of {len(blocks)} environments, of which the first {grouping.MOST} are here."
+            )
+        self.environments = grouping.grouped(blocks)
         self.said = grouping.told(report.lines, self.environments)
         self.failing = grouping.failing(self.environments, self.shown, self.said)
         if guessed := grouping.from_paths(self.shown, self.environments, system):
@@ -219,7 +224,7 @@ class _Work:
             asked=[
                 *self.installed.pip,
                 *(text for found in merged for text in found.requirements),
-                *_pins(self.report),
+                *requirements.pins(self.report),
             ],
             options=self.installed.options,
             apt=[*self.installed.apt, *(text for found in merged for text in found.apt)],
@@ -382,19 +387,3 @@ def _own_url(report: Report) -> str:
         r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
     )
     return found[1] if found else ""
-
-
-def _pins(report: Report) -> list[str]:
-    """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
-    texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
-    asked = re.finditer(
-        r"\b(\w+)\.__version__\){0,3}[ \t]{0,9}\n[ \t]{0,9}(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text
-    )
-    told = [
-        requirements.pinned(requirements.pip_name(hit[1]), hit[2])[0] for hit in asked if requirements.pip_name(hit[1])
-    ]
-    return told + [
-        hit[0].rstrip(".")
-        for text in texts
-        for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)
-    ]

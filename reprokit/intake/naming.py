@@ -12,12 +12,14 @@ TITLE = 200
 _LABEL = re.compile(
     r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*|\[(?:bug|issue|question|help)\]\s+)", re.IGNORECASE
 )
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+"""What nobody sees in a title, and what turns it around."""
 _CUT = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
 
 
 def title(text: str) -> str:
     """A title in one line, without a label such as ``[Bug]:`` before it; '' where nothing is left."""
-    return shortened(re.sub(r"\s+", " ", _LABEL.sub("", text)).strip(), TITLE, " ")
+    return shortened(re.sub(r"\s+", " ", _LABEL.sub("", _UNSEEN.sub(" ", text))).strip(), TITLE, " ")
 
 
 def slug(*texts: str) -> str:

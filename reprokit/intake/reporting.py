@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from reprokit.errors import Problem, UsageError
@@ -19,7 +20,7 @@ class ReportText:
 def read_report(source: str) -> ReportText:
     """The report that ``source`` (a file, ``-``, an address) stands for; of an issue its title and its first text.
 
-    Raises UsageError when it cannot be read, or is no text.
+    Raises UsageError when it cannot be read, is no text, or holds a case already.
     """
     from pathlib import Path
 
@@ -30,10 +31,27 @@ def read_report(source: str) -> ReportText:
 
         if issues.is_issue(source):
             issue = issues.read(source)
-            return ReportText(path=source, text=f"# {issue.title}\n\n{issue.body.text}", url=source)
+            return _without_case(
+                ReportText(path=source, text=f"# {issue.title}\n\n{issue.body.text}", url=source), source
+            )
     elif Path(source).is_dir():
         raise UsageError(f"{source} is a folder; name the file with the report")
     item = next(iter(read.read(source)))
     if isinstance(item, Problem):
         raise UsageError(str(item))
-    return ReportText(path=item.path, text=item.text, url=source if "://" in source else "")
+    report = ReportText(path=item.path, text=item.text, url=source if "://" in source else "")
+    return _without_case(report, source)
+
+
+def _without_case(report: ReportText, source: str) -> ReportText:
+    """The report, unless somebody has made a case of it, which knows more than could be drafted here."""
+    from reprokit.case import markdown
+
+    found = markdown.blocks(report.text)
+    if found or re.match(r"(?:\ufeff|#.*\n|\s)*schema[ \t]*:[ \t]*[\"']?reprokit/", report.text):
+        where = f" in line {found[0].first_line + 1}" if found else ""
+        raise UsageError(
+            f"{report.path} holds a case already{where}: reprokit validate {source} checks it, and reprokit run "
+            f"{source} runs it"
+        )
+    return report

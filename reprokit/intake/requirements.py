@@ -15,6 +15,7 @@ from packaging.utils import canonicalize_name
 from reprokit.environment import catalog, versions
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import Found
+from reprokit.intake.pieces import Report
 
 MOST = 12
 """Packages up to which all that a block tells are taken; of longer lists only those that the failure has to do with."""
@@ -67,6 +68,20 @@ def pip_name(module: str) -> str:
     """The usual package of a module by that name, '' where none is known; ``np`` and its like are known too."""
     row = _table().get({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(module, module))
     return str(row["pip"][0]) if row else ""
+
+
+def pins(report: Report) -> list[str]:
+    """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
+    texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
+    asked = re.finditer(
+        r"\b(\w+)\.__version__\){0,3}[ \t]{0,9}\n[ \t]{0,9}(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text
+    )
+    told = [pinned(pip_name(hit[1]), hit[2])[0] for hit in asked if pip_name(hit[1])]
+    return told + [
+        hit[0].rstrip(".")
+        for text in texts
+        for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)
+    ]
 
 
 def wanted(

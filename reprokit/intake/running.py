@@ -32,6 +32,11 @@ _REPRODUCE = re.compile(
     re.IGNORECASE,
 )
 _SCRIPT = re.compile(r"(?:^|\s)(?P<path>[\w./~+-]+\.(?:py|sh))(?=\s|$)")
+_ELSEWHERE = re.compile(
+    r"(?:(?<=[\s=\"'])|^)((?:[A-Za-z]:[\\/]|~/|/(?!(?:workspace|tmp|usr|bin|etc|dev|proc|sys|opt)\b))[\w./\\~+-]+)",
+    re.M,
+)
+"""Absolute paths that no image has."""
 _ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
 _OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
 _MOST = 50
@@ -243,6 +248,8 @@ def _command(result: Running, chosen: Shell) -> None:
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
     if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", for_shell(result.command)):
         result.missing.append("The command has places that the reporter left to fill in (<...>, path/to, xxx).")
+    if elsewhere := list(dict.fromkeys(_ELSEWHERE.findall(result.command))):
+        result.missing.append(f"The command names places on the reporter's machine: {listed(elsewhere)}.")
 
 
 def _devices(variables: Mapping[str, str]) -> int:

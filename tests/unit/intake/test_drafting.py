@@ -218,6 +218,30 @@ def test_a_failure_that_the_title_names_too_is_one() -> None:
     assert any("names no GPU" in sentence for sentence in made.missing)
 
 
+def test_a_command_of_windows_in_a_shell_of_linux() -> None:
+    text = """
+# It dies\u202e\x07 early
+
+```
+PS C:\\Users\\Li Wei\\proj> python .\\src\\a.py --in=data\\x.csv --out C:\\data\\y.csv
+KeyError: 'x'
+```
+"""
+    made = draft(text)
+    assert made.data["command"] == "python ./src/a.py --in=data/x.csv --out C:\\data\\y.csv"
+    assert made.data["title"] == "It dies early"
+    assert "The command names places on the reporter's machine: C:\\data\\y.csv." in made.missing
+
+
+def test_many_environments_are_told_in_few_lines() -> None:
+    text = CONSOLE + "".join(
+        f"\n## Host {n}\n\n```\nOS: Debian 12\nPython: 3.11\nscipy: 1.{n}.0\n```\n" for n in range(220)
+    )
+    made = draft(text)
+    assert any("which the first 200 are here" in sentence for sentence in made.missing)
+    assert len(max(made.notes[("matrix",)], key=len)) < 1000
+
+
 def test_headings_of_forms_are_no_titles() -> None:
     failure = "```\nKeyError: 'x'\n```\n"
     for text in (f"### Describe the bug\n\n{failure}", f"### 问题描述\n\n{failure}", f"### A\n\n{failure}\n### B\n"):

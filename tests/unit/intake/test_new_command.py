@@ -66,3 +66,13 @@ def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str]) -> Non
         assert invoke(["new", "--from", source, "-o", "case.yaml"]) == 2
         assert words in capsys.readouterr().err
     assert not Path("case.yaml").exists()
+
+
+def test_a_report_that_holds_a_case_is_run_rather_than_drafted(capsys: pytest.CaptureFixture[str]) -> None:
+    case = "schema: reprokit/v1\nid: a-b\ntitle: It dies\ncommand: python a.py\n"
+    for name, text, where in (("issue.md", f"# It dies\n\n```yaml\n{case}```\n", " in line 4"), ("a.yaml", case, "")):
+        Path(name).write_text(text, encoding="utf-8")
+        assert invoke(["new", "--from", name]) == 2
+        told = capsys.readouterr()
+        assert not told.out
+        assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in told.err
