@@ -72,9 +72,10 @@
   };
 
   const fixed = ({ cells, decided, left }) => {
-    const all = decided === cells ? "" : ` decided, of ${cells.toLocaleString("en")}`;
+    const open = cells - decided;
+    const some = (count) => (count === cells ? (cells > 1 ? `all ${many(cells, "cell")}` : "the one cell") : `${count.toLocaleString("en")} of ${many(cells, "cell")}`);
     if (!decided) return "nothing is decided";
-    return left ? `the failure is still there in ${left.toLocaleString("en")} of ${many(decided, "cell")}${all}` : `the failure is gone in ${many(decided, "cell")}${all || (decided > 1 ? ", all that there are" : "")}`;
+    return `the failure is ${left ? `still there in ${some(left)}` : `gone in ${some(decided)}`}${open ? `; of ${open.toLocaleString("en")} it is not decided` : ""}`;
   };
 
   // Controls, and the picture or the table below them. `onChange(f)`: f is called when other cells pass the filters.
