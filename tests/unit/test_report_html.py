@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from reprokit.cli import invoke
 from reprokit.report.html import building, gathering, overview, writing
-from tests.unit.nights import Nights
+from tests.unit.nights import CASE, Nights
 
 
 def data(site: Path, key: str) -> Any:
@@ -246,3 +246,15 @@ def test_a_store_of_somebody_else_writes_nothing_outside_the_folder(nights: Nigh
     assert after - before == {Path.cwd() / "site"}
     [row] = data(Path("site"), "overview")["cases"]
     assert data(Path("site"), f"case/{row['name']}")["id"] == "../../evil"
+
+
+def test_a_case_that_the_folder_does_not_have_says_so(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R"})
+    nights.run({"1": "R"}, case=CASE.replace("id: nightly", "id: renamed"), case_id="renamed")
+    Path("cases").mkdir()
+    Path("cases/a.yaml").write_text(CASE)
+    assert report("-o", "site") == 0
+    rows = {row["id"]: row for row in data(Path("site"), "overview")["cases"]}
+    assert {name: row["elsewhere"] for name, row in rows.items()} == {"nightly": False, "renamed": True}
+    assert report("renamed", "-o", "site") == 0  # what was asked for by name needs no folder
+    assert not data(Path("site"), "overview")["cases"][0]["elsewhere"]

@@ -67,7 +67,8 @@ def build(store: Store, target: Path, wanted: Wanted) -> Built:
         rows: list[dict[str, Any]] = []
         files = {file.case.id: file for file in wanted.files}
         for known in known_cases(store, wanted.cases):
-            rows.append(row(known, files.pop(known.id, None)))
+            elsewhere = bool(wanted.files) and not wanted.cases and known.id not in files
+            rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
             _case(store, folder, known, wanted, built)
         rows += [never_run(file) for file in files.values()]
         folder.data("overview", overview(rows, __version__))

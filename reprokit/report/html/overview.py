@@ -53,18 +53,18 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
     }
 
 
-def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
+def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
     """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
 
-    flip, failures, strip, last, changed}``. ``name``: of its data file. ``status``: one of :data:`STATUS`, or
-    ``never-run``.
+    flip, failures, strip, last, changed, elsewhere}``. ``name``: of its data file. ``status``: one of
+    :data:`STATUS`, or ``never-run``.
     ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
     the case then is, too. ``fix``: see :func:`fix`. ``flip``: ``{claim: exact | one-of | none | expected, words,
     axes}``. ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest
     first: ``{run, at, status, words, whole}``, ``whole``: every cell that there is now was in it. ``last``:
     ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file is another than the one that ran last.
 
-    ``file``: the case as it is in the folder now, if there is one.
+    ``file``: the case as it is in the folder now, if there is one; ``elsewhere``: the folder does not have it.
     """
     records = [record for _, record in known.current]
     own = [record for record in records if record.variant == "case"]
@@ -86,6 +86,7 @@ def row(known: Known, file: CaseFile | None = None) -> dict[str, Any]:
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
         "changed": file is not None and file.digest != known.digest,
+        "elsewhere": elsewhere,
     }
 
 
@@ -106,6 +107,7 @@ def never_run(file: CaseFile) -> dict[str, Any]:
         "strip": [],
         "last": None,
         "changed": False,
+        "elsewhere": False,
     }
 
 

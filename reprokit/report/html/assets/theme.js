@@ -15,7 +15,9 @@
     root.dataset.theme = chosen === "auto" && dark.matches ? "dark" : chosen; // the stylesheets know this one alone
     const button = document.getElementById("theme");
     if (!button) return;
-    button.textContent = `Theme: ${CHOICES[chosen]}`;
+    const word = document.createElement("span");
+    word.textContent = "Theme: ";
+    button.replaceChildren(word, CHOICES[chosen]);
     button.title = "Theme: as the system, light, or dark";
   };
   apply();
