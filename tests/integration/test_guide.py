@@ -32,11 +32,11 @@ def test_the_guide_says_what_its_commands_say(tmp_path: Path) -> None:
     user.write("report.md", block("markdown", "np.bool"))
 
     shown = user.types("new", "--from", "report.md", "-o", "mask.yaml")
-    assert shown == block("console", "reprokit new").split("\n", 1)[1]
+    assert shown == block("console", "$ reprokit new").split("\n", 1)[1]
     case = (tmp_path / "mask.yaml").read_text()
     assert case == block("yaml", "schema: reprokit/v1")
 
-    run = block("console", "reprokit validate")
+    run = block("console", "$ reprokit validate")
     assert user.types("validate", "mask.yaml") in run
     found = verdicts(user.types("run", "mask.yaml"))
     assert found == verdicts(run)
@@ -45,7 +45,7 @@ def test_the_guide_says_what_its_commands_say(tmp_path: Path) -> None:
     more = block("yaml", "fix:")
     user.write("mask.yaml", case + more[more.index("  reproduces") :])
     fixed = verdicts(user.types("run", "mask.yaml", "--fix"))
-    assert fixed == verdicts(block("console", "--fix"))
+    assert fixed == verdicts(block("console", "mask.yaml --fix"))
     assert len(fixed) == 6
 
     user.types("share", "mask.yaml", "-o", "issue.md")
