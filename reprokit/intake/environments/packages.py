@@ -106,7 +106,8 @@ def _freeze(lines: Sequence[Line], at: int) -> _Result:
     end, found = _made("requirements" if asked else "pip", lines, at, rows, into)
     # What pip froze is installed; a requirements file, and what came from elsewhere, is asked for as it is written.
     texts = [line.text for line in rows if not line.text.startswith("#")] if asked else sources
-    return end, replace(found, requirements=tuple(texts)) if found else None
+    # Lines that say nothing together say nothing from the second on either.
+    return (end, replace(found, requirements=tuple(texts))) if found else (at + len(rows), None)
 
 
 def _freezing(line: Line) -> bool:
