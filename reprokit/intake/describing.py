@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
-from reprokit.intake.commands import within
 from reprokit.intake.naming import shortened
 from reprokit.intake.pieces import Piece, Report
 
@@ -35,7 +34,7 @@ def description(report: Report, taken: Sequence[tuple[int, int]], about: int = 0
 
     Of a long report those from the heading above line ``about`` on; ``...`` stands where something was left out.
     """
-    whole = list(_paragraphs(report.pieces, taken))
+    whole = list(_paragraphs(report.pieces, {number for first, last in taken for number in range(first, last + 1)}))
     first = 0
     if sum(_wide(text) for _, text in whole) > LONGEST and about:
         start = max(
@@ -52,13 +51,13 @@ def description(report: Report, taken: Sequence[tuple[int, int]], about: int = 0
     return "\n\n".join([*left, *chosen, *right]) + "\n" if chosen else ""
 
 
-def _paragraphs(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+def _paragraphs(pieces: Sequence[Piece], taken: Collection[int]) -> Iterator[tuple[int, str]]:
     """(line of its piece, text) of every paragraph that says something."""
     for piece in pieces:
         if piece.kind != "prose":
             continue
         numbered = enumerate(piece.text.split("\n"), piece.line)
-        lines = ["" if within(number, taken) or _noise(line) else line.rstrip() for number, line in numbered]
+        lines = ["" if number in taken or _noise(line) else line.rstrip() for number, line in numbered]
         for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
             text = paragraph.strip("\n")
             said = text.strip(" *-").rstrip()

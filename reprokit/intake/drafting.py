@@ -349,11 +349,12 @@ class _Work:
         self.data["id"] = self._id(title)
         spans = [(found.first, found.last) for group in self.environments for found in group]
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
+        written = self.report.lines
         spans += [
             (line.line, line.line + line.text.count("\n"))
             for shell in self.shells
             for line in shell.lines
-            if self.report.lines[line.line - 1].strip().endswith(line.text.partition("\n")[0])
+            if written[line.line - 1].strip().endswith(line.text.partition("\n")[0])
         ]
         if text := description(self.report, spans, self.shown.line if self.shown else 0):
             self.data["description"] = text

@@ -231,8 +231,34 @@ def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) 
     assert found.modules >= {"numpy", "yaml"}
     found = files.gather(files.named(["make", "-j2"], tmp_path), tmp_path)
     assert sorted(found.texts) == ["Makefile", "src/a.c", "src/a.h"]
+    tree(
+        tmp_path,
+        CMakeLists_DOT_txt="add_subdirectory(deep)\nadd_executable(p ${CMAKE_SOURCE_DIR}/src/b.cpp)\n",
+        deep__CMakeLists_DOT_txt="add_library(d d.cpp)\n",
+        deep__d_DOT_cpp='#include "all.hpp"\n',
+        include__all_DOT_hpp="",
+        src__b_DOT_cpp="",
+    )
+    for words in (["cmake", "-S", ".", "-B", "build"], ["cmake", "--build", "build"]):
+        found = files.gather(files.named(words, tmp_path), tmp_path)
+        names = ["CMakeLists.txt", "deep/CMakeLists.txt", "deep/d.cpp", "include/all.hpp", "src/b.cpp"]
+        assert sorted(found.texts) == names
     found = files.gather(files.in_log("src/a.c:3:1: error: x\n", tmp_path), tmp_path)
     assert sorted(found.texts) == ["src/a.c", "src/a.h"]
+
+
+def test_the_words_of_a_script_count_as_those_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = "#!/usr/bin/env bash\n# cmake is not used\nset -e\nmake all && ./prog 'a b'\n"
+    Path("go").write_text(script)
+    Path("plain.sh").write_text("python3 x.py\n")
+    Path("x.py").write_text("#!/usr/bin/env python3\nmake = 1\n")
+    words = ["go", "--fast", "set", "-e", "make", "all", "&&", "./prog", "a b"]
+    assert interpreter.words_of(["go", "--fast"]) == [words[0], *words[2:], words[1]]
+    assert interpreter.words_of(["sh", "plain.sh"]) == ["sh", "plain.sh", "python3", "x.py"]
+    assert interpreter.words_of(["./x.py"]) == ["./x.py"]
+    assert interpreter.program_of(["sh", "plain.sh"]).endswith("python3")
+    assert not interpreter.program_of(["./go"])
 
 
 def test_a_test_comes_with_what_pytest_reads(tmp_path: Path) -> None:

@@ -290,3 +290,12 @@ def test_a_pattern_finds_the_text_that_it_was_made_of(text: str) -> None:
 
     line = one_line(text)
     assert find(pattern(line), line) is not None
+
+
+def test_an_exception_of_cpp_is_told_by_its_words_though_they_stand_on_a_line_of_their_own() -> None:
+    log = "terminate called after throwing an instance of 'std::out_of_range'\n  what():  no cell 17 in 16\nAborted\n"
+    seen = [Seen(ending=Ending(exit_code=134), log=log)]
+    strict = tightened({"signal": "SIGABRT"}, seen)
+    assert strict["output"].startswith("/no cell ")
+    bare = tightened({"signal": "SIGABRT"}, [Seen(ending=Ending(exit_code=134), log=log.replace("  what():", "  so:"))])
+    assert bare["output"] == "terminate called after throwing an instance of 'std::out_of_range'"

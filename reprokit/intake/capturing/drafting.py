@@ -294,14 +294,16 @@ class _Drafting:
     def _id(self, failure: Mapping[str, Any]) -> str:
         """What ran, by its first file or its program, and how it ended."""
         files = [path for path in self.seen.gathered.texts if "." in path]
-        subject = next(iter(files), "") if self.seen.interpreter or self.seen.command[0] in SHELLS else ""
+        ran = next(iter(files), "") if self.seen.interpreter or self.seen.command[0] in SHELLS else ""
+        if ran.endswith(("/__init__.py", "/__main__.py")):  # of a package that -m runs
+            ran = str(Path(ran).parent)
         how = (
             failure.get("exception", "").rpartition(".")[2]
             or failure.get("signal")
             or f"exit-{failure.get('exit_code')}"
         )
         ending = "timed-out" if "timed_out" in failure else str(how)
-        return naming.slug(f"{Path(subject or self.seen.command[0]).stem}-{ending}") or "captured"
+        return naming.slug(f"{Path(ran or self.seen.command[0]).stem}-{ending}") or "captured"
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending

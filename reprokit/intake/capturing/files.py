@@ -19,6 +19,10 @@ MOST_FILES = 40
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]{1,200})"', re.MULTILINE)
 _C = frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx", ".cu", ".cuh", ".inl", ".S"})
 _MAKE = ("GNUmakefile", "makefile", "Makefile")
+CMAKE = "CMakeLists.txt"
+_SUBDIRECTORY = re.compile(r"\badd_subdirectory\(\s*([\w./-]{1,200})", re.IGNORECASE)
+_CALM = re.compile(r"[\w.][\w./-]{0,200}")
+"""What may be the name of a folder."""
 NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
 """What may be the name of a file, or of several, in a Makefile, a shell script or a log."""
 _LOG = 200_000
@@ -38,7 +42,7 @@ class Gathered:
 
 
 def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
-    """The files below ``folder`` that the words of a command name: arguments, modules of ``-m``, Makefiles."""
+    """The files below ``folder`` that a command's words name: arguments, ``-m`` modules, what make and CMake read."""
     for number, word in enumerate(words):
         for candidate in (word, word.partition("=")[2]):
             path = folder / candidate
@@ -48,6 +52,10 @@ def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
             yield from _module(word, folder)
         if Path(word).name in ("make", "gmake"):
             yield from [folder / name for name in _MAKE if _is_file(folder / name)][:1]
+        if Path(word).name == "cmake":
+            yield from (
+                place / CMAKE for place in (folder, *(folder / each for each in words if _CALM.fullmatch(each)))
+            )
 
 
 def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> Gathered:
@@ -92,7 +100,12 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
         if path.name.startswith("test_") or path.stem.endswith("_test"):
             yield from _of_pytest(path, root)
     elif path.suffix in _C:
-        yield from (path.parent / name for name in _INCLUDE.findall(text))
+        places = (path.parent, root / "include", root / "src", root)
+        yield from (place / name for name in _INCLUDE.findall(text) for place in places)
+    elif path.name == CMAKE or path.suffix == ".cmake":
+        bare = re.sub(r"\$\{\w+\}/", "", text)
+        yield from _mentioned(bare, path.parent)
+        yield from (path.parent / name / CMAKE for name in _SUBDIRECTORY.findall(bare))
     elif path.name in _MAKE or path.suffix in (".sh", ".mk") or text.startswith("#!"):
         yield from _mentioned(text, path.parent)
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 SECONDS = 60
+MOST_SCRIPT = 64 * 1024
+"""Bytes of a shell script whose words are read."""
 _PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 LAUNCHERS = frozenset({"env", "time", "nohup", "nice", "stdbuf", "xvfb-run", "timeout", "exec"})
@@ -49,14 +51,27 @@ def is_python(word: str) -> bool:
 
 
 def words_of(command: Sequence[str]) -> list[str]:
-    """The words of a command, those of a text for a shell (``bash -c TEXT``) included."""
+    """The words of a command, those of a text (``bash -c TEXT``) and of a script for a shell included."""
     words: list[str] = []
     for number, word in enumerate(command):
         if number and command[number - 1] in ("-c", "-lc", "-ec") and Path(command[0]).name in SHELLS:
             words += _split(word)
         else:
-            words.append(word)
+            words += [word, *_split(_shell_script(word))]
     return words
+
+
+def _shell_script(word: str) -> str:
+    """The text of a shell script that a word names, '' of anything else."""
+    try:
+        path = Path(word)
+        if not path.is_file() or path.stat().st_size > MOST_SCRIPT:
+            return ""
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+    first = re.match(r"#!\s*\S*?(?:/env\s+)?(\w+)\s*(?:\s-.*)?\n", text)
+    return text if (Path(first[1]).name in SHELLS if first else path.suffix == ".sh") else ""
 
 
 def _split(text: str) -> list[str]:
@@ -71,7 +86,7 @@ def _split(text: str) -> list[str]:
 
 def program_of(command: Sequence[str]) -> str:
     """The Python that ``command`` starts: itself, by a script's first line, or first in a shell's text; or ''."""
-    shell = Path(command[0]).name in SHELLS
+    shell = Path(command[0]).name in SHELLS or bool(_shell_script(command[0]))
     for word in words_of(command):
         name = Path(word).name
         if is_python(word):

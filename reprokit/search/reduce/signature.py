@@ -59,7 +59,9 @@ def _wishes(failure: Mapping[str, Any], seen: Seen) -> list[tuple[str, Any]]:
     if exception is not None and not exception.ignored and ("output" not in failure or "exception" in failure):
         wishes += _of_exception(exception)
     elif crash is not None:
-        wishes.append(("output", pattern(one_line(crash.text))))
+        # What C++ says of an exception stands on two lines, and is found on one: its words rather than its type.
+        parts = re.split(r"\s+what\(\):\s+", crash.text)
+        wishes += [("output", pattern(one_line(text))) for text in dict.fromkeys((*parts, crash.text))]
     elif not set(failure) - {"exit_code"}:
         wishes.append(("output", pattern(one_line(last_words(without_cuts(seen.log))))))
     return [(key, value) for key, value in wishes if value and (key not in failure or key == "exit_code")]
