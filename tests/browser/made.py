@@ -181,7 +181,13 @@ def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[i
 def small(folder: Path) -> dict[str, str]:
     """Cases that are small and hard: their newest runs by case."""
     maker = Maker(folder)
-    return {"grid": grid(maker), "hostile": hostile(maker), "chinese": chinese(maker), "odd": odd(maker)}
+    return {
+        "grid": grid(maker),
+        "hostile": hostile(maker),
+        "chinese": chinese(maker),
+        "odd": odd(maker),
+        "one": one(maker),
+    }
 
 
 def grid(maker: Maker, nights: int = 6) -> str:
@@ -268,6 +274,13 @@ def odd(maker: Maker) -> str:
     (maker.folder / f"logs/{hashlib.sha256(lost.encode()).hexdigest()[:16]}.log").unlink()
     maker.night(about, [replace(cells[2], verdict=Verdict.UNSUPPORTED, logs=())])
     return night
+
+
+def one(maker: Maker) -> str:
+    """A case without an axis: it has one cell."""
+    about = case("one", "No axis", {})
+    del about["matrix"]
+    return maker.night(about, [Made(cell={}, verdict=Verdict.REPRODUCED)])
 
 
 def chinese(maker: Maker) -> str:

@@ -20,6 +20,7 @@ PAGES = {
     "hostile case": "/case/hostile",
     "Chinese cell": "CELL/chinese/1",
     "odd case": "/case/odd",
+    "case of one cell": "/case/one",
     "cell of which the log is gone": "CELL/odd/1",
 }
 IMPACTS = "({violations}) => violations.map((one) => one.id + ': ' + one.nodes.map((node) => node.html).join('  ')) "

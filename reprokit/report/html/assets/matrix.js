@@ -86,7 +86,7 @@
     proto.setAttribute("role", "gridcell");
     const longest = Math.max(...across.map((value) => name(state.x, value).length));
     const slanted = size === "small" ? longest > 2 : size === "medium" && longest > 4;
-    const head = h("div", { role: "row", class: "row head" },
+    const head = state.x && h("div", { role: "row", class: "row head" },
       h("span", { role: "columnheader", class: "corner" }, corner(state)),
       across.map((value) => h("span", { role: "columnheader", class: "col" }, h("span", null, name(state.x, value)))));
     const body = [];
@@ -104,7 +104,7 @@
       fill(body.length + Math.ceil(FURTHER / across.length));
       if (body.length < down.length && element.isConnected) setTimeout(rest);
     };
-    const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}`, "aria-label": title(state), "aria-readonly": "true", "aria-rowcount": down.length + 1, "aria-colcount": across.length + 1 }, head);
+    const element = h("div", { role: "grid", class: `grid ${size}${slanted ? " slanted" : ""}${state.x ? "" : " alone"}`, "aria-label": title(state), "aria-readonly": "true", "aria-rowcount": down.length + (state.x ? 1 : 0), "aria-colcount": across.length + 1 }, head);
     fill(Math.ceil(FIRST / across.length));
     setTimeout(rest, PAUSE);
     element.style.setProperty("--columns", across.length);
