@@ -16,6 +16,7 @@ from reprokit.evidence.observation import last_exception, observe, telling_crash
 from reprokit.evidence.text import one_line
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import Piece
+from reprokit.intake.secrets import STANDS
 
 LONGEST = 120
 """Characters of a message that a signature holds at most; longer ones are cut at a word."""
@@ -30,6 +31,7 @@ _VOLATILE = re.compile(
     r"|\bat \.{0,2}/\S+"
 )
 """What changes from run to run, or from machine to machine: addresses, paths, numbers, and brackets around them."""
+_HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _CLAUSE = re.compile(r"[,;:，；：。]\s+|[，；：。]|\s[-–—]\s|\s*\(|\)\s*|\[\s*|\s*\]|\n")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
 _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFORCE)})Error:\s*")
@@ -284,7 +286,8 @@ def _volatile(text: str) -> list[tuple[int, int]]:
         inside = hit["inside"]
         name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
         (kept if name else spans).append(hit.span())
-    for hit in _VOLATILE.finditer(text):
+    # What stands for something private stands in no output.
+    for hit in (*STANDS.finditer(text), *_HOME.finditer(text), *_VOLATILE.finditer(text)):
         start, end = hit.span()
         if start < end and not any(a <= start and end <= b for a, b in (*kept, *spans)):
             spans.append((start, end))

@@ -187,7 +187,8 @@ def secret_variable(name: str, value: str) -> bool:
 
 
 _OTHERS = ("private-key", "conda-token", "credentials", "authorization", "secret", "user", "host", "email")
-_STANDS = re.compile(f"<({'|'.join((*_TOKENS, *_OTHERS))})>")
+STANDS = re.compile(f"<({'|'.join((*_TOKENS, *_OTHERS))})>")
+"""What :func:`scrub` puts in the place of something, but for the ``~`` of home directories."""
 
 
 _REDACTED = re.compile(r"REDACTED_[A-Z_]{3,40}@?")
@@ -201,7 +202,7 @@ def for_shell(text: str, name: str = "x.sh") -> str:
     """
     if not (name.endswith((".sh", ".bash")) or re.match(r"#!.{0,80}sh\b", text)):
         return text
-    return _STANDS.sub(lambda match: "REDACTED_" + match[1].upper().replace("-", "_"), text)
+    return STANDS.sub(lambda match: "REDACTED_" + match[1].upper().replace("-", "_"), text)
 
 
 def hosts(names: Iterable[str]) -> dict[str, str]:

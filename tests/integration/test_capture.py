@@ -20,6 +20,16 @@ PROGRAMS = {
         [sys.executable, "go.py"],
         1,
     ),
+    "package": (
+        {
+            "tool/__init__.py": "",
+            "tool/__main__.py": "import sys\nfrom tool.rows import total\nprint(total(sys.argv[1]))\n",
+            "tool/rows.py": "def total(path):\n    return sum(float(line.split(',')[1]) for line in open(path))\n",
+            "data/rows.csv": "a,1.5\nb,two\n",
+        },
+        [sys.executable, "-m", "tool", "data/rows.csv"],
+        1,
+    ),
     "native": (
         {"crash.c": '#include "n.h"\nint main(void) { return *N; }\n', "n.h": "#define N ((int *)0)\n"},
         ["bash", "-c", "gcc -O0 crash.c -o crash && ./crash"],

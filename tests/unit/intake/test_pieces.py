@@ -252,3 +252,17 @@ def test_the_symbol_that_is_undefined_tells_which_bug_it_is() -> None:
     for name in ("_ZN2at4_ops5emptyE", "wibble_read"):
         message = f"/srv/wibble/core.so: undefined symbol: {name}"
         assert failure.stable(message)[0] == f"undefined symbol: {name}"
+
+
+@pytest.mark.parametrize(
+    ("message", "kept"),
+    [
+        ("no way to ~/x from here", "no way to"),
+        ("no way to ~\\\\proj\\\\x.py", "no way to"),
+        ("cannot reach <host>", "cannot reach"),
+        ("refused <secret> of <user>@<host>", "refused"),
+        ("bad operand for ~: str", "bad operand for ~: str"),
+    ],
+)
+def test_what_stands_for_something_private_is_in_no_signature(message: str, kept: str) -> None:
+    assert failure.stable(message)[0] == kept
