@@ -214,6 +214,7 @@ class _Work:
         imports = [
             *(program.imports if program and program.name.endswith(".py") else ()),
             *requirements.imported(frames),
+            *([started] if (started := running.module(self.running)) else []),
             *([seen.type.partition(".")[0]] if seen and "." in seen.type else []),
         ]
         brought = [self.project.package, self.project.pip] if self.project else []
@@ -232,6 +233,8 @@ class _Work:
             script=program.name if program else "",
         )
         self.missing += wanted.missing
+        if started and started not in brought and not wanted.has(started):
+            self.missing.append(f"The command starts {started}: which package that is, the report does not say.")
         matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
         if not merged:
             self.missing.append(

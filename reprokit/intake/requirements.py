@@ -48,6 +48,10 @@ class Wanted:
     notes: dict[str, list[str]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
+    def has(self, module: str) -> bool:
+        """Whether a package that is usually imported by that name is installed."""
+        return bool(set(_pip_names(module)) & {_name(text) for text in self.pip})
+
 
 @cache
 def _table() -> Mapping[str, Any]:
@@ -201,7 +205,7 @@ def _imported(result: Wanted, module: str, have: set[str], script: str) -> None:
         return
     result.pip.append(names[0])
     have.add(names[0])
-    why = f"{names[0]}: imported by {script or 'the traceback'}; the report names no version"
+    why = f"{names[0]}: imported by {script or 'the command or the traceback'}; the report names no version"
     result.notes.setdefault("pip", []).append(why)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -332,6 +333,14 @@ def needs_tree(result: Running, shown: Shown | None) -> str:
         if path not in result.files and not path.startswith(("/", "~")):
             return script["path"]
     return ""
+
+
+def module(result: Running) -> str:
+    """The package that ``python -m`` starts, '' where it is Python's own, or the case holds it."""
+    found = _MODULE.search(result.command)
+    name = found["module"].partition(".")[0] if found else ""
+    held = any(path.split("/")[0] in (name, f"{name}.py") for path in result.files)
+    return "" if held or name in sys.stdlib_module_names else name
 
 
 def place(result: Running, shown: Shown | None, project: Project | None) -> None:

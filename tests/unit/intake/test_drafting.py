@@ -166,6 +166,9 @@ CUDA_VISIBLE_DEVICES=0,1,2 python -m wibble.serve \\
     assert case.command == "python -m wibble.serve \\\n--model big/one\n"
     assert (case.expect.failure.exception, case.expect.failure.message) == ("OutOfMemoryError", "CUDA out of memory")
     assert case.resources.gpus == "3"
+    assert any("starts wibble: which package" in sentence for sentence in draft(text).missing)
+    assert not any("starts wibble" in sentence for sentence in draft(f"{text}\npip install wibble==1.2\n").missing)
+    assert not any("starts" in sentence for sentence in draft(text.replace("wibble.serve", "http.server")).missing)
     assert case.description == ""
 
 
