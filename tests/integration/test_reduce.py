@@ -56,8 +56,7 @@ expect:
     exit_code: 1
     exception: ZeroDivisionError
     message: division by zero
-    frames:
-      - go.py:<module>
+    frames: ["go.py:<module>"]
   reproduces: all
 """
 
