@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.cli import options
+
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.intake.draft import Draft
@@ -46,6 +48,7 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
 
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists already; --force overwrites it, or name another file with -o")
+    options.check_writable("-o", output)
     if source is None:
         from reprokit.cli import asking
 
@@ -63,7 +66,6 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:
     """Write a draft, or print it, and say on standard error what it holds. A draft that is no valid case is refused."""
-    from reprokit import writing
     from reprokit.case.files import load_text
     from reprokit.errors import CaseError, UsageError
     from reprokit.intake.draft import render
@@ -76,10 +78,7 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
             f"{origin}: what was found in it makes no valid case, and nothing was written:\n{error}\n"
             "This is a defect of reprokit; leaving out the part of the report that it comes from goes around it"
         ) from None
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        writing.write(output, text)
+    options.write_file(output or Path("-"), text)
     for line in _summary(made, case, origin, output):
         click.echo(line, err=True)
     return 0

@@ -76,3 +76,13 @@ def test_a_report_that_holds_a_case_is_run_rather_than_drafted(capsys: pytest.Ca
         told = capsys.readouterr()
         assert not told.out
         assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in told.err
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("report.md").write_text(CONSOLE)
+    Path("taken").write_text("a file, and no folder")
+    for source in (["--from", "report.md"], []):
+        assert invoke(["new", *source, "-o", "taken/case.yaml"]) == 2
+        there = Path("taken").absolute()
+        assert f"-o taken/case.yaml: {there} cannot be written; name another file" in capsys.readouterr().err
+    assert Path("taken").read_text() == "a file, and no folder"
