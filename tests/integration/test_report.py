@@ -16,6 +16,7 @@ id: paths
 title: A program says where it lives
 matrix: {os: [debian-12], word: [good, bad]}
 command: |
+  exec 2>&1    # through one pipe: what comes through two may come in either order
   echo "reading /home/alice/data, 数据"
   test {{ word }} = good || { echo "lost: /home/alice/data" >&2; exit 3; }
 expect: {failure: {exit_code: 3, output: lost}, reproduces: [{word: bad}]}
