@@ -22,7 +22,7 @@ def markdown(result: Mapping[str, Any], scrub: Callable[[str], str] = str) -> st
     parts = []
     for case in _items(result.get("cases")):
         cells = _cells(case, scrub)
-        words = f"{prose(summary(cells))}" if cells else "no cell was run"
+        words = prose(summary(cells)) if cells else "no cell was run"
         table = tables(cells)
         why = "" if table.partition("\n")[0].endswith("| why |") else reasons(cells)  # a list of cells says it already
         parts.append(f"### {code(_text(case.get('id')) or '?')}: {words}\n\n{table}\n{why}")

@@ -82,6 +82,7 @@ class _Work:
                 told.append(replace(guessed, first=told[0].first, last=told[0].last))
             else:
                 self.environments, self.said = [[guessed]], [None]
+        self.merged: list[Found] = [environments.merge(group) for group in self.environments]
         self.shells = running.shells(report.pieces, self._taken())
         self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
@@ -143,9 +144,6 @@ class _Work:
             spans.append((self.shown.line, self.shown.last))
         return spans
 
-    def _merged(self) -> list[Found]:
-        return [environments.merge(group) for group in self.environments]
-
     def _project(self) -> Project | None:
         """The project in whose tree the command runs: by git clone, the traceback, the environment, or the address."""
         for git, folder, _ in self.installed.clones:
@@ -163,7 +161,7 @@ class _Work:
         of_url = projects.of_url(self.url)
         if of_url and (projects.folder_of(frames, of_url) or of_url.tag):
             return of_url
-        keys = [key for found in self._merged() for key in (*found.values, *found.packages)]
+        keys = [key for found in self.merged for key in (*found.values, *found.packages)]
         named = projects.named(keys)
         return named[0] if named else of_url
 
@@ -196,7 +194,7 @@ class _Work:
         """The project's version as an environment tells it."""
         assert self.project is not None
         names = {self.project.name.lower(), self.project.package, self.project.pip} - {""}
-        for found in [self._merged()[self.failing]] if self.environments else []:
+        for found in [self.merged[self.failing]] if self.environments else []:
             for key, value in (*found.values.items(), *found.packages.items()):
                 if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
                     return str(value)
@@ -207,7 +205,7 @@ class _Work:
         return told[1].rstrip(".") if told else ""
 
     def _environment(self) -> None:
-        merged = self._merged()
+        merged = self.merged
         program = self.running.program
         frames = self.shown.frames if self.shown else ()
         seen = self.shown.exception if self.shown else None
@@ -281,7 +279,7 @@ class _Work:
             known = f"; the traceback begins in {first.file}" if first and own else ""
             self.missing.append(f"The report shows no command and no program{known}: put in what was run.")
             self.data["command"] = "echo 'reprokit: put in the command that fails' >&2; exit 3"
-        env = {name: value for found in self._merged() for name, value in found.env.items()} | found.env
+        env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
         if env:
             self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
         if found.files:
@@ -333,13 +331,13 @@ class _Work:
     def _resources(self) -> None:
         texts = "\n".join([self.running.command, *self.running.files.values()])
         message = self.shown.exception.message if self.shown and self.shown.exception else ""
-        found, notes = resources.needed(self._merged(), texts, message, self.running.devices)
+        found, notes = resources.needed(self.merged, texts, message, self.running.devices)
         if found:
             self.data["resources"] = found
         self.notes |= {("resources", key): (note,) for key, note in notes.items()}
         if "gpus" not in found and self.shown and _ON_GPU.search(self.shown.title):
             self.missing.append("The failure speaks of CUDA and the report names no GPU: resources.gpus is not set.")
-        if commands := [line for one in self._merged() for line in one.setup]:
+        if commands := [line for one in self.merged for line in one.setup]:
             self.missing.append(
                 f"The report's Dockerfile runs {many(len(commands), 'other command')}: environment.setup may need them."
             )

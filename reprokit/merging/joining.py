@@ -63,15 +63,16 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
             alone.append(run)
     found = []
     for some in grouped.values():
-        kinds = Counter(kind for run in some if (kind := _kind(run)))
+        kinds = Counter(kind for run in some if (kind := kind_of(run)))
         usual = max(sorted(kinds), key=lambda kind: kinds[kind], default="")
         for kind in sorted(kinds) or [""]:
-            own = tuple(run for run in some if (_kind(run) or usual) == kind)
+            own = tuple(run for run in some if (kind_of(run) or usual) == kind)
             found.append(Night(workflow=workflow_of(some[0]), kind=kind, runs=own))
     return found, alone
 
 
-def _kind(run: RunRecord) -> str:
+def kind_of(run: RunRecord) -> str:
+    """What kind of engine served a run: '' where none did, which is not yet a kind of its own."""
     return engine_kind(run.host.get("engine"))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.errors import UsageError
 from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.merging.joining import Missing, Night, join, key_of, new_id, nights, workflow_of
+from reprokit.merging.joining import Missing, Night, join, key_of, kind_of, new_id, nights, workflow_of
 from reprokit.merging.sources import Source
 from reprokit.spelling import many
 from reprokit.store.database import Store
@@ -103,7 +103,7 @@ def forget(store: Store, keep: int) -> list[str]:
 
 
 def _name(run: RunRecord) -> tuple[tuple[tuple[str, str], ...], str]:
-    return tuple(sorted(workflow_of(run).items())), (run.host.get("engine") or "").split(" ")[0].lower()
+    return tuple(sorted(workflow_of(run).items())), kind_of(run)
 
 
 def _with_planned(found: list[Night], plan: Planned) -> list[Night]:
