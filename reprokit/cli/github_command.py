@@ -69,9 +69,8 @@ def _show(folder: Path, store: Path) -> None:
     from reprokit.github.commands import add_summary, set_outputs
     from reprokit.report.annotations import gha
     from reprokit.report.explanation import files_in
-    from reprokit.report.html.publishing import Scrubber
     from reprokit.report.markdown import run_summary
-    from reprokit.report.markdown.parts import scrubbed
+    from reprokit.report.publishing import Scrubber, scrubbed
     from reprokit.store.database import Store
 
     run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
@@ -206,7 +205,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     from reprokit.github.commanding import read_reply, read_result, run_url
     from reprokit.github.commenting import answer
     from reprokit.github.reply import verdict
-    from reprokit.report.html.publishing import Scrubber
+    from reprokit.report.publishing import Scrubber
 
     happened, reply = event.read(), read_reply(folder)
     if result is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reprokit.library.filters import Filter
     from reprokit.runner.request import Request
     from reprokit.store.database import Store
+    from reprokit.store.records import RunRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -316,6 +317,14 @@ def known_cases(store: Store, given: Sequence[str]) -> list[str]:
             raise UsageError(f"no run of a case {unknown[0]!r} is recorded{near(unknown[0], known, prefix='; ')}")
         found += [each for each in ids if each in known]
     return list(dict.fromkeys(found))
+
+
+def last_run(store: Store, case_id: str) -> RunRecord:
+    """The newest run of a case with that case's cells alone. Raises UsageError when it was only searched."""
+    seen = store.last_seen(case_id)
+    if seen is None:
+        raise UsageError(f"the case {case_id!r} was only searched: name the run of a search")
+    return store.run(seen[0].id).of_case(case_id)
 
 
 def width() -> int:

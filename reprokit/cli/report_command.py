@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,7 +133,7 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
 
 def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
     from reprokit.report.html.building import Wanted
-    from reprokit.report.html.publishing import Scrubber
+    from reprokit.report.publishing import Scrubber
     from reprokit.runner.plan import load_all
 
     chosen = _chosen(store, what)
@@ -164,7 +164,7 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 def _build(store: Store, target: Path, wanted: Wanted) -> None:
     """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
     from reprokit.report.html.building import build
-    from reprokit.report.html.publishing import Scrubber
+    from reprokit.report.publishing import Scrubber
     from reprokit.spelling import many
     from reprokit.store.recorder import RecordError
 
@@ -209,9 +209,8 @@ def _text(form: str, store: Store, run: RunRecord) -> str:
         from reprokit.report.result import dumps
 
         return dumps(run, store.folder, files_in(store))
-    from reprokit.report.html.publishing import Scrubber
     from reprokit.report.markdown import run_summary
-    from reprokit.report.markdown.parts import scrubbed
+    from reprokit.report.publishing import Scrubber, scrubbed
 
     scrub = Scrubber([run])
     if form == "gha":
@@ -235,8 +234,4 @@ def _run(store: Store, what: str) -> RunRecord:
     if len(chosen.cases) > 1:
         raise UsageError(f"{what} holds several cases that were run: name one of {', '.join(chosen.cases)}")
     [case_id] = chosen.cases
-    seen = store.last_seen(case_id)
-    if seen is None:
-        raise UsageError(f"the case {case_id!r} was only searched: name the run of a search")
-    run = store.run(seen[0].id)
-    return replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == case_id))
+    return options.last_run(store, case_id)

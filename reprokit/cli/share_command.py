@@ -48,7 +48,7 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
     Tokens, home directories, host and user names are taken out of logs; the case itself stays as it is.
     """
     from reprokit.report import explanation, markdown
-    from reprokit.report.html.publishing import Scrubber
+    from reprokit.report.publishing import Scrubber
 
     options.check_writable("--output", output)
     store = options.store_of(store_folder)
@@ -100,8 +100,7 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
         from reprokit.spelling import near
 
         raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, cases, prefix='; ')}")
-    run = replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == chosen))
-    return _known(store, Subject(run=run, title=chosen, text="", digest=cases[chosen]))
+    return _known(store, Subject(run=run.of_case(chosen), title=chosen, text="", digest=cases[chosen]))
 
 
 def _known(store: Store, subject: Subject) -> Subject:
@@ -128,14 +127,5 @@ def _run(store: Store, what: str) -> RunRecord:
         runs = [run for run, _ in recorded if not run.searches]
         if not runs:
             raise UsageError(f"no run of the case {files[0].case.id!r} as it is now is recorded; run it first")
-        return _of_case(store.run(runs[0].id), files[0].case.id)
-    if what in store.case_ids():
-        last = store.last_seen(what)
-        if last is None:
-            raise UsageError(f"the case {what!r} was only searched: name the run of a search")
-        return _of_case(store.run(last[0].id), what)
-    return store.run(what)
-
-
-def _of_case(run: RunRecord, case_id: str) -> RunRecord:
-    return replace(run, cells=tuple(cell for cell in run.cells if cell.case_id == case_id))
+        return store.run(runs[0].id).of_case(files[0].case.id)
+    return options.last_run(store, what) if what in store.case_ids() else store.run(what)

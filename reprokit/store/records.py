@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reprokit.evidence.model import Outcome, Verdict
@@ -83,6 +83,10 @@ class RunRecord:
     finished_at: str | None = None
     exit_status: int | None = None
     cells: tuple[CellRecord, ...] = ()
+
+    def of_case(self, case_id: str) -> RunRecord:
+        """The run with the cells of that case alone."""
+        return replace(self, cells=tuple(cell for cell in self.cells if cell.case_id == case_id))
 
     @property
     def searches(self) -> bool:

@@ -21,7 +21,7 @@ from reprokit.merging.joining import Night, join, key_of, nights
 from reprokit.merging.merge import Merged, merge
 from reprokit.merging.sources import find, read_all
 from reprokit.report import differences
-from reprokit.report.html.publishing import Scrubber
+from reprokit.report.publishing import Scrubber
 from reprokit.runner.invocation import workflow
 from reprokit.store.database import Store
 from reprokit.store.records import CellRecord, RunRecord, TrialRecord

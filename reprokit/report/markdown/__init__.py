@@ -13,6 +13,7 @@ from reprokit.report.explanation import FileOf
 from reprokit.report.markdown import parts, verdicts
 from reprokit.report.markdown.fitting import Section, fit
 from reprokit.report.markdown.text import block, code, details, fence, prose, size
+from reprokit.report.publishing import Scrub, scrubbed
 from reprokit.report.words import summary
 from reprokit.store.records import CellRecord, RunRecord
 
@@ -62,7 +63,7 @@ def share(
     *,
     texts: Texts,
     file_of: FileOf = lambda digest: None,
-    scrub: parts.Scrub = str,
+    scrub: Scrub = str,
     limit: int = ISSUE_LIMIT,
 ) -> Shared:
     """The Markdown for an issue about a case: verdicts, what they explain, the failure, and the case to run it again.
@@ -70,7 +71,7 @@ def share(
     ``folder``: the store's, for logs. ``texts`` and ``file_of`` find cases by their digest. The case itself is in it as
     it is, between fences, so that the text of the issue can be run; everything else of a stranger is text only.
     """
-    run = parts.scrubbed(subject.run, scrub)
+    run = scrubbed(subject.run, scrub)
     sections = [
         Section(name="the title", worth=100, forms=(_head(subject, run),)),
         *_verdicts(run.cells),
@@ -89,11 +90,11 @@ def run_summary(
     run: RunRecord,
     file_of: FileOf = lambda digest: None,
     *,
-    scrub: parts.Scrub = str,
+    scrub: Scrub = str,
     limit: int = SUMMARY_LIMIT,
 ) -> str:
     """A run in short, every case of it: for the summary of a job. ``limit``: bytes."""
-    run = parts.scrubbed(run, scrub)
+    run = scrubbed(run, scrub)
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
         cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
@@ -162,7 +163,7 @@ def _explained(
     return [Section(name="what it takes", worth=70, forms=_titled("What it takes", forms) if whole else forms)]
 
 
-def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: parts.Scrub) -> list[Section]:
+def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: Scrub) -> list[Section]:
     bad = parts.telling(run.cells)
     if bad is None:
         return []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from reprokit.dockerfile import gist
 from reprokit.environment.probe import Measured
@@ -17,42 +16,18 @@ from reprokit.history import changed
 from reprokit.report import detail, differences, explanation
 from reprokit.report.explanation import Explained
 from reprokit.report.markdown.text import block, code, prose
+from reprokit.report.publishing import Scrub
 from reprokit.report.words import cell_name
 from reprokit.spelling import many
 from reprokit.store.records import CellRecord, RunRecord
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
 _INDEXES = re.compile(r"(Looking in (?:indexes|links):).*")
-Scrub = Callable[[str], str]
-"""Takes out of a text what is nobody else's business."""
-
 LOG_LINES = (80, 40, 16)
 """Lines of a log in its forms."""
 DIFFERENCES = (60, 20)
 """Lines of differences between environments in their forms."""
 _TELLING = (Verdict.REPRODUCED, Verdict.FLAKY, Verdict.DIFFERENT_FAILURE, Verdict.BUILD_FAILED)
-
-
-def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
-    """A run in whose words ``scrub`` was used. Cells, ids and digests are what the case says, and stay."""
-
-    def within(value: Any) -> Any:
-        if isinstance(value, str):
-            return scrub(value)
-        if isinstance(value, Mapping):
-            return {key: within(each) for key, each in value.items()}
-        return [within(each) for each in value] if isinstance(value, (list, tuple)) else value
-
-    def cell(one: CellRecord) -> CellRecord:
-        return replace(
-            one,
-            reason=scrub(one.reason),
-            details=within(one.details),
-            environment=within(one.environment),
-            trials=tuple(replace(trial, reason=scrub(trial.reason)) for trial in one.trials),
-        )
-
-    return replace(run, host=within(run.host), cells=tuple(cell(one) for one in run.cells))
 
 
 def telling(cells: Sequence[CellRecord]) -> CellRecord | None:

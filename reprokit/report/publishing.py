@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from reprokit.engine.labels import HOST
 from reprokit.intake import secrets
-from reprokit.store.records import RunRecord
+from reprokit.store.records import CellRecord, RunRecord
 
 SHORT = 20_000
 """Characters up to which a text is remembered with what it became: packages, reasons and Dockerfiles repeat."""
+
+
+Scrub = Callable[[str], str]
+"""Takes out of a text what is nobody else's business."""
 
 
 class Scrubber:
@@ -35,6 +41,28 @@ class Scrubber:
         found = secrets.scrub(text, known=self._known)
         self._kinds.update(one.kind for one in found.omitted)
         return found.text
+
+
+def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
+    """A run in whose words ``scrub`` was used. Cells, ids and digests are what the case says, and stay."""
+
+    def within(value: Any) -> Any:
+        if isinstance(value, str):
+            return scrub(value)
+        if isinstance(value, Mapping):
+            return {key: within(each) for key, each in value.items()}
+        return [within(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+    def cell(one: CellRecord) -> CellRecord:
+        return replace(
+            one,
+            reason=scrub(one.reason),
+            details=within(one.details),
+            environment=within(one.environment),
+            trials=tuple(replace(trial, reason=scrub(trial.reason)) for trial in one.trials),
+        )
+
+    return replace(run, host=within(run.host), cells=tuple(cell(one) for one in run.cells))
 
 
 def _made_on(run: RunRecord) -> Iterator[str]:
