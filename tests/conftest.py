@@ -16,9 +16,9 @@ import hypothesis
 import pytest
 
 from reprokit.case.cellspec import Limits
+from reprokit.core.errors import EngineError
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, Trial
-from reprokit.errors import EngineError
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,13 +9,13 @@ from functools import lru_cache
 from typing import Any
 
 from reprokit.case.checks import axes_of, cells_of, misspelt_axes
+from reprokit.case.matrix import KNOWN_AXES, expand
 from reprokit.case.model import RESERVED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
 from reprokit.case.words import dotted, listing
-from reprokit.matrix import KNOWN_AXES, expand
-from reprokit.spelling import near, nearest
+from reprokit.core.near_match import near, nearest
 
 MAX_COUNTED = 200_000
 """Most cells of a matrix that are looked through for one that ``exclude`` leaves."""

@@ -13,13 +13,13 @@ from typing import Any
 
 from reprokit.case import units
 from reprokit.case.locate import line_in, name_in
+from reprokit.case.matrix import KNOWN_AXES
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import RAW_HINT, inspect, is_template
 from reprokit.case.tree import Loc, Tree
 from reprokit.case.words import dotted, listing
-from reprokit.matrix import KNOWN_AXES
-from reprokit.spelling import near, nearest
+from reprokit.core.near_match import near, nearest
 
 
 def templates(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:

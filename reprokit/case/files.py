@@ -13,7 +13,7 @@ from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
 from reprokit.case.tree import Loc, Place, Tree, parse
 from reprokit.case.validate import Checked, check
-from reprokit.errors import CaseError, Problem, UsageError
+from reprokit.core.errors import CaseError, Problem, UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from reprokit.case.matrix import KNOWN_AXES as KNOWN_AXES
+from reprokit.case.matrix import matches
 from reprokit.case.scalars import (
     Absolute,
     Below,
@@ -53,8 +55,6 @@ from reprokit.case.scalars import (
     User,
     Whole,
 )
-from reprokit.matrix import KNOWN_AXES as KNOWN_AXES
-from reprokit.matrix import matches
 
 RESERVED = ("exclude", "include")
 """Keys of ``matrix`` that are not axes."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.markdown import blocks
-from reprokit.errors import Problem, UsageError
+from reprokit.core.errors import Problem, UsageError
 
 if TYPE_CHECKING:
-    from reprokit.web.issues import Issue
+    from reprokit.core.issues import Issue
 
 MAX_BYTES = 8 * 1024**2
 """Largest case file."""
@@ -97,7 +97,7 @@ def _file(path: Path, *, optional: bool = False) -> Text | Problem:
 
 
 def _near_file(path: Path) -> str:
-    from reprokit.spelling import nearest
+    from reprokit.core.near_match import nearest
 
     try:
         names = [entry.name for entry in path.parent.iterdir()]
@@ -138,7 +138,7 @@ def looks_like_case(text: str) -> bool:
 
 
 def _fetch(url: str) -> Text | Problem:
-    from reprokit.web import fetch, issues  # here, because most runs need no network and it takes a tenth of the start
+    from reprokit.core import fetch, issues  # here, because most runs need no network and it takes a tenth of the start
 
     if issues.is_discussion(url):
         raise UsageError(f"{url}: a discussion can only be read with a browser; {issues.INSTEAD}")

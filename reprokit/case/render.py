@@ -13,7 +13,7 @@ from reprokit.case.model import Case, Dataset, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
 from reprokit.case.words import dotted, found
-from reprokit.errors import ReprokitError
+from reprokit.core.errors import ReprokitError
 
 SHELL = ("bash", "-eo", "pipefail", "-c")
 """What runs a command that is given as text."""

@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from reprokit.case import units
 from reprokit.case.templates import is_template
-from reprokit.spelling import near
+from reprokit.core.near_match import near
 
 _LOOSE = ["string", "number", "boolean"]
 

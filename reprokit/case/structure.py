@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from reprokit.case import model
 from reprokit.case.tree import Loc, value_at
 from reprokit.case.words import dotted, found, listing
-from reprokit.spelling import near, nearest
+from reprokit.core.near_match import near, nearest
 
 
 @dataclass(frozen=True, kw_only=True)

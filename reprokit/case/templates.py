@@ -12,7 +12,7 @@ from jinja2.exceptions import SecurityError
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
 
-from reprokit.spelling import near
+from reprokit.core.near_match import near
 
 MAX_TEXT = 16 * 1024**2
 """Largest text, in characters, that a template may produce."""

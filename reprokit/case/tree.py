@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import yaml
 
 from reprokit.case.syntax import explain
-from reprokit.errors import Problem
-from reprokit.spelling import nearest
+from reprokit.core.errors import Problem
+from reprokit.core.near_match import nearest
 
 _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 

@@ -12,7 +12,7 @@ import re
 import signal
 from typing import Literal
 
-from reprokit.spelling import near
+from reprokit.core.near_match import near
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt]?)(?:i?b)?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}

@@ -19,14 +19,14 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
+from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.case.structure import Finding, build
 from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.case.tree import Loc, Place, Tree
 from reprokit.case.words import dotted
-from reprokit.errors import Problem
-from reprokit.matrix import matches
+from reprokit.core.errors import Problem
 
 MAX_SAMPLE = 200
 """Most cells of a case that are rendered while it is validated."""

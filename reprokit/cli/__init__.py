@@ -67,7 +67,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click's, with a near match for a typo."""
         if args and args[0] not in COMMANDS:
-            from reprokit.spelling import near
+            from reprokit.core.near_match import near
 
             ctx.fail(f"no command {args[0]!r}{near(args[0], COMMANDS, prefix='; ')}")
         return super().resolve_command(ctx, args)
@@ -101,7 +101,7 @@ def main() -> None:
 
 def invoke(arguments: list[str]) -> int:
     """Run one command line; returns the exit status."""
-    from reprokit.errors import CaseError, ReprokitError
+    from reprokit.core.errors import CaseError, ReprokitError
 
     try:
         result: Any = cli.main(arguments, prog_name="reprokit", standalone_mode=False)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
     from reprokit.intake.draft import Draft
@@ -63,7 +63,8 @@ class _Nobody:
 
 def dialogue(given: Mapping[str, Any]) -> Draft:
     """The draft that the options ``given`` and answers make. Raises UsageError for options that cannot be."""
-    from reprokit.intake import asking, secrets
+    from reprokit.core import redaction
+    from reprokit.intake import asking
     from reprokit.intake.capturing import seen
 
     known = asking.Answers(
@@ -79,14 +80,14 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
         click.echo(
             "A case is one bug: what runs, where, and how it fails. Enter takes what stands in brackets.", err=True
         )
-    return asking.draft(asking.ask(asker, known, seen.measure), Path.cwd(), secrets.of_this_host())
+    return asking.draft(asking.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
 
 
 def beside(made: Draft) -> Path:
     """The file in this folder that a draft goes to."""
-    from reprokit import writing
+    from reprokit.core import files
 
-    return writing.unused(str(made.data["id"]), ".yaml")
+    return files.unused(str(made.data["id"]), ".yaml")
 
 
 def _axis(axis: str, text: str) -> tuple[str, ...]:

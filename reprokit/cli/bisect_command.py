@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options, searching
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
 
 EXAMPLES = """\b
 Examples:

@@ -25,7 +25,7 @@ from reprokit.cli import options
 @options.store_option
 def command(**given: Any) -> int:
     """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
-    from reprokit.runner.session import Session
+    from reprokit.run.session import Session
 
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     given["trials"] = None

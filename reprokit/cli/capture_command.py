@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import OWN_VARIABLES
-from reprokit.errors import CaseError, UsageError
+from reprokit.core.errors import CaseError, UsageError
 
 if TYPE_CHECKING:
     from reprokit.intake.capturing.running import Ran
@@ -62,16 +62,16 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 
 
 def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
-    from reprokit import writing
     from reprokit.case.files import load_text
+    from reprokit.core import files
     from reprokit.intake import draft
     from reprokit.intake.capturing import drafting, seen
 
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
-    path = Path(output) if output else writing.unused(str(found.data["id"]), ".yaml")
+    path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
     text = draft.render(found)
     try:
-        writing.write(path, text)
+        files.write(path, text)
     except OSError as error:
         click.echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
         return

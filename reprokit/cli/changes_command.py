@@ -13,8 +13,8 @@ import click
 from reprokit.cli import options
 
 if TYPE_CHECKING:
-    from reprokit.history.changes import Change
-    from reprokit.history.series import History, Series
+    from reprokit.report.history.changes import Change
+    from reprokit.report.history.series import History, Series
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-changes/v1"
@@ -52,8 +52,8 @@ def command(
     A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
     always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over.
     """
-    from reprokit.history.changes import describe
-    from reprokit.history.series import gather
+    from reprokit.report.history.changes import describe
+    from reprokit.report.history.series import gather
 
     store = options.store_of(store_folder)
     history = gather(store, options.known_cases(store, cases))
@@ -86,8 +86,8 @@ def _since(store: Store, text: str) -> tuple[str, str]:
     """From when on, and the run after which, '' where none is named. Raises UsageError."""
     from datetime import datetime, timezone
 
-    from reprokit.errors import UsageError
-    from reprokit.history.since import moment
+    from reprokit.core.errors import UsageError
+    from reprokit.report.history.since import moment
 
     try:
         if at := moment(text, datetime.now(timezone.utc)):
@@ -108,7 +108,7 @@ def _counts(change: Change) -> bool:
 def _json(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series]
 ) -> dict[str, Any]:
-    from reprokit.history.changes import change_json, series_key
+    from reprokit.report.history.changes import change_json, series_key
 
     def unjudged(one: Series) -> dict[str, Any]:
         assert one.blind is not None
@@ -128,8 +128,8 @@ def _json(
 def _print(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series], verbose: bool
 ) -> None:
+    from reprokit.core.near_match import many
     from reprokit.report import timeline
-    from reprokit.spelling import many
 
     counted = sum(map(_counts, changes))
     new = sum(change.transition.old is None for change in changes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from reprokit.site import Settings
+    from reprokit.engine.site import Settings
 
 FORMAT = "reprokit-config/v1"
 UNSET = {
@@ -44,9 +44,9 @@ A variable wins over the project's file, and that over the user's.
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(key: str | None, as_json: bool) -> int:
     """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
-    from reprokit.site import settings
-    from reprokit.site.config import config_files
-    from reprokit.site.reaching import reaching
+    from reprokit.engine.site import settings
+    from reprokit.engine.site.config import config_files
+    from reprokit.engine.site.reaching import reaching
 
     found = settings()
     if key is not None:
@@ -76,7 +76,7 @@ def command(key: str | None, as_json: bool) -> int:
 
 def rows(found: Settings) -> list[tuple[str, Any, str]]:
     """Key, value as plain data without passwords, and origin; a row for each dataset and source."""
-    from reprokit.site.config import KEYS, MERGED
+    from reprokit.engine.site.config import KEYS, MERGED
 
     listed: list[tuple[str, Any, str]] = []
     for key in KEYS:
@@ -90,7 +90,7 @@ def rows(found: Settings) -> list[tuple[str, Any, str]]:
 
 
 def _plain(value: Any) -> Any:
-    from reprokit.site.credentials import blotted
+    from reprokit.engine.site.credentials import blotted
 
     if isinstance(value, str):
         return blotted(value)
@@ -102,9 +102,9 @@ def _plain(value: Any) -> Any:
 
 
 def _one(found: Settings, key: str, as_json: bool) -> None:
-    from reprokit.errors import UsageError
-    from reprokit.site.config import KEYS
-    from reprokit.spelling import near
+    from reprokit.core.errors import UsageError
+    from reprokit.core.near_match import near
+    from reprokit.engine.site.config import KEYS
 
     listed = {name: (value, origin) for name, value, origin in rows(found)}
     below = {name: row for name, row in listed.items() if name.startswith(f"{key}.")}

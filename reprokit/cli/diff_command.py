@@ -35,9 +35,9 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     A and B are two cells (RUN:NUMBER, as `reprokit show RUN` numbers them), two runs (an id, the beginning of one, or
     `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
     """
-    from reprokit.errors import UsageError
-    from reprokit.history import changed
+    from reprokit.core.errors import UsageError
     from reprokit.report import differences
+    from reprokit.report.history import changed
 
     cells = [_splits(text) for text in (before, after)]
     if (cells[0] is None) != (cells[1] is None):
@@ -73,7 +73,7 @@ def _splits(text: str) -> tuple[str, int] | None:
 
 
 def _store(folder: Path) -> Store:
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
     from reprokit.store.database import Store
 
     if not folder.is_dir():
@@ -83,10 +83,10 @@ def _store(folder: Path) -> Store:
 
 def _cell(folder: Path, text: str, left: str, number: int) -> Side:
     from reprokit.case.read import is_lock
-    from reprokit.errors import UsageError
-    from reprokit.history import changed
-    from reprokit.locking import file
+    from reprokit.core.errors import UsageError
     from reprokit.report import differences
+    from reprokit.report.history import changed
+    from reprokit.run.locking import file
 
     if is_lock(left):
         lock = file.load(Path(left))

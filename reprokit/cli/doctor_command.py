@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from reprokit.doctor import Finding
+    from reprokit.cli.doctor import Finding
 
 COLOURS = {"ok": "green", "info": "cyan", "warn": "yellow", "fail": "red"}
 WIDEST = 100
@@ -32,7 +32,7 @@ def command(as_json: bool) -> int:
 
     Each finding comes with the command that mends it. Nothing is changed, and nothing takes longer than a minute.
     """
-    from reprokit import doctor
+    from reprokit.cli import doctor
 
     findings = doctor.examine(doctor.survey())
     if as_json:
@@ -78,7 +78,7 @@ def _is_command(fix: str) -> bool:
 
 def summary(findings: list[Finding]) -> str:
     """What it comes to, on one line."""
-    from reprokit.spelling import many
+    from reprokit.core.near_match import many
 
     counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
     if counts["fail"]:

@@ -50,7 +50,7 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
 def _explained(store: Store, what: str) -> list[Explained]:
     """What a run or a case explains. Raises UsageError where neither is recorded, or nothing of it can be compared."""
     from reprokit import case
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
     from reprokit.report import explanation
 
     file_of = explanation.files_in(store)

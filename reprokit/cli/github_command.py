@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
     from reprokit.github.reply import Reply
@@ -39,8 +39,8 @@ def run_command() -> int:
     The last word to the shell is the input `fail-on`: 0, or the exit status of `reprokit run`.
     """
     from reprokit.cli import invoke
+    from reprokit.core.workflow_commands import quoted, set_outputs
     from reprokit.github import action
-    from reprokit.github.commands import quoted, set_outputs
 
     inputs = {
         name.removeprefix("INPUT_").lower().replace("_", "-"): value
@@ -65,8 +65,8 @@ def _show(folder: Path, store: Path) -> None:
     """What is to be seen of a run on its page: outputs, summary, annotations."""
     import json
 
+    from reprokit.core.workflow_commands import add_summary, set_outputs
     from reprokit.github import action
-    from reprokit.github.commands import add_summary, set_outputs
     from reprokit.report.annotations import gha
     from reprokit.report.explanation import files_in
     from reprokit.report.markdown import run_summary
@@ -92,7 +92,7 @@ def run_cells_command(store_folder: Path | None) -> int:
     What is inconclusive, as for want of a GPU, is shown and is no failure of the step.
     """
     from reprokit.cli import invoke
-    from reprokit.github.commands import quoted
+    from reprokit.core.workflow_commands import quoted
 
     entry = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP"))) / "entry.json"
     entry.write_text(os.environ.get("ENTRY", ""), encoding="utf-8")
@@ -116,8 +116,8 @@ def check_issue_command(output: Path) -> int:
     """
     import json
 
+    from reprokit.core.workflow_commands import set_outputs
     from reprokit.github import event, issue
-    from reprokit.github.commands import set_outputs
     from reprokit.github.reply import Reply, of_review
 
     happened = event.read()
@@ -151,10 +151,10 @@ def check_issue_command(output: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def admit_command(folder: Path) -> int:
     """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
+    from reprokit.core.github_api import from_environment
+    from reprokit.core.workflow_commands import set_outputs
     from reprokit.github import event, issue
-    from reprokit.github.api import from_environment
     from reprokit.github.commanding import run_url
-    from reprokit.github.commands import set_outputs
     from reprokit.github.commenting import admit
     from reprokit.github.reply import refused, running
 
@@ -182,8 +182,8 @@ def run_issue_command(folder: Path, output: Path) -> int:
     """
     from reprokit.case.files import load_text
     from reprokit.cli import invoke
+    from reprokit.core.workflow_commands import quoted
     from reprokit.github.commanding import pinned
-    from reprokit.github.commands import quoted
 
     digest = os.environ.get("CASE_DIGEST", "")
     case = pinned(folder, digest)
@@ -200,8 +200,8 @@ def run_issue_command(folder: Path, output: Path) -> int:
 @click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: the verdicts are the answer.")
 def comment_command(folder: Path, result: Path | None) -> int:
     """Post reply.json as our one comment on the event's issue, or update it, and see to the labels."""
+    from reprokit.core.github_api import from_environment
     from reprokit.github import event
-    from reprokit.github.api import from_environment
     from reprokit.github.commanding import read_reply, read_result, run_url
     from reprokit.github.commenting import answer
     from reprokit.github.reply import verdict
@@ -218,7 +218,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
 def _write_reply(folder: Path, reply: Reply, text: str) -> None:
     import json
 
-    from reprokit.writing import write
+    from reprokit.core.files import write
 
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):

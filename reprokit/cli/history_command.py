@@ -12,7 +12,7 @@ import click
 from reprokit.cli import options
 
 if TYPE_CHECKING:
-    from reprokit.history.series import History, Series
+    from reprokit.report.history.series import History, Series
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-history/v1"
@@ -42,9 +42,9 @@ def command(
     always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over;
     engines are kept apart.
     """
-    from reprokit.errors import UsageError
-    from reprokit.history.series import gather
-    from reprokit.matrix import in_group, parse_group
+    from reprokit.case.matrix import in_group, parse_group
+    from reprokit.core.errors import UsageError
+    from reprokit.report.history.series import gather
 
     store = options.store_of(store_folder)
     if case_id is None:
@@ -81,9 +81,9 @@ def _runs(store: Store, limit: int) -> None:
 
 
 def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
-    from reprokit.history.changes import describe
+    from reprokit.core.near_match import many
     from reprokit.report import timeline
-    from reprokit.spelling import many
+    from reprokit.report.history.changes import describe
 
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
@@ -106,7 +106,7 @@ def _print(store: Store, case_id: str, history: History, shown: Sequence[str], v
 
 
 def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:
-    from reprokit.history.changes import change_json, describe, series_key
+    from reprokit.report.history.changes import change_json, describe, series_key
 
     every = [(one, each) for one in history.series for each in one.transitions]
     changes = describe(store, history, every)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from reprokit.library.page import Library
+    from reprokit.report.catalogue.page import Library
 
 EXAMPLES = """\b
 Examples:
@@ -37,9 +37,9 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 
     It lists every case by topic: what one sees, with which versions it fails, what was last seen, and what it needs.
     """
-    from reprokit.errors import UsageError
-    from reprokit.library import page, verdicts
-    from reprokit.spelling import many
+    from reprokit.core.errors import UsageError
+    from reprokit.core.near_match import many
+    from reprokit.report.catalogue import page, verdicts
 
     folder = folder or Path("cases")
     if check and results:
@@ -63,9 +63,9 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 
 
 def _library(folder: Path, results: tuple[Path, ...]) -> Library:
-    from reprokit.library import catalogue, page, verdicts
-    from reprokit.library.facts import facts
-    from reprokit.runner.plan import load_all
+    from reprokit.case.facts import facts
+    from reprokit.report.catalogue import catalogue, page, verdicts
+    from reprokit.run.plan import load_all
 
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
@@ -109,8 +109,8 @@ def _check(path: Path, text: str) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    from reprokit.errors import UsageError
-    from reprokit.writing import write
+    from reprokit.core.errors import UsageError
+    from reprokit.core.files import write
 
     try:
         write(path, text)
@@ -120,8 +120,8 @@ def _write(path: Path, text: str) -> None:
 
 def _may_replace(path: Path) -> None:
     """A page that somebody wrote by hand is not ours to replace."""
-    from reprokit.errors import UsageError
-    from reprokit.library.page import NOTE
+    from reprokit.core.errors import UsageError
+    from reprokit.report.catalogue.page import NOTE
 
     if path.is_file() and NOTE not in path.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(f"{path} was not written by reprokit index: move it away, or keep its text in catalogue.yaml")

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
-from reprokit.errors import UsageError
-from reprokit.matrix import parse_values
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
 
 EXAMPLES = """\b
 Examples:
@@ -61,7 +61,7 @@ def command(**given: Any) -> int:
 
 
 def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
 
     arguments = _arguments(given)
     return Request(cases=(case,), **options.folders(given), **given), arguments

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
-from reprokit.spelling import many
+from reprokit.core.near_match import many
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.library.facts import Facts
-    from reprokit.store.records import CellRecord, RunRecord
+    from reprokit.case.facts import Facts
+    from reprokit.evidence.records import CellRecord, RunRecord
 
 WIDE = 10_000
 """Columns where nobody looks at the end of a line: in a pipe or a file."""
@@ -39,10 +39,10 @@ Examples:
 @options.store_option
 def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and what was last seen of them."""
-    from reprokit.errors import UsageError
-    from reprokit.library.facts import facts
-    from reprokit.library.filters import choose
-    from reprokit.runner.plan import load_all
+    from reprokit.case.facts import facts
+    from reprokit.case.filters import choose
+    from reprokit.core.errors import UsageError
+    from reprokit.run.plan import load_all
     from reprokit.store.database import Store
 
     options.check_writable("--json", json_file)

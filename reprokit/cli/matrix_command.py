@@ -58,10 +58,10 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
     Cells that cannot be had on this host say why, and what will not go together is named where the case wants it so:
     both are known before anything is built.
     """
-    from reprokit import site
-    from reprokit.errors import UsageError
-    from reprokit.runner.request import Request
-    from reprokit.runner.supplying import supply_of
+    from reprokit.core.errors import UsageError
+    from reprokit.engine import site
+    from reprokit.run.request import Request
+    from reprokit.run.supplying import supply_of
 
     if github and as_json:
         raise UsageError("--github prints JSON of its own: leave out --json")
@@ -75,12 +75,12 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
 
 
 def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[str, Any]) -> int:
+    from reprokit.case.filters import choose
+    from reprokit.case.matrix import label
+    from reprokit.core.errors import UsageError
     from reprokit.environment import host
-    from reprokit.errors import UsageError
-    from reprokit.library.filters import choose
-    from reprokit.matrix import label
-    from reprokit.runner.plan import cells_of, load_all, promised_of
-    from reprokit.runner.predicting import predict
+    from reprokit.run.plan import cells_of, load_all, promised_of
+    from reprokit.run.predicting import predict
 
     selection, wanted = options.selection_of(given), options.filter_of(given)
     cells = list(cells_of(choose(load_all(cases), wanted), selection))
@@ -119,12 +119,12 @@ def _github(
     store_folder: Path | None,
     **given: Any,
 ) -> int:
+    from reprokit.case.filters import choose
     from reprokit.github.matrix import Runners, plan
     from reprokit.github.timings import known
-    from reprokit.library.filters import choose
-    from reprokit.runner.plan import cells_of, load_all
-    from reprokit.runner.plan import plan as tasks_of
-    from reprokit.runner.request import Request
+    from reprokit.run.plan import cells_of, load_all
+    from reprokit.run.plan import plan as tasks_of
+    from reprokit.run.request import Request
 
     runners = Runners(
         hosted=_labels("--runner", runner),
@@ -145,7 +145,7 @@ def _github(
 
 
 def _labels(option: str, text: str) -> tuple[str, ...]:
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
 
     labels = tuple(filter(None, (label.strip() for label in text.split(","))))
     if not labels:

@@ -11,8 +11,8 @@ import click
 from reprokit.cli import options
 
 if TYPE_CHECKING:
-    from reprokit.merging.merge import Merged, Planned
     from reprokit.store.database import Store
+    from reprokit.store.merging.merge import Merged, Planned
 
 
 @click.command(
@@ -54,11 +54,11 @@ def command(
     FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that are nobody's job are
     taken over as they are. To merge again changes nothing; what a later job adds is added.
     """
-    from reprokit.merging import merge as merging
-    from reprokit.merging.sources import find, read
-    from reprokit.runner.invocation import now
-    from reprokit.spelling import many
+    from reprokit.core.near_match import many
+    from reprokit.run.invocation import now
     from reprokit.store.database import Store
+    from reprokit.store.merging import merge as merging
+    from reprokit.store.merging.sources import find, read
 
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
@@ -77,10 +77,10 @@ def command(
 
 
 def _planned(path: Path) -> Planned:
-    from reprokit.errors import UsageError
-    from reprokit.merging.merge import planned
-    from reprokit.runner.chosen import read_all
-    from reprokit.runner.invocation import workflow
+    from reprokit.core.errors import UsageError
+    from reprokit.run.chosen import read_all
+    from reprokit.run.invocation import workflow
+    from reprokit.store.merging.merge import planned
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -91,9 +91,9 @@ def _planned(path: Path) -> Planned:
 
 
 def _tell(done: Merged, *, err: bool) -> None:
+    from reprokit.core.near_match import many
     from reprokit.report import failures
     from reprokit.report.words import summary
-    from reprokit.spelling import many
 
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
@@ -112,7 +112,7 @@ def _tell(done: Merged, *, err: bool) -> None:
 
 
 def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
     from reprokit.report import explanation, junit, result
 
     if json_file is None and junit_file is None:

@@ -42,7 +42,7 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
     with what this machine has as defaults, and the case is written beside. Tokens, home directories and host names are
     left out either way.
     """
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
 
     given = [name for name, value in answers.items() if value not in (None, ())]
 
@@ -67,7 +67,7 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
 def finish(made: Draft, origin: str, output: Path | None) -> int:
     """Write a draft, or print it, and say on standard error what it holds. A draft that is no valid case is refused."""
     from reprokit.case.files import load_text
-    from reprokit.errors import CaseError, UsageError
+    from reprokit.core.errors import CaseError, UsageError
     from reprokit.intake.draft import render
 
     text = render(made)
@@ -86,9 +86,9 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 
 def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> Iterator[str]:
     """What a draft holds and lacks, in a few lines."""
+    from reprokit.case.matrix import count
+    from reprokit.core.near_match import many
     from reprokit.intake.draft import summary
-    from reprokit.matrix import count
-    from reprokit.spelling import many
 
     matrix = case.case.matrix
     cells = many(count(matrix.axes, matrix.exclude, matrix.include), "cell")

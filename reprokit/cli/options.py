@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from reprokit.errors import UsageError
-from reprokit.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+from reprokit.case.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from reprokit.case.filters import Filter
+    from reprokit.evidence.records import RunRecord
     from reprokit.evidence.sequential import Trials
-    from reprokit.library.filters import Filter
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
     from reprokit.store.database import Store
-    from reprokit.store.records import RunRecord
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -71,7 +71,7 @@ def filter_options(function: F) -> F:
 
 def filter_of(given: dict[str, Any]) -> Filter:
     """The Filter that --tag, --framework and --needs ask for; takes them out of ``given``."""
-    from reprokit.library.filters import Filter
+    from reprokit.case.filters import Filter
 
     def words(name: str) -> tuple[str, ...]:
         texts = given.pop(name, ())
@@ -88,8 +88,8 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     if value is None:
         return None
     from reprokit.case import units
+    from reprokit.core.near_match import near
     from reprokit.evidence.sequential import Trials
-    from reprokit.spelling import near
 
     parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
     given: dict[str, Any] = {}
@@ -203,7 +203,7 @@ def store_option(function: F) -> F:
 
 
 def _jobs() -> int:
-    from reprokit import site
+    from reprokit.engine import site
 
     return site.settings().jobs or max(2, os.cpu_count() or 2)
 
@@ -259,7 +259,7 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 
 def folders(given: dict[str, Any]) -> dict[str, Any]:
     """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
-    from reprokit import site
+    from reprokit.engine import site
     from reprokit.environment import tables
 
     settings = site.settings()
@@ -279,7 +279,7 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
 
 def request_of(given: dict[str, Any]) -> Request:
     """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
 
     selection, wanted = selection_of(given), filter_of(given)
     return Request(selection=selection, filter=wanted, **folders(given), **given)
@@ -287,7 +287,7 @@ def request_of(given: dict[str, Any]) -> Request:
 
 def store_path(given: Path | None) -> Path:
     """The store's folder: as given, as configured, or the project's."""
-    from reprokit import site
+    from reprokit.engine import site
     from reprokit.store.folder import find_folder
 
     return given.expanduser().resolve() if given else site.settings().store or find_folder()
@@ -306,7 +306,7 @@ def store_of(given: Path | None) -> Store:
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
     from reprokit import case
-    from reprokit.spelling import near
+    from reprokit.core.near_match import near
 
     known, found = store.case_ids(), []
     for text in given:
@@ -356,8 +356,8 @@ def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> No
 
 def write_file(path: Path, text: str, hint: str = "") -> None:
     """Write a file whole or not at all; ``-`` is standard output. Raises RecordError, with ``hint``, when it cannot."""
+    from reprokit.core.files import write
     from reprokit.store.recorder import RecordError
-    from reprokit.writing import write
 
     try:
         if path == Path("-"):

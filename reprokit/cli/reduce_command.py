@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
-from reprokit.errors import UsageError
-from reprokit.matrix import parse_values
-from reprokit.spelling import near
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 
 if TYPE_CHECKING:
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
     from reprokit.search.reduce.reducing import Wish
 
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"

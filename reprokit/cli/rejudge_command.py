@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.history.rejudging import Again
+    from reprokit.evidence.records import CellRecord, RunRecord
+    from reprokit.report.history.rejudging import Again
     from reprokit.report.rejudged import Skipped
     from reprokit.store.database import Store
-    from reprokit.store.records import CellRecord, RunRecord
 
 
 @click.command(
@@ -53,8 +53,8 @@ def command(
     The cells are those of a run (an id, the beginning of one, or `last`, the default) or of every run of a case.
     Without --case the signature is that of the case as it was. What was expected then still is.
     """
-    from reprokit.history.rejudging import Again
     from reprokit.report import rejudged
+    from reprokit.report.history.rejudging import Again
 
     if target and everything:
         raise UsageError(f"{target} and --all: give one of them")
@@ -124,9 +124,9 @@ def _judged(
 ) -> Iterator[Again | Skipped]:
     from datetime import datetime, timezone
 
-    from reprokit.history.changed import read
-    from reprokit.history.rejudging import CannotJudge, rejudge
-    from reprokit.history.since import stamp
+    from reprokit.report.history.changed import read
+    from reprokit.report.history.rejudging import CannotJudge, rejudge
+    from reprokit.report.history.since import stamp
 
     texts = lru_cache(maxsize=None)(store.case_text)
     at = stamp(datetime.now(timezone.utc))

@@ -33,8 +33,8 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     The images hold the files of the case. `reprokit run` hands those that no build step may read to each container
     instead, so that more cells share an image there.
     """
-    from reprokit.runner import rendering
-    from reprokit.runner.plan import load_all, plan
+    from reprokit.run import rendering
+    from reprokit.run.plan import load_all, plan
 
     request = options.request_of({**given, "cases": cases})
     return rendering.render_all(plan(load_all(cases), request), request, output)

@@ -14,9 +14,9 @@ from reprokit.cli import options
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
+    from reprokit.evidence.records import RunRecord
     from reprokit.report.html.building import Wanted
     from reprokit.store.database import Store
-    from reprokit.store.records import RunRecord
 
 FORMATS = ("html", "md", "junit", "json", "csv", "gha")
 PORT = 8000
@@ -81,7 +81,7 @@ def command(
     host names are left out of all texts, as far as they can be told; --as-recorded keeps them. So it is
     with md, csv and gha; json and junit are the record as it is.
     """
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
 
     if form != "html":
         if serve or folder or as_recorded or options.typed("runs"):
@@ -110,7 +110,7 @@ class _Chosen:
 
 def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     """The cases, and the runs, that words name. Raises UsageError for what is neither."""
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
 
     known = set(store.case_ids())
     cases: list[str] = []
@@ -134,7 +134,7 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
 def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
     from reprokit.report.html.building import Wanted
     from reprokit.report.publishing import Scrubber
-    from reprokit.runner.plan import load_all
+    from reprokit.run.plan import load_all
 
     chosen = _chosen(store, what)
     files = {file.case.id: file for file in _files(folder)}
@@ -146,8 +146,8 @@ def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, a
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:
-    from reprokit.errors import CaseError
-    from reprokit.runner.plan import load_all
+    from reprokit.core.errors import CaseError
+    from reprokit.run.plan import load_all
 
     place = folder or Path("cases")
     if not place.is_dir():
@@ -163,9 +163,9 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 
 def _build(store: Store, target: Path, wanted: Wanted) -> None:
     """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
+    from reprokit.core.near_match import many
     from reprokit.report.html.building import build
     from reprokit.report.publishing import Scrubber
-    from reprokit.spelling import many
     from reprokit.store.recorder import RecordError
 
     try:
@@ -226,7 +226,7 @@ def _text(form: str, store: Store, run: RunRecord) -> str:
 
 def _run(store: Store, what: str) -> RunRecord:
     """The run that is named, or the newest run of a case with the cells of that case alone. Raises UsageError."""
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
 
     chosen = _chosen(store, [what])
     if chosen.runs:

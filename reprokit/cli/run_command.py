@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.runner.request import Request
-    from reprokit.runner.session import Session
+    from reprokit.run.request import Request
+    from reprokit.run.session import Session
 
 SELECTION = ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip")
 EXAMPLES = """\b
@@ -77,7 +77,7 @@ def command(**given: Any) -> int:
     from reprokit.store.recorder import Recorder
 
     recorder = Recorder(store_folder)
-    from reprokit.runner.session import Session
+    from reprokit.run.session import Session
 
     # Where the result goes to standard output, people read standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
@@ -118,7 +118,7 @@ def command(**given: Any) -> int:
 
 def _request_of(path: Path, given: dict[str, Any]) -> Request:
     """The Request for the cells that a file names. Raises UsageError."""
-    from reprokit.runner.chosen import read
+    from reprokit.run.chosen import read
 
     if others := [name for name in ("cases", *SELECTION, "tags", "frameworks", "needs", "fix") if given[name]]:
         words = {"cases": "CASE", "tags": "--tag", "frameworks": "--framework"}

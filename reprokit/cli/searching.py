@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reprokit.cli import options
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.runner.request import Request
+    from reprokit.run.request import Request
     from reprokit.search.asking import Search
     from reprokit.search.session import Answer, SearchSession
 

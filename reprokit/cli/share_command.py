@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from reprokit.evidence.records import RunRecord
     from reprokit.report.markdown import Subject
     from reprokit.store.database import Store
-    from reprokit.store.records import RunRecord
 
 
 @click.command(
@@ -72,7 +72,7 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
 
 def _secrets_in(subject: Subject) -> str:
     """The secrets that the text of a case holds, by kind and line. Names of this host and user are not looked for."""
-    from reprokit.intake.secrets import scrub
+    from reprokit.core.redaction import scrub
 
     private = ("home", "email")
     found = [f"{one.kind}, {one.where}" for one in scrub(subject.text).omitted if one.kind not in private]
@@ -81,8 +81,8 @@ def _secrets_in(subject: Subject) -> str:
 
 def _subject(store: Store, what: str, case_id: str | None) -> Subject:
     """What is to be shared. Raises UsageError where nothing, or more than one case, is named."""
+    from reprokit.evidence.records import ANSWER
     from reprokit.report.markdown import Subject
-    from reprokit.store.records import ANSWER
 
     run = _run(store, what)
     if not run.cells:
@@ -97,7 +97,7 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
         raise UsageError(f"run {run.id} is of {len(cases)} cases, and an issue is about one: --case ID ({names})")
     chosen = case_id or next(iter(cases), "")
     if chosen not in cases:
-        from reprokit.spelling import near
+        from reprokit.core.near_match import near
 
         raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, cases, prefix='; ')}")
     return _known(store, Subject(run=run.of_case(chosen), title=chosen, text="", digest=cases[chosen]))

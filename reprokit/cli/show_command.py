@@ -12,8 +12,8 @@ import click
 from reprokit.cli import options
 
 if TYPE_CHECKING:
+    from reprokit.evidence.records import RunRecord
     from reprokit.store.database import Store
-    from reprokit.store.records import RunRecord
 
 
 @click.command(
@@ -37,7 +37,7 @@ Examples:
 @options.store_option
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
-    from reprokit.errors import UsageError
+    from reprokit.core.errors import UsageError
     from reprokit.report import detail, explanation, result
     from reprokit.store.database import Store
 
@@ -79,8 +79,8 @@ def _colour() -> bool:
 def _table(record: Any) -> None:
     from rich.console import Console
 
+    from reprokit.cli.display.live import print_table
     from reprokit.report import failures
-    from reprokit.report.live import print_table
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -97,7 +97,7 @@ def _table(record: Any) -> None:
 
 def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
     """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
-    from reprokit.store.records import ANSWER
+    from reprokit.evidence.records import ANSWER
 
     search = record.request.get("search")
     return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}

@@ -19,9 +19,9 @@ Examples:
 @click.option("--asks", is_flag=True, help="Say what building and running the cases would mean, and their digests.")
 def command(cases: tuple[str, ...], asks: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
-    from reprokit.matrix import count
-    from reprokit.runner.plan import load_all
-    from reprokit.spelling import many
+    from reprokit.case.matrix import count
+    from reprokit.core.near_match import many
+    from reprokit.run.plan import load_all
 
     files = load_all(cases)
     for file in files:
@@ -29,8 +29,8 @@ def command(cases: tuple[str, ...], asks: bool) -> int:
         cells = count(matrix.axes, matrix.exclude, matrix.include)
         click.echo(f"{file.path}: {file.case.id}: valid ({many(cells, 'cell')})")
     if asks:
-        from reprokit import trust
+        from reprokit.case import review
 
         for file in files:
-            click.echo(f"\n{trust.summary(file, most=None)}", nl=False)
+            click.echo(f"\n{review.summary(file, most=None)}", nl=False)
     return 0

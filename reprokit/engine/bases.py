@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from reprokit import cache
+from reprokit.core import cache
+from reprokit.core.errors import Cancelled, Unsupported, UsageError
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
-from reprokit.errors import Cancelled, Unsupported, UsageError
 
 if TYPE_CHECKING:
     from reprokit.environment.model import Base
@@ -223,7 +223,7 @@ def places(reference: str, registry: str) -> tuple[str, ...]:
 
 def _site_setting(name: str) -> str:
     """A setting of the site (``registry``, ``apt_mirror``), '' when it has none."""
-    from reprokit import site
+    from reprokit.engine import site
 
     return str(getattr(site.settings(), name))
 

@@ -15,15 +15,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.containers import podman_limits
 from reprokit.engine.progress import TAIL
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
-from reprokit.errors import Cancelled, EngineError
 
 if TYPE_CHECKING:
-    from reprokit.site import Served, Site
+    from reprokit.engine.site import Served, Site
 
 # buildah 1.28 keeps a cache's lock as a file in the cache. apt-get update would remove it from the folder of package
 # lists as no list of its own, and the next build waits for that lock for ever.

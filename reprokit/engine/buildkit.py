@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
-from reprokit.errors import Cancelled, EngineError
 
 if TYPE_CHECKING:
-    from reprokit.site import Served, Site
+    from reprokit.engine.site import Served, Site
 
 _BUILDKIT = "2"  # the Engine API's "builder version"
 

@@ -17,12 +17,13 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import mode
-from reprokit.engine import devices, labels, libpod
+from reprokit.core import ownership
+from reprokit.core.errors import Cancelled, EngineError
+from reprokit.engine import devices, libpod
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
-from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def run(
         raise Cancelled("cancelled before the trial started")
     name = f"reprokit-{uuid.uuid4().hex[:12]}"
     cdi = cdi_names(wire, trial, podman=podman)
-    body = create_body(trial, labels.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
+    body = create_body(trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
     if podman:
         body = for_podman(body, podman_limits())
     attached: Hijacked | None = None

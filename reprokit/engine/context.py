@@ -7,7 +7,7 @@ import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from reprokit.errors import EngineError
+from reprokit.core.errors import EngineError
 
 DOCKERFILE = "Dockerfile"
 _CHUNK = 256 * 1024

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.errors import Unsupported
+from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Trial
-from reprokit.errors import Unsupported
-from reprokit.gpus import cdi
 
 VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 

@@ -8,16 +8,16 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.core import ownership
+from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images, leftovers
-from reprokit.engine import labels as ownership
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.wire import Wire
-from reprokit.errors import EngineError
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
-    from reprokit.site import Site
+    from reprokit.engine.site import Site
 
 
 class DockerEngine:

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
-from reprokit.errors import Cancelled, EngineError
 
 _LOOK = 0.2  # seconds between looks at the cancel event
 

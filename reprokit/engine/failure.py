@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
 
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
-from reprokit.errors import Cancelled, EngineError
 
 _OURS = re.compile(r"(docker\.io/)?reprokit/")
 

@@ -12,23 +12,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reprokit.engine import labels
+from reprokit.core import ownership
 
 _NAME = re.compile(r"reprokit-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d*)-.+")
 
 
 def _place() -> str:
     # A temporary folder may be shared with containers, in which the same pid is another process.
-    return hashlib.sha256(labels.here().encode()).hexdigest()[:8]
+    return hashlib.sha256(ownership.here().encode()).hexdigest()[:8]
 
 
 def owned_name(purpose: str) -> str:
     """A new name that tells its owner, this process."""
     pid = os.getpid()
-    return f"reprokit-{_place()}-{pid}-{labels.started(pid) or ''}-{purpose}-{uuid.uuid4().hex[:8]}"
+    return f"reprokit-{_place()}-{pid}-{ownership.started(pid) or ''}-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
-def is_left(name: str, started_at: Callable[[int], str | None] = labels.started) -> bool:
+def is_left(name: str, started_at: Callable[[int], str | None] = ownership.started) -> bool:
     """Whether a name tells an owner of this host that is gone."""
     named = _NAME.fullmatch(name)
     return named is not None and named["place"] == _place() and started_at(int(named["pid"])) != named["start"]
@@ -43,7 +43,7 @@ def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
     """
     pid = os.getpid()
     root = tempfile.gettempdir()
-    prefix = f"reprokit-{_place()}-{pid}-{labels.started(pid) or ''}-{purpose}-"
+    prefix = f"reprokit-{_place()}-{pid}-{ownership.started(pid) or ''}-{purpose}-"
     if socket and len(root) + len(prefix) > 80:
         root = "/tmp"
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
@@ -68,7 +68,7 @@ def remove_tree(folder: Path) -> bool:
 
 
 def sweep_folders(
-    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = labels.started
+    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = ownership.started
 ) -> list[str]:
     """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
     removed = []
@@ -79,7 +79,7 @@ def sweep_folders(
 
 
 def orphan_folders(
-    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = labels.started
+    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = ownership.started
 ) -> list[Path]:
     """Such folders of this user whose owner is gone."""
     found = []

@@ -13,7 +13,7 @@ from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import ANSWER_WITHIN, raise_for_status
 
 if TYPE_CHECKING:
-    from reprokit.site import Site
+    from reprokit.engine.site import Site
 
 
 class PodmanEngine(DockerEngine):

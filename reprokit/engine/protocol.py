@@ -13,7 +13,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
-    from reprokit.site import Site
+    from reprokit.engine.site import Site
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine.failure import START_PODMAN
 from reprokit.engine.wire import DEFAULTS, Endpoint, Wire, endpoint
-from reprokit.errors import EngineError, UsageError
 
 if TYPE_CHECKING:
     from reprokit.engine.docker import DockerEngine

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.errors import EngineError, ReprokitError
 from reprokit.engine import failure
-from reprokit.errors import EngineError, ReprokitError
 
 ANSWER_WITHIN = 120
 """Seconds that one answer of the engine may take to begin; a host under heavy disk load needs tens of them."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
 from reprokit.environment.model import Environment
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
 
 WORDS = {"distribution": "its packages", "uv": "uv", "conda": "conda-forge", "wheels": "NVIDIA's wheels"}
 

@@ -14,8 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.environment.catalog import Release
-from reprokit.errors import Cancelled, EngineError, Unsupported
 
 RECIPE = "1"
 """Version of how a base is made; a base of another recipe is made again."""

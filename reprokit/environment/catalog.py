@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.errors import UsageError
 from reprokit.environment import tables, versions
-from reprokit.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

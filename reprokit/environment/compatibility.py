@@ -9,9 +9,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
 from reprokit.environment import catalog, frameworks, tables, versions
 from reprokit.environment.model import Environment
-from reprokit.errors import Unsupported
 
 FLAG = "allow-unsupported-compiler"
 """nvcc's flag that switches its check of the host compiler off; ``-`` and ``--`` before it are both right."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
-from reprokit.errors import Unsupported
+from reprokit.core.errors import Unsupported
 
 MIB = 1024**2
 

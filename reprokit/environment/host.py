@@ -6,7 +6,7 @@ import platform
 import shutil
 from dataclasses import dataclass, replace
 
-from reprokit.gpus import nvml
+from reprokit.engine.gpus import nvml
 
 QUERY = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
 MIB = 1024 * 1024

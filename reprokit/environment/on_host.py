@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
+from reprokit.core.errors import Unsupported
 from reprokit.environment import compatibility, resolving, versions
 from reprokit.environment.model import Base, Compiler, Cuda, Cudnn, Environment, Gcc, Interpreter, OnHost, Python
-from reprokit.errors import Unsupported
 
 CANNOT = "and a virtual environment cannot change that"
 SHM = 64 * 1024 * 1024

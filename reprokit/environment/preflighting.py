@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
 from reprokit.environment import catalog, versions
 from reprokit.environment.host import Gpu, HostFacts
-from reprokit.errors import Unsupported
 
 GIB = 1024**3
 

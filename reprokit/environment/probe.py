@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
+from reprokit.core.errors import EngineError
 from reprokit.environment.measured import Measured, ProbeError
-from reprokit.errors import EngineError
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, ImageInfo

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from reprokit.core.errors import Unsupported
 from reprokit.environment.catalog import Release
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,9 @@ from typing import Any
 
 import click
 
+from reprokit.core.errors import ReprokitError
 from reprokit.environment import catalog, versions
 from reprokit.environment.frameworks import build_cuda
-from reprokit.errors import ReprokitError
 
 DATA = Path(__file__).parent / "data"
 PYTHONS = tuple(f"3.{minor}" for minor in range(6, 16))

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
+from reprokit.core.near_match import nearest
 from reprokit.environment import catalog, compatibility, providers_gcc, providers_python, versions
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Cudnn, Environment, Python
 from reprokit.environment.supply import Supply
-from reprokit.errors import Unsupported
-from reprokit.spelling import nearest
 
 DEFAULT_OS = "debian-12"
 TOOLKIT = "nvidia-cuda-toolkit"

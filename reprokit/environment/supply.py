@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 from reprokit.environment.on_host import Host
-from reprokit.errors import UsageError
-from reprokit.spelling import near
 
 BASE_SOURCES = ("registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")

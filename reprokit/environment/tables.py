@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reprokit.errors import UsageError
-from reprokit.spelling import near
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 
 ANY = "*"
 """In a shape: any key (a version, a release, a package)."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from reprokit.case.matrix import matches
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.sequential import AT_LEAST, BELOW, Trials, doubt, failure_rate_bound, interval
-from reprokit.matrix import matches
 
 
 def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[Verdict, str]:

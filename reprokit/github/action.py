@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reprokit.errors import UsageError
-from reprokit.matrix import KNOWN_AXES
-from reprokit.spelling import near
-from reprokit.store.records import RunRecord
+from reprokit.case.matrix import KNOWN_AXES
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.evidence.records import RunRecord
 
 FAIL_ON = ("departure", "inconclusive", "never")
 TRUTH = {"true": True, "false": False, "": False}

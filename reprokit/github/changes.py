@@ -14,13 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reprokit.matrix import label
+from reprokit.case.matrix import label
+from reprokit.core.near_match import many
+from reprokit.evidence.records import cell_key
 from reprokit.report.markdown.text import code, size, table
-from reprokit.spelling import many
-from reprokit.store.records import cell_key
 
 if TYPE_CHECKING:
-    from reprokit.github.api import Repository
+    from reprokit.core.github_api import Repository
 
 LABEL = "reprokit-nightly"
 MARK = "reprokit-changes"
@@ -95,7 +95,7 @@ def plan(
 ) -> list[Action]:
     """What to do about the changes of ``reprokit changes --json``, given the issues that there are. Pure.
 
-    Only changes that count are told: see :mod:`reprokit.history.transitions`. New cells are no changes.
+    Only changes that count are told: see :mod:`reprokit.report.history.transitions`. New cells are no changes.
     """
     homes = {
         name: issue for issue in sorted(issues, key=lambda one: one.together) if issue.open for name in issue.cases
@@ -366,7 +366,7 @@ def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str
 
 
 def _label(repository: Repository) -> None:
-    from reprokit.github.api import ApiError
+    from reprokit.core.github_api import ApiError
 
     try:
         about = "A case is seen otherwise than before by the nightly runs"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 from reprokit.github.reply import Reply, from_json
 
 MAX_RESULT = 32 * 1024**2

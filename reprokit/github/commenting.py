@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from reprokit.github.api import ApiError, Repository
+from reprokit.core.github_api import ApiError, Repository
 from reprokit.github.event import Event
 from reprokit.github.issue import LABEL, Review, digest_of, label_of
 from reprokit.github.reply import FINAL, MARKER, Reply

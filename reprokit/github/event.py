@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)

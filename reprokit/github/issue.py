@@ -12,14 +12,14 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from reprokit.case.facts import rendered
 from reprokit.case.files import CaseFile, load_text
 from reprokit.case.markdown import blocks
+from reprokit.case.matrix import count, expand
 from reprokit.case.tree import Loc
-from reprokit.errors import CaseError, Problem
-from reprokit.library.facts import rendered
-from reprokit.matrix import count, expand
+from reprokit.core.errors import CaseError, Problem
+from reprokit.core.near_match import many
 from reprokit.report.markdown.text import fence
-from reprokit.spelling import many
 
 NAME = "case"
 """What positions are told in: the text of the block, from its first line."""

@@ -15,20 +15,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.dockerfile import LARGE
-from reprokit.errors import ReprokitError, UsageError
+from reprokit.case.facts import requirement
+from reprokit.core.errors import ReprokitError, UsageError
+from reprokit.core.near_match import many
+from reprokit.environment.dockerfile import LARGE
+from reprokit.evidence.records import cell_key
 from reprokit.github.partition import Bounds, Layer, Piece, cut
-from reprokit.library.facts import requirement
-from reprokit.runner import chosen
-from reprokit.runner.images import SourceTrees, wanted
-from reprokit.sources import SourceTree
-from reprokit.spelling import many
-from reprokit.store.records import cell_key
+from reprokit.run import chosen
+from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.sources import SourceTree
 
 if TYPE_CHECKING:
     from reprokit.case.cellspec import SourceSpec
     from reprokit.environment.supply import Supply
-    from reprokit.runner.plan import Task
+    from reprokit.run.plan import Task
 
 MOST = 256
 """Jobs that one matrix of GitHub Actions may have (docs.github.com, "Actions limits")."""

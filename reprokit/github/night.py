@@ -11,13 +11,14 @@ from typing import Any
 
 import click
 
-from reprokit.errors import UsageError
+from reprokit.core import github_api, workflow_commands
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
-from reprokit.github import api, changes, commands
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.github import changes
 from reprokit.report.markdown.text import code, line, table
 from reprokit.report.words import cell_name, first_line, summary
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord, RunRecord
 
 ARTIFACT = "nightly-store"
 SHOWN = 40
@@ -34,12 +35,14 @@ def main() -> None:
 def history(branch: str) -> None:
     """Find the newest store that an earlier night left as an artifact: the output `run` is the id of its run, or ''."""
     # All of them: who opens pull requests can leave more of that name than a page holds.
-    found = newest(list(api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
-    commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
+    found = newest(list(github_api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
+    workflow_commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
     if found:
         click.echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
     else:
-        click.echo(commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts anew"))
+        click.echo(
+            workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts anew")
+        )
 
 
 def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
@@ -70,8 +73,8 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
     if lost := [cell for cell in run.cells if "merged" in run.request and not cell.details.get("job")]:
-        click.echo(commands.command("warning", f"{many(len(lost), 'cell')} left no record: see the summary"))
-    commands.add_summary(f"{night(run)}\n{changed(tonight)}")
+        click.echo(workflow_commands.command("warning", f"{many(len(lost), 'cell')} left no record: see the summary"))
+    workflow_commands.add_summary(f"{night(run)}\n{changed(tonight)}")
 
 
 def night(run: RunRecord) -> str:
@@ -132,7 +135,7 @@ def changed(found: Sequence[Mapping[str, Any]]) -> str:
 @click.option("--most", type=click.IntRange(min=0), default=changes.MOST, show_default=True, help="New issues at most.")
 def issues(changes_file: Path, most: int) -> None:
     """Open, update and close the issues about changed verdicts."""
-    repository = api.from_environment()
+    repository = github_api.from_environment()
     found = _changes(changes_file)["changes"]
     actions = changes.plan(found, list(changes.ours(repository)), _here(os.environ), most)
     done = list(_said(changes.carry_out(repository, actions)))
@@ -167,12 +170,12 @@ def _changes(path: Path) -> dict[str, Any]:
 
 def run() -> int:
     """The process: errors that are meant for people are one line, as an annotation of the step."""
-    from reprokit.errors import ReprokitError
+    from reprokit.core.errors import ReprokitError
 
     try:
         main.main(standalone_mode=False)
     except ReprokitError as error:
-        click.echo(commands.command("error", str(error)))
+        click.echo(workflow_commands.command("error", str(error)))
         return error.exit_status
     except click.ClickException as error:
         error.show()

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.errors import Problem
+from reprokit.case.matrix import count
+from reprokit.case.review import Level, asks
+from reprokit.core.errors import Problem
+from reprokit.core.near_match import many
 from reprokit.github import verdicts
 from reprokit.github.issue import Review, label_of
-from reprokit.matrix import count
 from reprokit.report.markdown.text import code, details, fence
-from reprokit.spelling import many
-from reprokit.trust import Level, asks
 
 MAX_COMMENT = 65_000
 """Characters of a comment; GitHub refuses more than 65,536."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
+from reprokit.evidence.records import cell_key
 from reprokit.github.matrix import Known
-from reprokit.library import verdicts
-from reprokit.store.records import cell_key
+from reprokit.report.catalogue import verdicts
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

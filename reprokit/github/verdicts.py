@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import CellRecord
 from reprokit.report.markdown.text import code, prose
 from reprokit.report.markdown.verdicts import reasons, tables
 from reprokit.report.words import summary
-from reprokit.store.records import CellRecord
 
 MOST_CELLS = 200
 """Cells that are looked at."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from reprokit.case import units
+from reprokit.core.near_match import near
+from reprokit.core.redaction import for_shell, scrub
 from reprokit.environment import catalog
 from reprokit.environment.measured import Measured
 from reprokit.intake import axes as reported
@@ -19,8 +21,6 @@ from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
 from reprokit.intake.draft import Draft, Omitted, literal
 from reprokit.intake.pieces import cut
-from reprokit.intake.secrets import for_shell, scrub
-from reprokit.spelling import near
 
 AXES = ("os", "python", "gcc", "cuda")
 NONE = "-"

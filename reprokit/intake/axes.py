@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.core.errors import ReprokitError
 from reprokit.environment import catalog, versions
 from reprokit.environment.resolving import DEFAULT_OS, resolve
 from reprokit.environment.supply import Supply
-from reprokit.errors import ReprokitError
 from reprokit.intake.environments import Found
 
 PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}

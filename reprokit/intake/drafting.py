@@ -8,7 +8,9 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import many
+from reprokit.core.redaction import for_shell, scrub
 from reprokit.evidence import frames as places
 from reprokit.intake import (
     axes,
@@ -29,8 +31,6 @@ from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import Found
 from reprokit.intake.pieces import Report
 from reprokit.intake.projects import Project
-from reprokit.intake.secrets import for_shell, scrub
-from reprokit.spelling import many
 
 MOST = 1_000_000
 """Characters of a report that is read."""

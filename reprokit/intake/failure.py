@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reprokit.core.redaction import STANDS
 from reprokit.evidence import frames as places
 from reprokit.evidence.crashes import ENFORCE
 from reprokit.evidence.fingerprint import fingerprint
@@ -16,7 +17,6 @@ from reprokit.evidence.observation import last_exception, observe, telling_crash
 from reprokit.evidence.text import one_line
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import Piece
-from reprokit.intake.secrets import STANDS
 
 LONGEST = 120
 """Characters of a message that a signature holds at most; longer ones are cut at a word."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from reprokit.errors import Problem, UsageError
+from reprokit.core.errors import Problem, UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ def read_report(source: str) -> ReportText:
     from reprokit.case import read
 
     if source.lower().startswith(("http://", "https://")):
-        from reprokit.web import issues
+        from reprokit.core import issues
 
         if issues.is_issue(source):
             issue = issues.read(source)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
 from reprokit.intake import commands, projects, scripts
@@ -15,7 +16,6 @@ from reprokit.intake.commands import Line, Shell
 from reprokit.intake.failure import Shown
 from reprokit.intake.pieces import Piece
 from reprokit.intake.projects import Project
-from reprokit.intake.secrets import for_shell
 
 WORKDIR = "/workspace"
 _HOST_PATHS = frozenset(

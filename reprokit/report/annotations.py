@@ -8,16 +8,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.errors import ReprokitError
+from reprokit.case.matrix import matches
+from reprokit.core.errors import ReprokitError
+from reprokit.core.workflow_commands import command
 from reprokit.evidence.model import Verdict
-from reprokit.github.commands import command
-from reprokit.matrix import matches
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, first_line
-from reprokit.store.records import CellRecord, RunRecord
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
-    from reprokit.errors import Problem
+    from reprokit.core.errors import Problem
 
 MOST = 10
 """Annotations of a kind that GitHub shows of one step."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import click
 
+from reprokit.core.errors import UsageError
 from reprokit.environment.probe import Measured
-from reprokit.errors import UsageError
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
 from reprokit.report.failures import ranges
 from reprokit.report.words import cell_name, expectation, seconds
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""

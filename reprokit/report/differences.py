@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reprokit.locking.model import Entry, normalised
+from reprokit.environment.lock import Entry, normalised
+from reprokit.evidence.records import CellRecord, RunRecord, cell_key
 from reprokit.report.words import cell_name, expectation
-from reprokit.store.records import CellRecord, RunRecord, cell_key
 
 FORMAT = "reprokit-diff/v1"
 FRAMEWORKS = re.compile(

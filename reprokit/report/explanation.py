@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.explaining.conditions import gap, words
-from reprokit.explaining.explain import Claim, Explanation, Telling, explain
-from reprokit.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord, RunRecord, cell_key
+from reprokit.evidence.records import CellRecord, RunRecord, cell_key
+from reprokit.search.explain.conditions import gap, words
+from reprokit.search.explain.explain import Claim, Explanation, Telling, explain
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -113,7 +113,7 @@ def files_in(store: Store) -> FileOf:
     @cache
     def file_of(digest: str) -> CaseFile | None:
         from reprokit.case import load
-        from reprokit.errors import ReprokitError
+        from reprokit.core.errors import ReprokitError
 
         try:
             [file] = load("-", stdin=io.StringIO(store.case_text(digest)))

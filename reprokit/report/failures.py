@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord
+from reprokit.evidence.records import CellRecord
 
 MOST = 20
 """Ways of failing that a summary lists; the result file has all."""

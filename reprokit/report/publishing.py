@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from reprokit.engine.labels import HOST
-from reprokit.intake import secrets
-from reprokit.store.records import CellRecord, RunRecord
+from reprokit.core import redaction
+from reprokit.core.ownership import HOST
+from reprokit.evidence.records import CellRecord, RunRecord
 
 SHORT = 20_000
 """Characters up to which a text is remembered with what it became: packages, reasons and Dockerfiles repeat."""
@@ -24,7 +24,7 @@ class Scrubber:
 
     def __init__(self, runs: Iterable[RunRecord]) -> None:
         """``runs``: the names of the hosts that made them are left out, beside what is private of this one."""
-        self._known = {**secrets.hosts(name for run in runs for name in _made_on(run)), **secrets.of_this_host()}
+        self._known = {**redaction.hosts(name for run in runs for name in _made_on(run)), **redaction.of_this_host()}
         self._kinds: set[str] = set()
         self._short = lru_cache(maxsize=1 << 17)(self._scrub)
 
@@ -38,7 +38,7 @@ class Scrubber:
         return tuple(sorted(self._kinds))
 
     def _scrub(self, text: str) -> str:
-        found = secrets.scrub(text, known=self._known)
+        found = redaction.scrub(text, known=self._known)
         self._kinds.update(one.kind for one in found.omitted)
         return found.text
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from reprokit.history.rejudging import Again, CannotJudge
+from reprokit.core.near_match import many
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.history.rejudging import Again, CannotJudge
 from reprokit.report.words import cell_name, expectation
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord, RunRecord
 
 FORMAT = "reprokit-rejudge/v1"
 Skipped = tuple[RunRecord, CellRecord, CannotJudge]

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import explanation
 from reprokit.report.failures import groups
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 FORMAT = "reprokit-result/v1"
 

@@ -7,7 +7,7 @@ import io
 from collections.abc import Iterator
 
 from reprokit.evidence.model import Outcome
-from reprokit.store.records import CellRecord, RunRecord
+from reprokit.evidence.records import CellRecord, RunRecord
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""

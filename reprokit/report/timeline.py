@@ -7,15 +7,15 @@ from itertools import groupby
 
 import click
 
+from reprokit.case.matrix import label
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
-from reprokit.history.changes import Change
-from reprokit.history.series import History, Series
-from reprokit.history.transitions import State, Transition, state_of
-from reprokit.matrix import label
+from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.differences import table
+from reprokit.report.history.changes import Change
+from reprokit.report.history.series import History, Series
+from reprokit.report.history.transitions import State, Transition, state_of
 from reprokit.report.words import served_by
-from reprokit.spelling import many
-from reprokit.store.records import Result, RunRecord
 
 LETTERS = {
     Verdict.REPRODUCED: "R",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from reprokit.matrix import label
-from reprokit.store.records import CellRecord
+from reprokit.case.matrix import label
+from reprokit.evidence.records import CellRecord
 
 
 def style(cell: CellRecord) -> str:

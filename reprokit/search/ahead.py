@@ -7,15 +7,15 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from reprokit.runner import Runner
-from reprokit.runner.plan import Task
+from reprokit.run.plan import Task
+from reprokit.run.runner import Runner
 
 
 class Ahead:
     """One build at a time, each by a runner of its own that can be cancelled. What goes wrong is told by nobody:
 
     the search builds the image again if it comes to need it, and then says why that fails. An image that is asked for
-    while it is being built here is waited for (:func:`reprokit.runner.images.make_ready` locks it).
+    while it is being built here is waited for (:func:`reprokit.run.images.make_ready` locks it).
     """
 
     def __init__(self, make: Callable[[], Runner]) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.matrix import Cell
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from reprokit.errors import Unsupported
-from reprokit.runner.images import SourceTrees, wanted
-from reprokit.sources import SourceError
+from reprokit.core.errors import Unsupported
+from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.sources import SourceError
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
     from reprokit.environment.supply import Supply
-    from reprokit.runner.plan import Task
+    from reprokit.run.plan import Task
     from reprokit.store.folder import SeenBases
 
 NEW_BASE = 100

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
-from reprokit.dockerfile import index_options
-from reprokit.errors import UsageError
-from reprokit.site import network, trust
-from reprokit.site.answers import NoConnection, default_index, get
-from reprokit.site.credentials import blotted
-from reprokit.site.shelf import Link, links_in, links_in_text, links_of, local_path
+from reprokit.core.errors import UsageError
+from reprokit.engine.site import network, trust
+from reprokit.engine.site.answers import NoConnection, default_index, get
+from reprokit.engine.site.credentials import blotted
+from reprokit.engine.site.shelf import Link, links_in, links_in_text, links_of, local_path
+from reprokit.environment.dockerfile import index_options
 
 SECONDS = 30.0
 JSON = "application/vnd.pypi.simple.v1+json"
@@ -49,8 +49,8 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
 
     Raises UsageError when no index answers, or pip's configuration cannot be read.
     """
-    from reprokit import site
-    from reprokit.site.assembly import pip_options as of_host
+    from reprokit.engine import site
+    from reprokit.engine.site.assembly import pip_options as of_host
 
     settings = site.settings()
     options = of_host(os.environ, settings)

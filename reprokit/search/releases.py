@@ -17,12 +17,12 @@ from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
 from reprokit.case import CaseFile
+from reprokit.case.matrix import KNOWN_AXES, Partial
 from reprokit.case.templates import RenderError, inspect, render_text
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 from reprokit.environment import catalog, versions
-from reprokit.errors import UsageError
-from reprokit.matrix import KNOWN_AXES, Partial
 from reprokit.search.package_index import DistributionFile, files_of, normalised
-from reprokit.spelling import near
 
 
 @dataclass(frozen=True, kw_only=True)

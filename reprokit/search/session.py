@@ -30,23 +30,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from reprokit import __version__
-from reprokit.errors import CaseError, ReprokitError, UsageError
+from reprokit.case.matrix import label
+from reprokit.core.errors import CaseError, ReprokitError, UsageError
+from reprokit.core.near_match import many
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.matrix import label
-from reprokit.runner import Runner
-from reprokit.runner.approving import approve
-from reprokit.runner.images import SourceTrees
-from reprokit.runner.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals
-from reprokit.runner.listener import Listener, Silent
-from reprokit.runner.plan import Task, load_all, task_of
-from reprokit.runner.request import Request
+from reprokit.evidence.records import ANSWER, CellRecord, RunRecord, cell_key
+from reprokit.run.approving import approve
+from reprokit.run.images import SourceTrees
+from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals
+from reprokit.run.listener import Listener, Silent
+from reprokit.run.plan import Task, load_all, task_of
+from reprokit.run.request import Request
+from reprokit.run.runner import Runner
 from reprokit.search.ahead import Ahead
 from reprokit.search.asking import Ask, Candidate, Search, drive
 from reprokit.search.costs import NOT_SERVED, cost
-from reprokit.spelling import many
 from reprokit.store.folder import SeenBases, make_folder
-from reprokit.store.records import ANSWER, CellRecord, RunRecord, cell_key
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -358,7 +358,7 @@ class SearchSession(Invocation):
     def _close(self, console: Any) -> None:
         assert self.record is not None
         if console is not None:
-            from reprokit.report.live import print_table
+            from reprokit.cli.display.live import print_table
 
             print_table(console, self.record.cells)
         if self.answer is not None:
@@ -380,7 +380,7 @@ def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
 
 def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
     """The newest search of a kind without an answer whose process is gone."""
-    from reprokit.engine.labels import is_orphan
+    from reprokit.core.ownership import is_orphan
 
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
     for run in store.runs():

@@ -31,12 +31,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from reprokit.errors import UsageError
+from reprokit.case.matrix import Cell
+from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.matrix import Cell
+from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store import tables
 from reprokit.store.folder import make_folder
-from reprokit.store.records import CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store.rows import bare_run, cell_of, cell_row, run_row, trial_of, trial_row
 
 

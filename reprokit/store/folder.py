@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from reprokit.errors import UsageError
-from reprokit.writing import write
+from reprokit.core.errors import UsageError
+from reprokit.core.files import write
 
 FOLDER = ".reprokit"
 

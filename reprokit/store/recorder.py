@@ -17,7 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from reprokit.errors import ReprokitError
+from reprokit.core.errors import ReprokitError
 
 WRITTEN = "written"
 START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.store.recorder import main; main()"

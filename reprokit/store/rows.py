@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord, cell_key
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord, cell_key
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:

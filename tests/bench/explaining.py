@@ -9,10 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 
+from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.explaining.conditions import Conditions, holds, of_axis
-from reprokit.explaining.explain import explain
-from reprokit.matrix import Cell
+from reprokit.search.explain.conditions import Conditions, holds, of_axis
+from reprokit.search.explain.explain import explain
 
 SEED = 5
 GRIDS = 1000

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
+from reprokit.evidence.records import cell_key
 from reprokit.store import tables
 from reprokit.store.database import Store
-from reprokit.store.records import cell_key
 
 NIGHTS, CELLS = 365, 500
 PACKAGES = 60

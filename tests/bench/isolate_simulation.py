@@ -16,8 +16,8 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 
+from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.matrix import Cell
 from reprokit.search.asking import Ask, drive
 from reprokit.search.isolate.algorithm import Boundary, Isolation, isolate
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from reprokit.intake.secrets import scrub
-from tests.unit.test_intake_secrets import REPEATED, SURVIVES
+from reprokit.core.redaction import scrub
+from tests.unit.intake.test_secrets import REPEATED, SURVIVES
 
 SIZE = 1_000_000
 

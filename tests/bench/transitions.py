@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from reprokit.history.transitions import State, transitions
+from reprokit.report.history.transitions import State, transitions
 
 RATES = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)
 NIGHTS, TRIALS, CELLS = 100, 3, 400

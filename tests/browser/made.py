@@ -15,9 +15,9 @@ import yaml
 from sqlalchemy import insert, select
 
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.store import tables
 from reprokit.store.database import Store
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 from reprokit.store.rows import cell_row, trial_row
 
 FIRST = datetime(2026, 1, 1, 2)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from reprokit.cli import main
-from reprokit.runner import invocation
+from reprokit.run import invocation
 from tests.gpu_host.engine import ProcessEngine
 
 folder = Path(sys.argv.pop(1))

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from reprokit.engine import labels
+from reprokit.core import ownership
+from reprokit.core.errors import Cancelled
 from reprokit.engine.protocol import Slot, Trial
-from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 from tests.unit.fakes import FakeEngine
 
@@ -41,7 +41,7 @@ class ProcessEngine(FakeEngine):
         record = self.containers / uuid.uuid4().hex
         # The record comes first, as a container is created before it starts.
         with slot or nullcontext():
-            about = {"labels": {**labels.ownership(), **trial.labels}, "gpus": trial.gpus}
+            about = {"labels": {**ownership.ownership(), **trial.labels}, "gpus": trial.gpus}
             part = self.folder / f"{record.name}.part"
             part.write_text(json.dumps(about))
             part.replace(record)
@@ -68,7 +68,7 @@ class ProcessEngine(FakeEngine):
         with suppress(FileNotFoundError, ProcessLookupError, ValueError):
             number = int(record.with_suffix(".pid").read_text())
             os.kill(number, signal.SIGKILL)
-            while labels.started(number) is not None:
+            while ownership.started(number) is not None:
                 time.sleep(0.005)
         for path in (record.with_suffix(".pid"), leaving):
             path.unlink(missing_ok=True)
@@ -85,7 +85,7 @@ class ProcessEngine(FakeEngine):
         """Remove containers whose process is gone."""
         removed = []
         for path, about in self._records():
-            if labels.is_orphan(about["labels"]):
+            if ownership.is_orphan(about["labels"]):
                 self.remove(path.with_suffix(""))
                 removed.append(f"container {path.name[:12]}")
         return removed

@@ -13,7 +13,7 @@ import pytest
 
 from tests.integration.test_run import REPOSITORY, User
 from tests.integration.test_run import user as user
-from tests.unit.test_search_commits import commit, git
+from tests.unit.search.test_commits import commit, git
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.engine import labels
+from reprokit.core import ownership
 from reprokit.engine.docker import DockerEngine
 from tests.conftest import docker
 
@@ -38,7 +38,7 @@ def test_the_engine_is_found_builds_and_leaves_nothing(engine: DockerEngine, tmp
 def test_what_a_killed_run_left_is_found_and_the_command_removes_it(tiny: str, tmp_path: Path) -> None:
     dead = subprocess.Popen(["true"])
     dead.wait()
-    owner = {labels.PID: str(dead.pid), labels.PID_START: "1", labels.HOST: labels.here()}
+    owner = {ownership.PID: str(dead.pid), ownership.PID_START: "1", ownership.HOST: ownership.here()}
     words = [word for name, value in owner.items() for word in ("--label", f"{name}={value}")]
     container = docker("create", *words, tiny, "true").strip()
     try:

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Progress
-from reprokit.errors import BuildFailed, Cancelled, EngineError
-from reprokit.site import Site
+from reprokit.engine.site import Site
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration

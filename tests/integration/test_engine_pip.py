@@ -16,13 +16,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from reprokit import site
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
-from reprokit.engine import bases
+from reprokit.engine import bases, site
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Progress
+from reprokit.engine.site.config import Settings
 from reprokit.environment import Supply, resolve
-from reprokit.site.config import Settings
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration

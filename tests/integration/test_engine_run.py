@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.engine import labels
+from reprokit.core import ownership
+from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Mount
-from reprokit.errors import Cancelled, EngineError, Unsupported
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -28,7 +28,7 @@ MIB = 2**20
 
 def ours(run: str) -> list[str]:
     """Ids of containers, running or not, that carry this run's label."""
-    return docker("ps", "-aq", "--filter", f"label={labels.RUN}={run}").split()
+    return docker("ps", "-aq", "--filter", f"label={ownership.RUN}={run}").split()
 
 
 def output_of(engine: DockerEngine, image: str, script: str, **changes: object) -> str:
@@ -67,11 +67,11 @@ def test_cpus_and_memory_are_set(engine: DockerEngine, tiny: str) -> None:
     seen: list[str] = []
 
     def look(_: bytes) -> None:
-        container = docker("ps", "-q", "--filter", f"label={labels.RUN}={name}").strip()
+        container = docker("ps", "-q", "--filter", f"label={ownership.RUN}={name}").strip()
         wanted = "{{.HostConfig.NanoCpus}} {{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.PidsLimit}}"
         seen.append(docker("inspect", "-f", wanted + " {{.HostConfig.LogConfig.Type}}", container).strip())
 
-    asked = trial(tiny, "echo go; sleep 1", cpus=1.5, memory=64 * MIB, pids=77, labels=labels.ownership(name))
+    asked = trial(tiny, "echo go; sleep 1", cpus=1.5, memory=64 * MIB, pids=77, labels=ownership.ownership(name))
     engine.run(asked, look, never())
     assert seen == [f"1500000000 {64 * MIB} {64 * MIB} 77 none"]
 
@@ -98,7 +98,7 @@ def test_time_limit_stops_what_ignores_sigterm(engine: DockerEngine, tiny: str) 
     out: list[bytes] = []
     script = "trap 'echo asked to stop' TERM; echo up; while true; do sleep 0.1; done"
     start = time.monotonic()
-    asked = trial(tiny, script, timeout=1.0, labels=labels.ownership(run))
+    asked = trial(tiny, script, timeout=1.0, labels=ownership.ownership(run))
     ending = engine.run(asked, out.append, never())
     assert ending.timed_out
     assert time.monotonic() - start < 6
@@ -123,7 +123,7 @@ def test_cancel_ends_at_once(engine: DockerEngine, tiny: str) -> None:
     threading.Timer(1.0, cancel.set).start()
     start = time.monotonic()
     with pytest.raises(Cancelled):
-        engine.run(trial(tiny, "sleep 60", labels=labels.ownership(run)), lambda _: None, cancel)
+        engine.run(trial(tiny, "sleep 60", labels=ownership.ownership(run)), lambda _: None, cancel)
     assert time.monotonic() - start < 4
     assert ours(run) == []
 
@@ -135,7 +135,7 @@ def test_a_failing_sink_leaves_nothing(engine: DockerEngine, tiny: str) -> None:
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        engine.run(trial(tiny, "echo x; sleep 60", labels=labels.ownership(run)), broken, never())
+        engine.run(trial(tiny, "echo x; sleep 60", labels=ownership.ownership(run)), broken, never())
     assert ours(run) == []
 
 
@@ -168,7 +168,7 @@ def test_fork_bomb_is_contained(engine: DockerEngine, tiny: str) -> None:
 
 def test_anonymous_volumes_go_too(engine: DockerEngine, tiny: str) -> None:
     tag = f"reprokit-test/volume:{uuid.uuid4().hex[:8]}"
-    from reprokit.site import Site
+    from reprokit.engine.site import Site
 
     engine.build(build_of(tag, f"FROM {tiny}\nVOLUME /scratch\n"), Site(), lambda _: None, never())
     try:
@@ -221,7 +221,7 @@ def test_what_the_engine_refuses_is_said_in_words(
         pytest.skip("this host has a GPU")
     run = uuid.uuid4().hex
     with pytest.raises(kind, match=words):
-        engine.run(trial(tiny, "true", labels=labels.ownership(run), **changes), lambda _: None, never())
+        engine.run(trial(tiny, "true", labels=ownership.ownership(run), **changes), lambda _: None, never())
     assert ours(run) == []
 
 
@@ -246,7 +246,7 @@ from reprokit.engine.select import make
 from tests.conftest import trial
 print("go", flush=True)
 make("auto").run(
-    trial({image!r}, "echo up; sleep 300", labels=labels.ownership({run!r}), timeout=300.0),
+    trial({image!r}, "echo up; sleep 300", labels=ownership.ownership({run!r}), timeout=300.0),
     lambda chunk: print(chunk.decode(), flush=True),
     threading.Event(),
 )
@@ -282,7 +282,11 @@ def test_sweep_after_kill_9_spares_neighbours(engine: DockerEngine, tiny: str) -
     child = _child(tiny, run)
     alive = _child(tiny, neighbour)
     stranger = docker("run", "-d", "--label", "org.example.pid=1", tiny, "sleep", "300").strip()
-    foreign_labels = {**labels.ownership(neighbour), labels.PID: str(child.pid), labels.HOST: "another-host/boot"}
+    foreign_labels = {
+        **ownership.ownership(neighbour),
+        ownership.PID: str(child.pid),
+        ownership.HOST: "another-host/boot",
+    }
     flags = [word for key, value in foreign_labels.items() for word in ("--label", f"{key}={value}")]
     foreign = docker("run", "-d", *flags, tiny, "sleep", "300").strip()
     try:
@@ -347,7 +351,9 @@ def test_an_engine_that_goes_away_is_an_engine_error(engine: DockerEngine, tiny:
     start = time.monotonic()
     try:
         with pytest.raises(EngineError, match=r"relay\.sock"):
-            behind.run(trial(tiny, "echo up; sleep 60", labels=labels.ownership(run)), lambda _: relay.cut(), never())
+            behind.run(
+                trial(tiny, "echo up; sleep 60", labels=ownership.ownership(run)), lambda _: relay.cut(), never()
+            )
         assert time.monotonic() - start < 20
     finally:
         for container in ours(run):

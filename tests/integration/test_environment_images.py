@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from reprokit import dockerfile, site
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
-from reprokit.engine import bases
+from reprokit.engine import bases, site
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import Supply, bootstrap, catalog, compare, probe, resolve
+from reprokit.environment import Supply, bootstrap, catalog, compare, dockerfile, probe, resolve
 from tests.conftest import remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -157,7 +156,7 @@ def test_files_setup_and_data_belong_to_the_user_and_nothing_of_the_site_stays(e
 
 
 def test_a_failing_line_of_setup_fails_the_build(engine: DockerEngine) -> None:
-    from reprokit.errors import BuildFailed
+    from reprokit.core.errors import BuildFailed
 
     with pytest.raises(BuildFailed) as caught:
         built(engine, cell({"os": "debian-12"}, setup="echo before\nfalse | cat\necho after\n"))
@@ -204,7 +203,7 @@ def test_a_mirror_of_debian_serves_a_step_and_stays_out_of_the_image(engine: Doc
     secrets.mkdir()
     support.mkdir()
     (secrets / "apt_conf").write_text('Reprokit::AptMirror "http://mirror.example/debian";\n')
-    (support / "site.sh").write_bytes((Path(dockerfile.__file__).parents[1] / "dockerfiles/site.sh").read_bytes())
+    (support / "site.sh").write_bytes((Path(dockerfile.__file__).parents[2] / "dockerfiles/site.sh").read_bytes())
     image = built(engine, cell({"os": "debian-12"}))
     mounts = (Mount(source=secrets, target="/run/secrets"), Mount(source=support, target="/run/reprokit"))
     script = (

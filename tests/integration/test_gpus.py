@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.core.errors import Unsupported
 from reprokit.engine.docker import DockerEngine
 from reprokit.environment import host
-from reprokit.errors import Unsupported
 from tests.conftest import never, trial
 from tests.integration.test_podman import engine, service, tiny  # noqa: F401
 from tests.integration.test_run import User

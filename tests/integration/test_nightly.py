@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.github.server import TOKEN, Forge
-from tests.github.steps import REPOSITORY, STAND_INS, Call, Failed, Replay
 from tests.integration.test_history import NUMPY
+from tests.unit.github.server import TOKEN, Forge
+from tests.unit.github.steps import REPOSITORY, STAND_INS, Call, Failed, Replay
 
 pytestmark = pytest.mark.integration
 # Decided by a sequential test within a night: otherwise a change counts from the second night on that shows it.

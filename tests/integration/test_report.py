@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_run import User
-from tests.unit.test_report_html import data, files
+from tests.unit.report.test_html import data, files
 
 pytestmark = pytest.mark.integration
 CASE = """\

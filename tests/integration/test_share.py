@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from reprokit.case import load
-from tests.github.server import TOKEN, Forge
 from tests.integration.test_run import REPOSITORY, User
+from tests.unit.github.server import TOKEN, Forge
 
 pytestmark = pytest.mark.integration
 CASE = REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
 from reprokit.environment.on_host import Powers
-from reprokit.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 from tests.integration.test_run import User
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from reprokit.doctor.finding import Finding
-from reprokit.doctor.ground import Ground
+from reprokit.cli.doctor.finding import Finding
+from reprokit.cli.doctor.ground import Ground
 
 INFO = {
     "Driver": "overlay2",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
+from reprokit.core.errors import Cancelled
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
-from reprokit.errors import Cancelled
 from reprokit.evidence.model import Ending
 
 PROBE = Path(__file__).parent / "probe_debian12.txt"

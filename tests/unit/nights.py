@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 FIRST = datetime(2026, 1, 1, 2)
 CASE = """\

@@ -11,14 +11,14 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from reprokit import site as sites
+from reprokit.engine import site as sites
 from reprokit.engine import failure
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.venv import keeping, layout, sandbox
 from reprokit.engine.venv.sandbox import Mount, Program
-from reprokit.errors import Cancelled
-from reprokit.site import Served, Site
+from reprokit.core.errors import Cancelled
+from reprokit.engine.site import Served, Site
 
 SECRETS = "/run/secrets"
 """Where builds of images have the site's secrets, as the settings that are made for them say."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from reprokit.engine import leftovers
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import cgroups, keeping
-from reprokit.errors import EngineError
+from reprokit.core.errors import EngineError
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
-    from reprokit.site import Site
+    from reprokit.engine.site import Site
 
 
 class VenvEngine:

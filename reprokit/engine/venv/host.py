@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
-from reprokit import site as sites
+from reprokit.engine import site as sites
 from reprokit.case.cellspec import Limits
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Trial
@@ -22,8 +22,8 @@ from reprokit.environment import versions
 from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import Host, Powers
 from reprokit.environment.probe import Measured, command
-from reprokit.errors import EngineError
-from reprokit.site.home import home
+from reprokit.core.errors import EngineError
+from reprokit.core.home import home
 
 SECONDS = 30
 """Time for a program of the host to tell its version."""

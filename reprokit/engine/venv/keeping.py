@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reprokit import cache
+from reprokit.core import cache
 from reprokit.engine.bases import locked
 from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
-from reprokit.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError
 
 DESCRIPTION = "environment.json"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from reprokit.engine.venv import keeping
 from reprokit.engine.venv.sandbox import CUDA_PLACE, NOBODY, Mount, is_hidden, placed
 from reprokit.environment.on_host import SHM
-from reprokit.errors import EngineError
+from reprokit.core.errors import EngineError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/repro"

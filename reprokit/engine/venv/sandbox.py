@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from reprokit.engine.containers import DRAIN, GRACE, HOSTNAME
 from reprokit.engine.stream import Joined
-from reprokit.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError
 
 INSIDE = Path(__file__).with_name("inside.py")
 NOBODY = 65534

@@ -15,7 +15,7 @@ from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.venv import cgroups, keeping, layout, sandbox
 from reprokit.engine.venv.sandbox import Mount, Program
 from reprokit.environment.on_host import Powers
-from reprokit.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
 

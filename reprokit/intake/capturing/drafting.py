@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.model import Failure
+from reprokit.core import redaction
 from reprokit.environment import catalog
 from reprokit.evidence import judge
 from reprokit.evidence.text import clean, one_line
-from reprokit.intake import naming, secrets
+from reprokit.intake import naming
 from reprokit.intake.axes import unavailable
 from reprokit.intake.capturing import packages
 from reprokit.intake.capturing.interpreter import SHELLS
@@ -93,7 +94,7 @@ class _Drafting:
 
     def scrubbed(self, text: str, where: str) -> str:
         """``text`` without secrets; what was left out is listed."""
-        found = secrets.scrub(text, known=self.known, where=where)
+        found = redaction.scrub(text, known=self.known, where=where)
         self.omitted += found.omitted
         return found.text
 
@@ -116,11 +117,11 @@ class _Drafting:
         """
         for before, word in pairwise(["", *words]):
             alone = self.scrubbed(word, "the command")
-            told = secrets.scrub(f"{before} {alone}", known=self.known, where="the command")
+            told = redaction.scrub(f"{before} {alone}", known=self.known, where="the command")
             if told.omitted and told.text.startswith(f"{before} "):
                 self.omitted += told.omitted
                 alone = told.text[len(before) + 1 :]
-            yield secrets.for_shell(alone)
+            yield redaction.for_shell(alone)
 
     def _relative(self, word: str) -> str:
         """A word without the folder in which the command ran, which is another one in a container."""
@@ -136,11 +137,11 @@ class _Drafting:
         found = self.seen.checkout
         if found is None:
             return False
-        if not found.why_not and secrets.scrub(found.patch, known=self.known).omitted:
+        if not found.why_not and redaction.scrub(found.patch, known=self.known).omitted:
             self.missing.append("the git source: what was changed since the commit holds something secret")
             return False
         somebodys = re.match(r"(?!git@)[\w.-]+@", found.url)  # an account on a machine, which nobody else has
-        if not found.why_not and (somebodys or secrets.scrub(found.url, known=self.known).omitted):
+        if not found.why_not and (somebodys or redaction.scrub(found.url, known=self.known).omitted):
             self.missing.append("the git source: its address holds something secret")
             return False
         if found.why_not:
@@ -168,7 +169,7 @@ class _Drafting:
             )
         placed = {f"{self.inside}/{path}" if self.inside else path: text for path, text in texts.items()}
         return {
-            self.scrubbed(path, "the name of a file"): literal(secrets.for_shell(self.scrubbed(text, path), path))
+            self.scrubbed(path, "the name of a file"): literal(redaction.for_shell(self.scrubbed(text, path), path))
             for path, text in placed.items()
         }
 
@@ -269,11 +270,11 @@ class _Drafting:
         strict = signature.tightened(failure, [signature.Seen(ending=ending, log=self.seen.ran.log)])
         # Within a pattern a secret is broken up by what varies: whether the log without secrets gives the same tells.
         # A home directory is a path like any other to a pattern, so that its place is taken by one.
-        log = re.sub(r"~(?=/)", "/home/user", secrets.scrub(self.seen.ran.log, known=self.known).text)
+        log = re.sub(r"~(?=/)", "/home/user", redaction.scrub(self.seen.ran.log, known=self.known).text)
         public = signature.tightened(failure, [signature.Seen(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
-            if public.get(key) != value or secrets.scrub(str(value), known=self.known).omitted:
+            if public.get(key) != value or redaction.scrub(str(value), known=self.known).omitted:
                 self.missing.append(f"{key} of the failure: it holds something secret or private")
             else:
                 kept[key] = value
@@ -289,7 +290,7 @@ class _Drafting:
         else:
             ending = f"ends with {failure['signal']}" if "signal" in failure else "fails"
             text = f"{command} {'does not end' if 'timed_out' in failure else ending}"
-        return one_line(secrets.scrub(self._without_folder(text), known=self.known).text, 100)
+        return one_line(redaction.scrub(self._without_folder(text), known=self.known).text, 100)
 
     def _id(self, failure: Mapping[str, Any]) -> str:
         """What ran, by its first file or its program, and how it ended."""
@@ -320,7 +321,7 @@ def _told_by_options(command: Sequence[str]) -> Iterator[str]:
     """The words that are secret by the option before them: programs print their arguments otherwise, as a list say."""
     for before, word in pairwise(command):
         value = word.partition("=")[2] if word.startswith("-") else word
-        if len(value) >= 6 and secrets.scrub(f"{before} {word}").text.endswith(("<secret>", "<secret>'")):
+        if len(value) >= 6 and redaction.scrub(f"{before} {word}").text.endswith(("<secret>", "<secret>'")):
             yield value
 
 

@@ -12,9 +12,9 @@ from packaging.markers import UndefinedEnvironmentName
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from reprokit.core.redaction import scrub
 from reprokit.environment import catalog
 from reprokit.intake.capturing.interpreter import Distribution, Interpreter
-from reprokit.intake.secrets import scrub
 
 _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})

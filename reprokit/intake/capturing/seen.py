@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reprokit.core import redaction
 from reprokit.environment import probe
 from reprokit.environment.measured import Measured, ProbeError
 from reprokit.evidence.tracebacks import FRAME
-from reprokit.intake import secrets
 from reprokit.intake.capturing import checkout, environ, files, interpreter
 from reprokit.intake.capturing.checkout import Checkout
 from reprokit.intake.capturing.environ import Variables
@@ -58,7 +58,7 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
     words = interpreter.words_of(command)
     program = interpreter.program_of(command)
     python = interpreter.ask(program) if program else None
-    known = secrets.of_this_host(variables)
+    known = redaction.of_this_host(variables)
     traced = [Path(found["file"]) for line in ran.log.splitlines() if (found := FRAME.match(line.rstrip()))]
     start = [*files.named(words, folder), *(folder / path for path in traced), *files.in_log(ran.log, folder)]
     gathered = files.gather(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
+from reprokit.evidence.records import TrialRecord
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import Log, cell_data
 from reprokit.report.html.gathering import Known, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
-from reprokit.store.records import TrialRecord
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

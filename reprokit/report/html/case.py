@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from reprokit.case.matrix import label
 from reprokit.evidence.model import Verdict
-from reprokit.explaining.ordering import in_order
-from reprokit.history.changes import Change, change_json
-from reprokit.history.series import Series
-from reprokit.matrix import label
+from reprokit.evidence.records import CellRecord, Result, RunRecord, cell_key
 from reprokit.report import differences, explanation, timeline
+from reprokit.report.history.changes import Change, change_json
+from reprokit.report.history.series import Series
 from reprokit.report.html.gathering import Known
 from reprokit.report.html.overview import VERDICTS, fix
-from reprokit.store.records import CellRecord, Result, RunRecord, cell_key
+from reprokit.search.explain.ordering import in_order
 
 HasPage = Callable[[str, int], bool]
 """Whether the cell of that number of that run has a page of its own in this report."""

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit import environment
+from reprokit.case.facts import canonical
+from reprokit.case.matrix import KNOWN_AXES
+from reprokit.case.matrix import matches as covers
 from reprokit.environment.measured import Measured
 from reprokit.environment.versions import matches
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
-from reprokit.history import changed
-from reprokit.library.facts import canonical
-from reprokit.matrix import KNOWN_AXES
-from reprokit.matrix import matches as covers
+from reprokit.report.history import changed
 from reprokit.report.html.gathering import Known
-from reprokit.store.records import CellRecord, RunRecord, TrialRecord
 
 PACKAGES = (
     "frameworks",

@@ -9,11 +9,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from reprokit.evidence.model import Verdict
-from reprokit.history.changes import Change, describe
-from reprokit.history.series import History, Series, gather
+from reprokit.evidence.records import CellRecord, Result, RunRecord, cell_key
 from reprokit.report import explanation
 from reprokit.report.explanation import Explained, FileOf
-from reprokit.store.records import CellRecord, Result, RunRecord, cell_key
+from reprokit.report.history.changes import Change, describe
+from reprokit.report.history.series import History, Series, gather
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

@@ -6,16 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.facts import Facts, facts
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.explaining.conditions import words
-from reprokit.explaining.explain import Claim
-from reprokit.library.facts import Facts, facts
-from reprokit.library.flip import flip
+from reprokit.evidence.records import Result, RunRecord, cell_key
+from reprokit.report.catalogue.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import Known
-from reprokit.spelling import many
-from reprokit.store.records import Result, RunRecord, cell_key
+from reprokit.search.explain.conditions import words
+from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

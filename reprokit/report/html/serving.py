@@ -8,7 +8,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 HOST = "127.0.0.1"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 
 FORMAT = "reprokit-report/v1"
 MARKER = "reprokit-report.json"

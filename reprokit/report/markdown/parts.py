@@ -8,18 +8,18 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
-from reprokit.dockerfile import gist
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import many
+from reprokit.environment.dockerfile import gist
 from reprokit.environment.probe import Measured
-from reprokit.errors import UsageError
 from reprokit.evidence.model import Verdict
-from reprokit.history import changed
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
 from reprokit.report.explanation import Explained
+from reprokit.report.history import changed
 from reprokit.report.markdown.text import block, code, prose
 from reprokit.report.publishing import Scrub
 from reprokit.report.words import cell_name
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord, RunRecord
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
 _INDEXES = re.compile(r"(Looking in (?:indexes|links):).*")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import CellRecord
 from reprokit.report.markdown.text import code, prose, table
 from reprokit.report.words import first_line
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord
 
 MOST_CELLS = 40
 """Cells that are shown each; of more, groups."""

@@ -8,7 +8,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reprokit.core.near_match import many
 from reprokit.evidence.reading import Reading, reading
+from reprokit.evidence.records import cell_key
 from reprokit.report.words import first_line
 from reprokit.search.asking import Ask, Candidate
 from reprokit.search.bisect import commits
@@ -16,8 +18,6 @@ from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.bisect.line import Line, along_axis, along_source
 from reprokit.search.releases import Policy
 from reprokit.search.session import Answer, SearchSession
-from reprokit.spelling import many
-from reprokit.store.records import cell_key
 
 FEW = 5
 """How many names a line lists."""

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from reprokit.case import Case, CaseFile
 from reprokit.case.templates import inspect
-from reprokit.errors import UsageError
-from reprokit.sources import git_says
-from reprokit.spelling import near
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.run.sources import git_says
 
 SHORT = 12
 """Digits of a commit's hash in a cell."""

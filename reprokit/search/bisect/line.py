@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reprokit import sources
 from reprokit.case import CaseFile
+from reprokit.case.matrix import KNOWN_AXES, Cell, label
 from reprokit.case.render import TemplateProblem, render
+from reprokit.core.errors import Unsupported, UsageError
+from reprokit.core.near_match import near
 from reprokit.environment.resolving import resolve
-from reprokit.errors import Unsupported, UsageError
-from reprokit.matrix import KNOWN_AXES, Cell, label
-from reprokit.runner.plan import cells_of
-from reprokit.runner.request import Request
-from reprokit.runner.supplying import supply_of
+from reprokit.run import sources
+from reprokit.run.plan import cells_of
+from reprokit.run.request import Request
+from reprokit.run.supplying import supply_of
 from reprokit.search import releases
 from reprokit.search.bisect import commits
-from reprokit.spelling import near
 
 
 @dataclass(frozen=True, kw_only=True)

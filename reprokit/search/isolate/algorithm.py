@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.matrix import Cell
 from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.isolate.explanations import (

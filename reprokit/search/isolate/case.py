@@ -7,16 +7,15 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reprokit import matrix
-from reprokit.case import CaseFile
-from reprokit.errors import UsageError
+from reprokit.case import CaseFile, matrix
+from reprokit.case.matrix import Cell, label
+from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
-from reprokit.explaining.ordering import inside
-from reprokit.matrix import Cell, label
 from reprokit.search import releases
 from reprokit.search.asking import Ask, Candidate, Search
+from reprokit.search.explain.ordering import inside
 from reprokit.search.isolate import ends, reported
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate
 from reprokit.search.isolate.words import Telling

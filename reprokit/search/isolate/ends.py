@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.case import CaseFile
-from reprokit.errors import UsageError
+from reprokit.case.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches, parse_group
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 from reprokit.evidence.model import Verdict
-from reprokit.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches, parse_group
-from reprokit.runner.plan import promised_of
-from reprokit.spelling import near
+from reprokit.run.plan import promised_of
 
 MANY = 300
 """Most cells for either end among which the closest two are looked for."""

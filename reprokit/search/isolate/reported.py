@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reprokit.case.matrix import Cell
 from reprokit.environment import catalog, versions, wording
-from reprokit.matrix import Cell
 
 PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
 """Parts of a version that an axis gets where the case's own values do not tell."""

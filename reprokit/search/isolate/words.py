@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reprokit.case.matrix import Cell, label
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
-from reprokit.matrix import Cell, label
+from reprokit.evidence.records import CellRecord
 from reprokit.search.isolate.algorithm import RIVALS, Boundary, Change, Isolation
 from reprokit.search.isolate.explanations import Explanation, certificate
-from reprokit.spelling import many
-from reprokit.store.records import CellRecord
 
 UNSEEN = "not seen, since a cell is excluded or cannot be judged, but what was seen leaves nothing else"
 SHOWN = 3

@@ -11,9 +11,9 @@ from typing import Any
 
 from reprokit.case import CaseFile
 from reprokit.case.files import load_text
+from reprokit.case.matrix import KNOWN_AXES, Cell
 from reprokit.case.render import SHELL, TemplateProblem, render
-from reprokit.errors import CaseError
-from reprokit.matrix import KNOWN_AXES, Cell
+from reprokit.core.errors import CaseError
 from reprokit.search.asking import Candidate
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import Data, changed

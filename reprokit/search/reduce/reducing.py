@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.files import load_text
-from reprokit.errors import UsageError
+from reprokit.case.matrix import Cell, label
+from reprokit.core.errors import UsageError
+from reprokit.core.files import write
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.reading import Reading
-from reprokit.matrix import Cell, label
-from reprokit.runner.plan import cells_of, promised_of
+from reprokit.evidence.records import CellRecord
+from reprokit.run.plan import cells_of, promised_of
 from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.reduce import candidates, words
 from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
 from reprokit.search.reduce.signature import Seen, tightened
 from reprokit.search.session import Answer, SearchSession
 from reprokit.store.recorder import RecordError
-from reprokit.store.records import CellRecord
-from reprokit.writing import write
 
 SHOWN = 5
 """Cells that are shown of more that do not reproduce."""

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit import __version__
+from reprokit.case.matrix import label
+from reprokit.core.near_match import many
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.evidence.text import one_line
-from reprokit.matrix import label
 from reprokit.search.reduce.algorithm import Kept, Reduced
 from reprokit.search.reduce.parts import KINDS
-from reprokit.spelling import many
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
 """Kinds whose parts are things with a name, rather than pieces of a text."""

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.files import CaseFile, load, load_text
-from reprokit.errors import UsageError
+from reprokit.core.errors import UsageError
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import MOST, draft
 from reprokit.intake.pieces import cut

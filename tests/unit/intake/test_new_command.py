@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.case.files import load
 from reprokit.cli import invoke
-from reprokit.web import issues
+from reprokit.core import issues
 from tests.unit.intake.reports import CONSOLE, FORM
 
 

@@ -1,0 +1,298 @@
+"""What running somebody else's case means: everything in it that a reviewer must look at. Pure.
+
+A case cannot ask for the engine's socket, folders of the host, capabilities or privileges: the format has no key for
+them, and unknown keys are errors. What it can ask for is listed here, from the texts as they come out in its cells,
+since a template can hide them.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.parse
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from reprokit.case import CaseFile
+from reprokit.case.facts import rendered, requirement
+from reprokit.case.matrix import Cell, expand
+from reprokit.case.model import Case
+from reprokit.case.tree import Loc
+from reprokit.core.near_match import many
+from reprokit.evidence.records import cell_key
+from reprokit.evidence.text import seen
+
+SHOWN = 100
+"""Characters of a case's own text that one line of a summary shows."""
+LISTED = 20
+"""Things to look at that a summary lists."""
+
+HARMLESS = {"--no-deps", "--no-build-isolation", "--prefer-binary", "--no-cache-dir", "--pre", "--no-compile"}
+HARMLESS |= {"--no-index", "--only-binary", "--no-binary", "--use-pep517", "--upgrade", "-U", "--force-reinstall"}
+"""Options of pip that lead to no other place and run nothing else."""
+
+
+class Level(str, Enum):
+    """``plain``: what every case does; ``look``: a reviewer reads that part of the case before it runs."""
+
+    PLAIN = "plain"
+    LOOK = "look"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask:
+    """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
+
+    characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
+    data, generate, time or unseen.
+    """
+
+    kind: str
+    words: str
+    level: Level
+    path: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}:{self.column}: {self.words}"
+
+
+def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
+    """Everything that a case, and its fix, asks for, in the order in which it happens; what to look at comes first.
+
+    ``cells``: those that are to run, where an option brings in others than the case's own.
+    """
+    matrix = file.case.matrix
+    own = expand(matrix.axes, matrix.exclude, matrix.include)
+    # Options can replace any axis: what the case says of its own cells is said all the same.
+    everywhere = list({cell_key(cell): cell for cell in (*own, *cells)}.values())
+    count = len({cell_key(cell) for cell in cells or own})
+    found = [*_unseen(file), *_Reader(file, file.case, everywhere, count, fixed=False).read()]
+    if file.fixed is not None:
+        known = {(ask.kind, ask.words) for ask in found}
+        for ask in _Reader(file, file.fixed, everywhere, count, fixed=True).read():
+            if (ask.kind, ask.words) not in known:
+                found.append(replace(ask, words=f"with the fix: {ask.words}"))
+    return tuple(sorted(found, key=lambda ask: ask.level is not Level.LOOK))
+
+
+def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto", most: int | None = LISTED) -> str:
+    """A few lines for whoever decides whether the case may run here. ``engine``: what is to build and run it.
+
+    ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
+    """
+    found = asks(file, cells)
+    look = [ask for ask in found if ask.level is Level.LOOK]
+    lines = [
+        f"{printable(file.path)}: {file.case.id}: {printable(file.case.title)}",
+        f"  its text: {file.digest}",
+        *(f"  {ask.words}" for ask in found if ask.level is Level.PLAIN),
+    ]
+    if engine == "venv":
+        lines.append("  --engine venv: there is no container; its build steps run on this host itself, as you")
+    else:
+        lines.append(
+            "  its build runs as root in a container, with the network and this host's settings for pip and apt"
+        )
+    lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
+    shown = _some_of_each(look, most)
+    lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]
+    if len(look) > len(shown):
+        more = many(len(look) - len(shown), "thing")
+        lines.append(f"  ... and {more} more, all in: reprokit validate {printable(file.path)} --asks")
+    return "\n".join(lines) + "\n"
+
+
+def _some_of_each(look: Sequence[Ask], most: int | None) -> list[Ask]:
+    """At most that many, in their order: the first of each kind, then the second of each ..."""
+    before = Counter[str]()
+    turns = []
+    for at, ask in enumerate(look):
+        turns.append((before[ask.kind], at))
+        before[ask.kind] += 1
+    return [look[at] for at in sorted(at for _, at in sorted(turns)[:most])]
+
+
+def printable(text: str, most: int = SHOWN) -> str:
+    """A stranger's text on one line, without what would move a cursor or turn the direction of writing around."""
+    line = " ".join(text.split())
+    plain = "".join(c if seen(c) else f"\\u{ord(c):04x}" for c in line[:most])
+    return f"{plain} ..." if len(line) > most else plain
+
+
+def _unseen(file: CaseFile) -> Iterator[Ask]:
+    """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
+    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not seen(found[0])]
+    if bad:
+        line = file.text.count("\n", 0, bad[0].start()) + 1
+        at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
+        words = f"holds {many(len(bad), 'character')} that nobody sees, the first U+{ord(bad[0][0]):04X}"
+        yield Ask(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
+
+
+class _Reader:
+    """Reads one variant of a case, as it comes out in ``cells``; ``count`` of them are to run."""
+
+    def __init__(self, file: CaseFile, case: Case, cells: Sequence[Cell], count: int, *, fixed: bool) -> None:
+        self.file = file
+        self.case = case
+        self.cells = cells
+        self.count = count
+        self.fixed = fixed
+
+    def read(self) -> Iterator[Ask]:
+        for part in (self._image, self._packages, self._sources, self._scripts, self._data, self._trial):
+            yield from part()
+
+    def ask(self, kind: str, loc: Loc, words: str, *, look: bool = True) -> Ask:
+        at = self.file.problem(loc, "", fixed=self.fixed)
+        level = Level.LOOK if look else Level.PLAIN
+        return Ask(kind=kind, words=words, level=level, path=at.path, line=at.line, column=at.column)
+
+    def texts(self, template: str) -> list[str]:
+        """What a template comes to in the cells, without what comes to nothing."""
+        return [text.strip() for text in rendered(template, self.cells) if text.strip()]
+
+    def each(self, kind: str, loc: Loc, template: str | None, words: Callable[[str], str]) -> Iterator[Ask]:
+        """One ask for each text of a template for which ``words`` has any."""
+        for text in self.texts(template or ""):
+            if said := words(text):
+                yield self.ask(kind, loc, said)
+
+    def _image(self) -> Iterator[Ask]:
+        loc = ("environment", "image")
+        yield from self.each(
+            "image", loc, self.case.environment.image, lambda text: f"builds on the image {_from(text)}"
+        )
+
+    def _packages(self) -> Iterator[Ask]:
+        environment = self.case.environment
+        plain = 0
+        for index, template in enumerate(environment.apt):
+            odd = [text for text in self.texts(template) if not re.fullmatch(r"[a-z0-9][a-z0-9.+:=~_-]*", text, re.I)]
+            plain += not odd
+            for text in odd:
+                yield self.ask("apt", ("environment", "apt", index), f"hands apt-get {printable(text)}")
+        if plain:
+            words = f"installs {many(plain, 'package')} of the distribution"
+            yield self.ask("apt", ("environment", "apt"), words, look=False)
+        yield from self._pip(environment.pip)
+        for index, template in enumerate(environment.pip_options):
+            loc = ("environment", "pip_options", index)
+            yield from self.each("pip-options", loc, template, _option)
+
+    def _pip(self, items: Sequence[str]) -> Iterator[Ask]:
+        plain: set[str] = set()
+        for index, template in enumerate(items):
+            for text in self.texts(template):
+                named = requirement(text)
+                if named and not re.search(r"://|(^|[\s@])[./~]", text):
+                    plain.add(named[0])
+                elif said := _option(text) if text.startswith("-") else _elsewhere(text):
+                    yield self.ask("pip", ("environment", "pip", index), said)
+        if plain:
+            words = f"installs {many(len(plain), 'Python package')} by name, which may run code of theirs as root"
+            yield self.ask("pip", ("environment", "pip"), words, look=False)
+
+    def _sources(self) -> Iterator[Ask]:
+        for name, source in self.case.sources.items():
+            loc = ("sources", name)
+            yield from self.each("source", (*loc, "git"), source.git, _git)
+            for text in self.texts(source.patch):
+                yield self.ask("patch", (*loc, "patch"), f"changes the source {printable(name)} by {_lines(text)}")
+
+    def _scripts(self) -> Iterator[Ask]:
+        loc = ("environment", "setup")
+        for text in self.texts(self.case.environment.setup):
+            yield self.ask("setup", loc, f"runs {_lines(text)} while it is built: {printable(text)}")
+
+    def _data(self) -> Iterator[Ask]:
+        for name, dataset in self.case.datasets.items():
+            loc = ("datasets", name)
+            for text in rendered(dataset.generate, [{**cell, "out": "OUT"} for cell in self.cells]):
+                if text.strip():
+                    words = f"makes data by a command while it is built: {printable(text)}"
+                    yield self.ask("generate", (*loc, "generate"), words)
+            yield self.ask(
+                "data",
+                loc,
+                f"reads the data set {printable(name)} of this host, where one is given or configured",
+                look="bridge" in self.texts(self.case.resources.network),
+            )
+
+    def _trial(self) -> Iterator[Ask]:
+        limits = self.case.resources
+
+        def at(key: str) -> Loc:
+            return ("resources", key)
+
+        yield from self.each("network", at("network"), limits.network, _network)
+        yield from self.each("user", at("user"), limits.user, _user)
+        yield from self.each(
+            "gpus", at("gpus"), limits.gpus, lambda text: f"gets {many(int(text), 'GPU')}" if _positive(text) else ""
+        )
+        for name, value in self.case.env.items():
+            if name.startswith("NVIDIA_"):
+                words = f"tells NVIDIA's container runtime {printable(f'{name}={value}')}"
+                yield self.ask("gpus", ("env", name), words)
+        memory = self.texts(limits.memory or "")
+        words = f"gets {' or '.join(map(printable, memory))} of memory" if memory else "has no memory limit of its own"
+        yield self.ask("memory", at("memory"), words, look=False)
+        times = " or ".join(printable(text) for text in self.texts(limits.timeout))
+        trials = self.case.trials if isinstance(self.case.trials, int) else self.case.trials.max
+        words = f"{many(self.count, 'cell')}, {many(trials, 'trial')} each of at most {times}"
+        yield self.ask("time", at("timeout"), words, look=False)
+        command = self.case.command if isinstance(self.case.command, str) else " ".join(self.case.command)
+        yield self.ask("command", ("command",), f"runs in each: {printable(command)}", look=False)
+
+
+def _positive(text: str) -> bool:
+    return text.isdecimal() and int(text) > 0
+
+
+def _lines(text: str) -> str:
+    return many(len(text.splitlines()), "line")
+
+
+def _from(image: str) -> str:
+    first, slash, _ = image.partition("/")
+    registry = first if slash and ("." in first or ":" in first or first == "localhost") else ""
+    return f"{printable(image)} of {printable(registry)}" if registry else printable(image)
+
+
+def _network(text: str) -> str:
+    return "runs with a network: it can reach what this host reaches, and send what it reads" if text != "none" else ""
+
+
+def _user(text: str) -> str:
+    return f"runs as {printable(text)}" if text != "repro" else ""
+
+
+def _git(text: str) -> str:
+    if re.match(r"(?:https?|git)://", text):
+        host = urllib.parse.urlsplit(text).hostname or ""
+        return f"takes source code from {printable(host)}: {printable(text)}"
+    if text.startswith("ssh://") or re.match(r"[\w.-]+@[\w.-]+:", text):
+        return f"takes source code over SSH, with your keys: {printable(text)}"
+    return f"takes source code from a repository of this host: {printable(text)}"
+
+
+def _elsewhere(text: str) -> str:
+    """A requirement that is no plain name."""
+    if re.search(r"\b(git|hg|svn|bzr)\+", text):
+        return f"pip installs from a repository: {printable(text)}"
+    if "://" in text:
+        return f"pip installs from an address: {printable(text)}"
+    return f"pip installs from a file: {printable(text)}"
+
+
+def _option(text: str) -> str:
+    """Options of pip, unless they lead nowhere else."""
+    before = ""
+    for word in text.split():
+        if word.partition("=")[0] not in HARMLESS and before not in {"--only-binary", "--no-binary"}:
+            return f"hands pip {printable(text)}"
+        before = word
+    return ""

@@ -1,0 +1,138 @@
+"""Progress as a live table of cells, on a terminal, and the final table of a run."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from reprokit.cli.display.plain import labels
+from reprokit.evidence.records import CellRecord
+from reprokit.report.words import expectation, first_line, seconds, style, summary
+from reprokit.run.plan import Task
+
+
+class LiveListener:
+    """A table that follows the run; rows that do not fit on the screen are counted below it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._lock = threading.RLock()
+        self._total = 0
+        self._labels: dict[int, str] = {}
+        self._states: dict[int, tuple[str, str, float]] = {}
+        self._records: dict[int, CellRecord] = {}
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
+
+    def __enter__(self) -> LiveListener:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._live.stop()
+
+    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """Begin the table."""
+        with self._lock:
+            self._total = len(tasks)
+        self.appended(labels(tasks))
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """More rows."""
+        with self._lock:
+            self._labels = {**self._labels, **names}
+            self._states |= {number: ("queued", "", time.monotonic()) for number in names}
+
+    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """A cell moves on; its clock starts where the kind of state changes."""
+        with self._lock:
+            for number in numbers:
+                before = self._states.get(number)
+                since = before[2] if before and before[0] == state else time.monotonic()
+                self._states[number] = (state, text, since)
+
+    def build_output(self, numbers: Sequence[int], text: str) -> None:
+        """Not shown: the step's name is."""
+
+    def output(self, number: int, data: bytes) -> None:
+        """Not shown: it is in the log."""
+
+    def decided(self, record: CellRecord) -> None:
+        """A row gets its verdict."""
+        with self._lock:
+            self._records[record.number] = record
+
+    def note(self, text: str) -> None:
+        """A line above the table."""
+        self._console.print(f"[dim]note: {escape(text)}[/dim]")
+
+    def _render(self) -> Group:
+        with self._lock:
+            # Active rows first where the screen is too small for all.
+            room = max(3, self._console.height - 6)
+            shown = sorted(self._labels, key=self._rank)[:room]
+            table = _table()
+            for number in sorted(shown):
+                record = self._records.get(number)
+                if record is not None:
+                    _add(table, record, self._labels[record.number])
+                    continue
+                state, text, since = self._states[number]
+                elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
+                name = escape(self._labels[number])
+                table.add_row(str(number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
+            hidden = len(self._labels) - len(shown)
+            done = f"{len(self._records)}{f' of {self._total}' if self._total else ''} cells decided"
+            return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
+
+    def _rank(self, number: int) -> tuple[int, int]:
+        if number in self._records:
+            return 2, -number
+        return (1 if self._states[number][0] == "queued" else 0), number
+
+
+def _table() -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+    table.add_column("#", justify="right", style="dim", no_wrap=True)
+    table.add_column("cell", overflow="fold", max_width=60)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    # Takes what the others leave, and is cut, so that a row stays one line.
+    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1, min_width=12)
+    return table
+
+
+def _add(table: Table, record: CellRecord, name: str) -> None:
+    colour = style(record)
+    departs = "" if record.as_expected is not False else f" ({expectation(record)})"
+    table.add_row(
+        str(record.number),
+        escape(name),
+        f"[{colour}]{record.verdict}{departs}[/{colour}]",
+        seconds(record.seconds),
+        escape(first_line(record.reason)),
+    )
+
+
+def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200) -> None:
+    """The final table; of very many cells, those that depart or are inconclusive come first and the rest is counted."""
+    names = labels(cells)
+    shown = list(cells)
+    if len(shown) > limit:
+        shown = sorted(shown, key=lambda cell: (cell.as_expected is not False, cell.as_expected is True))[:limit]
+    table = _table()
+    for record in shown:
+        _add(table, record, names[record.number])
+    console.print(table)
+    if len(shown) < len(cells):
+        console.print(f"[dim]... and {len(cells) - len(shown)} more; --json has them all[/dim]")
+    console.print(f"[bold]{escape(summary(cells))}[/bold]")

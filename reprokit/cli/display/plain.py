@@ -1,0 +1,121 @@
+"""Progress as plain lines: for CI logs, pipes and terminals that are no terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TextIO
+
+from reprokit.case.matrix import label
+from reprokit.evidence.records import CellRecord
+from reprokit.report.words import case_names, expectation, first_line, seconds
+from reprokit.run.plan import Task
+
+
+def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
+    """Each task in one line: the case's id where there are several, and no axis that is the same in all cells."""
+    ids = {task.number: task.case_id if isinstance(task, CellRecord) else task.case.id for task in tasks}
+    several = len(set(ids.values())) > 1
+    fixed = set.intersection(*(set(task.cell.items()) for task in tasks)) if len(tasks) > 1 else set()
+    named = {}
+    for task in tasks:
+        telling = {name: value for name, value in task.cell.items() if (name, value) not in fixed}
+        words = [ids[task.number]] if several else []
+        if telling or not several:
+            words.append(label(telling or task.cell))
+        if task.variant == "fix":
+            words.append("[fix]")
+        tried = task.details.get("tried", "") if isinstance(task, CellRecord) else task.tried
+        named[task.number] = tried or " ".join(words)
+    return named
+
+
+def say(stream: TextIO, text: str) -> None:
+    """Print a line; a reader that is gone, or an encoding that lacks a character, is no reason to lose a run."""
+    try:
+        print(text, file=stream, flush=True)
+    except UnicodeEncodeError:
+        known = stream.encoding or "ascii"
+        with contextlib.suppress(OSError, ValueError):
+            print(text.encode(known, "backslashreplace").decode(known), file=stream, flush=True)
+    except (OSError, ValueError):
+        pass  # nobody reads; the record still counts
+
+
+class PlainListener:
+    """One line per event that matters; with ``verbose`` the output of builds and containers too, each line named."""
+
+    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
+        self._stream = stream or sys.stdout
+        self._verbose = verbose
+        self._lock = threading.Lock()
+        self._labels: dict[int, str] = {}
+        self._states: dict[int, str] = {}
+        self._partial: dict[int, bytes] = {}
+        self._decided = 0
+        self._total = ""
+
+    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """Say what is about to run."""
+        self._labels = labels(tasks)
+        self._total = f"/{len(tasks)}"
+        names = case_names(task.case.id for task in tasks)
+        self._print(
+            f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}"
+        )
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """More tasks; each is told of when something becomes of it."""
+        self._labels = {**self._labels, **names}
+
+    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """A line where the state's kind changes; build steps only when verbose."""
+        shown = f"{state} {text}".strip() if self._verbose else state
+        changed = [number for number in numbers if self._states.get(number) != shown]
+        for number in changed:
+            self._states[number] = shown
+        if not changed or state == "queued":
+            return
+        if state == "building" and not self._verbose:
+            count = f" (image of {len(numbers)} cells)" if len(numbers) > 1 else ""
+            self._print(f"{state}{count}: {self._labels.get(numbers[0], '')} ...")
+        else:
+            self._print(f"{shown}: {self._labels.get(changed[0], '')}")
+
+    def build_output(self, numbers: Sequence[int], text: str) -> None:
+        """The build's own words, when verbose."""
+        if self._verbose:
+            self._print("\n".join(f"  build | {line}" for line in text.rstrip("\n").splitlines()))
+
+    def output(self, number: int, data: bytes) -> None:
+        """The container's own words, when verbose, in whole lines."""
+        if not self._verbose:
+            return
+        with self._lock:
+            lines = (self._partial.pop(number, b"") + data).split(b"\n")
+            self._partial[number] = lines.pop()
+            text = "\n".join(f"  #{number} | {line.decode(errors='replace')}" for line in lines)
+        if lines:
+            self._print(text)
+
+    def decided(self, record: CellRecord) -> None:
+        """The verdict in one line, with the reason."""
+        rest = self._partial.pop(record.number, b"")
+        if self._verbose and rest:
+            self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
+        with self._lock:
+            self._decided += 1
+            count = f"[{self._decided}{self._total}]"
+        took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
+        name = self._labels.get(record.number, "")
+        self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")
+
+    def note(self, text: str) -> None:
+        """A line of its own."""
+        self._print(f"note: {text}")
+
+    def _print(self, text: str) -> None:
+        with self._lock:
+            say(self._stream, text)

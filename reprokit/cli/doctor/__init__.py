@@ -1,0 +1,62 @@
+"""What is wrong with this host, as far as reprokit is concerned, and the command that mends it.
+
+Each module holds the checks of one concern: functions from a :class:`Ground` to findings. A check that breaks, or that
+takes too long, is a finding itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from reprokit.cli.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, venvs
+from reprokit.cli.doctor.finding import Finding, Status
+from reprokit.cli.doctor.ground import Ground, NoAnswer, later, survey
+from reprokit.core.errors import ReprokitError
+
+__all__ = ["CHECKS", "FORMAT", "Finding", "Ground", "Status", "examine", "exit_status", "survey"]
+
+FORMAT = "reprokit-doctor/v1"
+SECONDS = 20.0
+"""How long a check may take."""
+
+Check = Callable[[Ground], Iterator[Finding]]
+
+CHECKS: dict[str, Check] = {
+    "reprokit": itself.check,
+    "engine": engines.check,
+    "buildkit": engines.builds,
+    "limits": engines.limits,
+    "disk": disk.check,
+    "base images": bases.check,
+    "gpu": gpus.check,
+    "cuda": cuda.check,
+    "network": indexes.check,
+    "venv": venvs.check,
+    "locks": locks.check,
+    "leftovers": leftovers.check,
+}
+"""The checks in the order in which they are shown."""
+
+
+def examine(ground: Ground, checks: dict[str, Check] | None = None, *, seconds: float = SECONDS) -> list[Finding]:
+    """All findings, in the order of the checks, which run at the same time. Raises nothing."""
+    checks = CHECKS if checks is None else checks
+    found: dict[str, list[Finding]] = {name: [] for name in checks}
+    end = time.monotonic() + seconds
+    waiting = {name: later(lambda name=name: found[name].extend(checks[name](ground))) for name in checks}  # type: ignore[misc]
+    for name, wait in waiting.items():
+        try:
+            wait(max(0.0, end - time.monotonic()))
+        except Exception as error:
+            # Errors of ours say all in their text; of others, the class is half of it.
+            what = str(error) if isinstance(error, ReprokitError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, NoAnswer):
+                what = f"no answer within {seconds:g} s"
+            found[name].append(Finding(check=name, status=Status.WARN, text=f"this could not be looked at: {what}"))
+    return [finding for name in checks for finding in list(found[name])]
+
+
+def exit_status(findings: Sequence[Finding]) -> int:
+    """3 when something prevents runs, else 0."""
+    return 3 if any(finding.status is Status.FAIL for finding in findings) else 0

@@ -1,0 +1,89 @@
+"""Which CUDA versions this host can run, and why not the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.cli.doctor.finding import Finding, Voice
+from reprokit.cli.doctor.ground import Ground
+from reprokit.core.errors import Unsupported
+from reprokit.engine.gpus.policy import lendable
+from reprokit.environment import catalog, versions
+from reprokit.environment.host import HostFacts
+from reprokit.environment.preflighting import preflight
+
+say = Voice("cuda")
+
+
+def known() -> tuple[str, ...]:
+    """The CUDA versions (``11.8``) that reprokit can make environments of, oldest first."""
+    packaged = [row.toolkit for row in catalog.releases().values() if row.toolkit]
+    imaged = [release for name in catalog.releases() for release in catalog.cuda_images(name)]
+    minors = {".".join(version.split(".")[:2]) for version in (*catalog.cuda_wheels(), *packaged, *imaged)}
+    return tuple(sorted(minors, key=versions.order))
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """With GPUs: what runs on them, and what each of the others lacks. Without: what can be had all the same."""
+    facts = lendable(ground.facts, ground.settings.gpus, ground.environ)
+    if not facts.gpus:
+        yield say.info(
+            f"without a GPU: CUDA {ranges(known())} can be built and used for what needs none (nvcc, ptxas, linking)"
+        )
+        return
+    refused: dict[str, list[str]] = {}
+    for cuda in known():
+        refused.setdefault(_why_not(cuda, facts), []).append(cuda)
+    if fitting := refused.pop("", []):
+        yield say.ok(f"CUDA {ranges(fitting)} can run on this host")
+        yield from _by_compatibility(fitting, facts.driver or "")
+    else:
+        yield say.warn("no CUDA version that reprokit knows can run on this host")
+    for why, those in refused.items():
+        fix = "sudo apt-get install --only-upgrade nvidia-driver   # and reboot" if "driver" in why else ""
+        yield say.info(f"not CUDA {ranges(those)}: {why}", fix)
+
+
+def _by_compatibility(cudas: Sequence[str], driver: str) -> Iterator[Finding]:
+    """Those that are newer than the driver, which it runs all the same, but not all of."""
+    of = {cuda: catalog.toolkit_driver(cuda) or "" for cuda in cudas}
+    if newer := [cuda for cuda in cudas if driver and versions.order(of[cuda]) > versions.order(driver)]:
+        yield say.info(
+            f"CUDA {ranges(newer)}: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+            f"made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
+        )
+
+
+def _why_not(cuda: str, facts: HostFacts) -> str:
+    spec = CellSpec(
+        cell={"cuda": cuda},
+        environment=EnvironmentSpec(),
+        sources={},
+        files={},
+        datasets={},
+        env={},
+        workdir="/workspace",
+        command=("true",),
+        limits=Limits(gpus=1),
+    )
+    try:
+        preflight(spec, facts)
+    except Unsupported as error:
+        # The versions differ in the words; what they lack is the same.
+        return str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")
+    return ""
+
+
+def ranges(of: Sequence[str]) -> str:
+    """``11.7 to 12.4, 12.8``: versions that follow one another among those known."""
+    order = known()
+    runs: list[list[str]] = []
+    for version in of:
+        if runs and version in order and order.index(version) == order.index(runs[-1][-1]) + 1:
+            runs[-1].append(version)
+        else:
+            runs.append([version])
+    return ", ".join(
+        run[0] if len(run) == 1 else f"{run[0]}{' to ' if len(run) > 2 else ', '}{run[-1]}" for run in runs
+    )

@@ -1,0 +1,110 @@
+"""NVIDIA GPUs, their driver, and how a container gets at them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from reprokit.cli.doctor.finding import Finding, Voice
+from reprokit.cli.doctor.ground import Ground
+from reprokit.engine.gpus.leases import Leases, default_folder
+from reprokit.engine.gpus.policy import lendable
+from reprokit.environment.host import Gpu
+
+CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
+"""Where engines look for device descriptions (https://github.com/cncf-tags/container-device-interface)."""
+_TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
+_CONFIGURE = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+_CDI = "sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
+
+say = Voice("gpu")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """Driver and GPUs; with any, the container toolkit, the CDI specifications and the engine's runtime."""
+    facts = ground.facts
+    if not facts.gpus and facts.driver is None and not facts.asked:
+        mend = "pip install nvidia-ml-py" if "nvidia-ml-py" in facts.note else ""
+        yield say.info("no NVIDIA GPU: cells that ask for one are unsupported here" + _because(facts.note), mend)
+        return
+    if facts.note:
+        yield say.warn(facts.note, "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid   # what the driver says")
+    if facts.driver:
+        yield say.ok(f"NVIDIA driver {facts.driver}" + (f", for CUDA up to {facts.cuda}" if facts.cuda else ""))
+    for gpu in facts.gpus:
+        memory = f", {gpu.memory / 1024**3:.0f} GiB" if gpu.memory else ""
+        text = f"GPU {gpu.index}: {gpu.name}{memory}, compute capability {gpu.compute or '?'} ({gpu.uuid})"
+        if gpu.mig:
+            yield say.warn(
+                f"{text} is cut into MIG instances: it cannot be lent whole", f"sudo nvidia-smi -i {gpu.index} -mig 0"
+            )
+        elif held := _lease(ground, gpu):
+            yield say.info(f"{text} {held}")
+        elif gpu.processes:
+            yield say.warn(f"{text} is in use by process {', '.join(map(str, gpu.processes))}", "nvidia-smi")
+        else:
+            yield say.ok(text)
+    whole = tuple(gpu for gpu in facts.gpus if not gpu.mig)
+    lent = lendable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
+    if lent.note:
+        yield say.info(lent.note, "" if lent.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
+    if facts.gpus and ground.engine is not None:
+        yield from _reached(ground)
+
+
+def _lease(ground: Ground, gpu: Gpu) -> str:
+    """Who has it from reprokit, in words; '' when nobody has."""
+    leases = Leases(ground.settings.gpu_leases or default_folder(), run="", in_use=lambda *_: "")
+    holder = leases.holder(gpu)
+    if holder is None:
+        return ""
+    free = leases.lock(gpu.uuid)
+    if free is None:
+        return f"is lent to {holder}"
+    os.close(free)
+    return f"was lent to {holder}, who is gone: it is lent again once nothing computes on it"
+
+
+def _because(note: str) -> str:
+    return f" ({note})" if note else ""
+
+
+def _reached(ground: Ground) -> Iterator[Finding]:
+    """How a container of this engine gets a GPU."""
+    path = ground.environ.get("PATH")
+    specifications = cdi_specifications()
+    toolkit = [name for name in ("nvidia-ctk", "nvidia-container-cli") if shutil.which(name, path=path)]
+    runtime = "nvidia" in (ground.info.get("Runtimes") or {})
+    if specifications:
+        yield say.ok(f"CDI describes the GPUs: {', '.join(map(str, specifications))}")
+    if toolkit:
+        yield say.ok("the NVIDIA Container Toolkit is installed")
+    if runtime:
+        yield say.ok("the engine has the runtime nvidia")
+    assert ground.engine is not None
+    if ground.engine.is_podman:
+        if not specifications:
+            yield say.warn(
+                "Podman takes GPUs from CDI alone, and no specification is there",
+                _CDI if toolkit else f"see {_TOOLKIT}",
+            )
+    elif not toolkit and not specifications and ground.is_local:
+        yield say.warn(
+            "containers cannot get at the GPUs: the NVIDIA Container Toolkit is not installed", f"see {_TOOLKIT}"
+        )
+    elif not runtime and not specifications:
+        yield say.warn("the engine has no runtime nvidia, and no CDI specification is there", _CONFIGURE)
+
+
+def cdi_specifications(folders: tuple[Path, ...] | None = None) -> list[Path]:
+    """The CDI files that describe NVIDIA GPUs."""
+    found = []
+    for folder in CDI_FOLDERS if folders is None else folders:
+        if folder.is_dir():
+            for file in sorted(folder.iterdir()):
+                if file.suffix in (".yaml", ".json") and "nvidia.com/gpu" in file.read_text("utf-8", errors="replace"):
+                    found.append(file)
+    return found

@@ -1,0 +1,43 @@
+"""reprokit, its Python, its configuration, and the programs that it needs whatever the engine."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sys
+from collections.abc import Iterator
+
+from reprokit import __version__
+from reprokit.cli.doctor.finding import Finding, Voice, install
+from reprokit.cli.doctor.ground import Ground
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.engine.site import config
+from reprokit.environment import tables
+
+say = Voice("reprokit")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """Version, configuration, misspelt variables, git."""
+    yield say.ok(f"reprokit {__version__}, Python {platform.python_version()} ({sys.executable})")
+    if ground.misconfigured:
+        yield say.fail(
+            f"the configuration cannot be read: {ground.misconfigured}",
+            "mend what it names; until then the defaults are looked at",
+        )
+    else:
+        files = config.config_files(ground.environ, ground.folder)
+        said = ", ".join(map(str, files)) if files else "no reprokit.toml, the defaults hold"
+        yield say.ok(f"configuration: {said}")
+    try:
+        for name in tables.SHAPES:
+            tables.table(name)
+    except UsageError as error:
+        yield say.fail(f"the site's compatibility data cannot be read: {error}", "mend that line")
+    known = [*map(config.variable, config.KEYS), *config.OTHER_VARIABLES]
+    for name in sorted(ground.environ):
+        if name.startswith("REPROKIT_") and name not in known:
+            yield say.warn(f"the variable {name} means nothing{near(name, known, prefix='; ')}", f"unset {name}")
+    if shutil.which("git", path=ground.environ.get("PATH")) is None:
+        yield say.warn("git was not found: cases with sources cannot be run", install("git"))

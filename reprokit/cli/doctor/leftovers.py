@@ -1,0 +1,96 @@
+"""What runs left behind, on purpose (images, caches) or not, and how much of it there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from reprokit.cli.doctor.finding import Finding, Voice, size
+from reprokit.cli.doctor.ground import Ground
+from reprokit.core import cache, ownership
+from reprokit.core.near_match import many
+from reprokit.engine import leftovers
+from reprokit.store.folder import find_folder
+
+BASE = "org.reprokit.base.release"
+say = Voice("leftovers")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """Containers and folders of processes that are gone; images, cache and store."""
+    nothing = True
+    if ground.engine is not None:
+        client = ground.engine.wire.client()
+        gone = [one for one in client.containers(all=True, filters={"label": [ownership.PID]}) if _orphan(one)]
+        if gone:
+            nothing = False
+            yield say.warn(
+                f"{many(len(gone), 'container')} of runs that were killed (the next run removes them)",
+                f"{ground.client} rm -fv {' '.join(one['Id'][:12] for one in gone)}",
+            )
+        yield from _images(client, ground.client)
+    folders = leftovers.orphan_folders()
+    if folders:
+        nothing = False
+        names = " ".join(map(str, folders))
+        text = f"{many(len(folders), 'temporary folder')} of processes that are gone, {size(sum(map(used, folders)))}"
+        yield say.warn(text, f"rm -rf {names}")
+    if nothing:
+        yield say.ok("no container or temporary folder is left over")
+    # Root's virtual environments are elsewhere.
+    for kept in dict.fromkeys((cache.folder("sources").parent, *_environments())):
+        if held := used(kept):
+            yield say.info(f"the cache {kept} holds {size(held)}", f"rm -rf {kept}")
+    store = ground.settings.store or find_folder(ground.folder)
+    if held := used(store):
+        yield say.info(f"the store {store} holds {size(held)} of recorded runs")
+
+
+def _environments() -> list[Path]:
+    from reprokit.engine.venv.keeping import top
+
+    return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
+
+
+def _orphan(container: Any) -> bool:
+    return ownership.is_orphan(container.get("Labels") or {})
+
+
+def _images(client: Any, program: str) -> Iterator[Finding]:
+    found = client.images(filters={"label": [ownership.IMAGE]})
+    # What is built on a base inherits its label.
+    bases = [
+        one for one in client.images(filters={"label": [BASE]}) if ownership.IMAGE not in (one.get("Labels") or {})
+    ]
+    for images, what, chosen in (
+        (found, "of cells", f"--filter label={ownership.IMAGE}"),
+        (bases, "made as bases", f"--filter label={BASE} --filter label!={ownership.IMAGE}"),
+    ):
+        if images:
+            # Layers that images share are counted once for each: the engine tells no better without counting all.
+            most = size(sum(image.get("Size", 0) for image in images))
+            yield say.info(
+                f"{many(len(images), 'image')} {what}, {most} at most (they share layers); a run makes them again",
+                f"{program} image prune --all {chosen}",
+            )
+
+
+def used(folder: Path) -> int:
+    """Bytes that the files below a folder take; 0 when there is none. What vanishes meanwhile does not count."""
+    total = 0
+    waiting = [folder]
+    while waiting:
+        try:
+            entries = list(waiting.pop().iterdir())
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if entry.is_dir() and not entry.is_symlink():
+                    waiting.append(entry)
+                else:
+                    total += entry.lstat().st_blocks * 512
+            except OSError:
+                continue
+    return total

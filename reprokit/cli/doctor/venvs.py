@@ -1,0 +1,34 @@
+"""What the embedded engine (``--engine venv``) has to work with, and what this host lets it enforce."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from reprokit.cli.doctor.finding import Finding, Voice, install
+from reprokit.cli.doctor.ground import Ground
+from reprokit.environment import versions
+
+say = Voice("venv")
+
+
+def check(ground: Ground) -> Iterator[Finding]:
+    """The Pythons of this host, uv, and which of a case's limits can be kept without a container engine."""
+    from reprokit.engine.venv import host
+
+    chosen = ground.settings.engine == "venv"
+    pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
+    if not pythons:
+        speak = say.fail if chosen else say.info
+        yield speak("--engine venv has no Python of this host to work with", install("python3 python3-venv"))
+        return
+    uv = host.uv_version()
+    text = f"--engine venv serves Python {', '.join(pythons)}, of this host"
+    if uv:
+        yield say.ok(f"{text}, with uv {uv}")
+    else:
+        yield say.info(f"{text}; uv, which brings others, was not found", "pip install uv")
+    powers = host.powers()
+    refused = dict.fromkeys(why for one in fields(powers) if (why := getattr(powers, one.name)))
+    for why in refused:
+        yield (say.warn if chosen else say.info)(f"--engine venv: {why}; cells that need it are unsupported there")

@@ -1,0 +1,144 @@
+"""Asks NVML, NVIDIA's management library, for the GPUs of this host.
+
+In a process of its own, with a time limit: on a GPU that has died, NVML hangs and takes whoever asked with it. The
+functions are those of the library's documentation (docs.nvidia.com/deploy/nvml-api), called through ``nvidia-ml-py``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+LIBRARY = "libnvidia-ml.so.1"
+SECONDS = 10.0
+"""How long NVML, or nvidia-smi, may take to answer. Without persistence mode a GPU takes a second or two to wake up."""
+
+GPU_IS_LOST = (15, 999)
+"""NVML_ERROR_GPU_IS_LOST (fallen off the bus or otherwise inaccessible) and NVML_ERROR_UNKNOWN, which follows it."""
+
+_START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.engine.gpus.nvml import main; main()"
+
+
+def library() -> bool:
+    """Whether the driver's NVML can be loaded here. Answers at once, and asks no GPU anything."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError:
+        return False
+    return True
+
+
+def installed() -> bool:
+    """Whether the Python package that speaks to NVML is installed (``pip install nvidia-ml-py``)."""
+    return importlib.util.find_spec("pynvml") is not None
+
+
+def ask(seconds: float = SECONDS) -> dict[str, Any]:
+    """What NVML says: ``driver``, ``cuda`` (the newest that the driver runs), ``gpus`` and ``problems``, in words.
+
+    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not told), ``compute`` ("9.0"), ``mig`` and
+    ``processes`` (pids that compute on it). One that is lost is a problem, not a GPU. Raises OSError when NVML
+    does not answer.
+    """
+    # Not "-m", which would import from the user's folder whatever there has the name of a library.
+    code, said = answer([sys.executable, "-c", _START, str(Path(__file__).parents[3])], seconds)
+    with suppress(ValueError):
+        found = json.loads(said.rpartition("\n")[2])
+        if isinstance(found, dict):
+            return found
+    raise OSError(f"the process that asks NVML ended with {code}: {said.strip()[-300:]}")
+
+
+def answer(argv: Sequence[str], seconds: float) -> tuple[int, str]:
+    """Exit status and output (both streams) of a program. Raises OSError when it does not end in time.
+
+    It is not waited for then: a process that hangs in the driver cannot even be killed.
+    """
+    process = subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,  # Ctrl-C is for the run
+    )
+    try:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        if process.stdout is not None:
+            process.stdout.close()
+        raise OSError(f"no answer within {seconds:g} s") from None
+    return process.returncode, said.strip()
+
+
+def main() -> None:
+    """The process: prints one line of JSON."""
+    import pynvml  # type: ignore[import-untyped,import-not-found,unused-ignore]
+
+    try:
+        pynvml.nvmlInit()
+        found = _found(pynvml)
+    except pynvml.NVMLError as error:
+        found = {"driver": None, "cuda": None, "gpus": [], "problems": [_words(error)]}
+    print(json.dumps(found))
+
+
+def _found(nvml: Any) -> dict[str, Any]:
+    gpus: list[dict[str, Any]] = []
+    problems: list[str] = []
+    for index in range(nvml.nvmlDeviceGetCount()):
+        try:
+            gpus.append(_gpu(nvml, index))
+        except nvml.NVMLError as error:
+            problems.append(f"GPU {index}: {_words(error)}")
+    cuda = _told(nvml, lambda: nvml.nvmlSystemGetCudaDriverVersion(), 0)
+    return {
+        "driver": nvml.nvmlSystemGetDriverVersion(),
+        "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
+        "gpus": gpus,
+        "problems": problems,
+    }
+
+
+def _words(error: Exception) -> str:
+    return str(error).rstrip(".")
+
+
+def _gpu(nvml: Any, index: int) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    major, minor = _told(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), (0, 0))
+    return {
+        "index": index,
+        "uuid": nvml.nvmlDeviceGetUUID(handle),
+        "name": nvml.nvmlDeviceGetName(handle),
+        # Boards that share the host's memory do not tell.
+        "memory": _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
+        "compute": f"{major}.{minor}" if major else "",
+        "mig": bool(_told(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0], 0)),
+        "processes": [
+            entry.pid for entry in _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), [])
+        ],
+    }
+
+
+def _told(nvml: Any, ask: Any, otherwise: Any) -> Any:
+    """What ``ask`` says, or ``otherwise`` where this GPU or driver does not know; a lost GPU raises NVMLError."""
+    try:
+        return ask()
+    except nvml.NVMLError as error:
+        if error.value in GPU_IS_LOST:
+            raise
+        return otherwise

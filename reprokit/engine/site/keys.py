@@ -1,0 +1,181 @@
+"""How each key of reprokit's configuration is written, in TOML and in an environment variable. Pure.
+
+A parser takes what TOML gave (or a variable's text) and the folder that relative paths start at. It raises ValueError
+saying what it expects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from reprokit.core.near_match import near
+
+Parser = Callable[[Any, Path], Any]
+
+BASE_IMAGES = ("auto", "registry", "bootstrap")
+ENGINES = ("auto", "docker", "podman", "venv")
+PYTHON_PROVIDERS = ("distribution", "image", "uv")
+GCC_PROVIDERS = ("distribution", "image", "conda")
+
+
+def _text(value: Any, base: Path) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("a text in quotes")
+    return str(value).strip()
+
+
+def _path(value: Any, base: Path) -> Path | None:
+    """``~`` is the home folder; a relative path starts at ``base``."""
+    if not isinstance(value, str):
+        raise ValueError("a path in quotes")
+    return _below(base, value.strip()) if value.strip() else None
+
+
+def _below(base: Path, text: str) -> Path:
+    try:
+        return (base / Path(text).expanduser()).resolve()
+    except RuntimeError:
+        raise ValueError("a path that starts with / where no home folder is known for ~") from None
+
+
+def _file(value: Any, base: Path) -> Path | None:
+    path = _path(value, base)
+    if path is not None and not path.exists():
+        raise ValueError(f"a file that exists; there is no {path}")
+    return path
+
+
+def _url(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if text and not re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s/]|file:///", text):
+        raise ValueError("a URL such as http://host:3128")
+    return text
+
+
+def _place(value: Any, base: Path) -> str:
+    """A URL, or a path of this host."""
+    text = _text(value, base)
+    return text if "://" in text or not text else str(_path(text, base))
+
+
+def _index(value: Any, base: Path) -> str:
+    """A URL of an index; a folder becomes one, since pip takes white space for the end of a location."""
+    text = _place(value, base)
+    return Path(text).as_uri() if text.startswith("/") else text
+
+
+def _snapshot(value: Any, base: Path) -> str:
+    text = _url(value, base)
+    if text and "{date}" not in text:
+        raise ValueError("a URL with {date} where the date belongs, such as https://host/archive/{date}")
+    return text
+
+
+def _items(value: Any) -> list[Any]:
+    """What a list holds; a text holds items between commas."""
+    if isinstance(value, str):
+        return [item.strip() for item in value.split(",") if item.strip()]
+    if isinstance(value, list):
+        return value
+    return [value]
+
+
+def _list_of(parse: Parser) -> Parser:
+    def parsed(value: Any, base: Path) -> tuple[Any, ...]:
+        try:
+            return tuple(parse(item, base) for item in _items(value))
+        except ValueError as error:
+            raise ValueError(f"a list, each {error}") from None
+
+    return parsed
+
+
+def _one_of(*words: str) -> Parser:
+    def parsed(value: Any, base: Path) -> str:
+        text = _text(value, base)
+        if text not in words:
+            raise ValueError(f"one of {', '.join(words)}{near(text, words, prefix='; ')}")
+        return text
+
+    return parsed
+
+
+def _providers(*known: str) -> Parser:
+    one = _list_of(_one_of(*known))
+
+    def parsed(value: Any, base: Path) -> tuple[str, ...]:
+        found = tuple(dict.fromkeys(one(value, base)))
+        if not found:
+            raise ValueError(f"at least one of {', '.join(known)}")
+        return found
+
+    return parsed
+
+
+def _folders(value: Any, base: Path) -> dict[str, Path]:
+    """name -> folder; ``NAME=DIR,NAME=DIR`` in a variable."""
+    wanted = 'a table from names to folders, such as {cityscapes = "/data/cityscapes"}'
+    if isinstance(value, str):
+        pairs = [item.partition("=") for item in _items(value)]
+        if not all(name and equals and folder for name, equals, folder in pairs):
+            raise ValueError("NAME=DIR,NAME=DIR")
+        value = {name.strip(): folder.strip() for name, _, folder in pairs}
+    if not isinstance(value, Mapping) or not all(isinstance(folder, str) and folder for folder in value.values()):
+        raise ValueError(wanted)
+    return {str(name): _below(base, folder) for name, folder in value.items()}
+
+
+def _gpus(value: Any, base: Path) -> tuple[str, ...]:
+    """``all`` (or nothing) is every GPU, ``none`` no GPU."""
+    found = tuple(dict.fromkeys(_text(item, base) for item in _items(value)))
+    if found in ((), ("all",)):
+        return ()
+    if found == ("none",) or all(re.fullmatch(r"\d{1,4}|GPU-[0-9A-Za-z-]+", word) for word in found):
+        return found
+    raise ValueError('"all", "none", or a list of GPU indices and UUIDs such as [0, "GPU-8f1c..."]')
+
+
+def _unit(name: str) -> Parser:
+    """A size, duration or count as case files spell them; None when empty."""
+
+    def parsed(value: Any, base: Path) -> Any:
+        text = str(value).strip()  # what is no number either is told by the unit
+        if not text:
+            return None
+        from reprokit.case import units  # late: most configurations limit nothing
+
+        return getattr(units, name)(text)
+
+    return parsed
+
+
+PARSERS: Mapping[str, Parser] = {
+    "engine": _one_of(*ENGINES),
+    "base_images": _one_of(*BASE_IMAGES),
+    "registry": _text,
+    "apt_mirror": _url,
+    "apt_snapshot": _snapshot,
+    "pip_index_url": _index,
+    "pip_extra_index_urls": _list_of(_index),
+    "proxy": _url,
+    "ca_bundle": _file,
+    "python_providers": _providers(*PYTHON_PROVIDERS),
+    "gcc_providers": _providers(*GCC_PROVIDERS),
+    "uv_python_mirror": _url,
+    "uv_python_downloads": _place,
+    "conda_channel": _url,
+    "compatibility": _file,
+    "datasets": _folders,
+    "sources": _folders,
+    "gpus": _gpus,
+    "gpu_leases": _path,
+    "jobs": _unit("positive"),
+    "max_memory": _unit("memory"),
+    "max_cpus": _unit("cores"),
+    "max_timeout": _unit("duration"),
+    "store": _path,
+}
+"""The parser of each key."""

@@ -1,0 +1,364 @@
+"""From an environment to a Dockerfile and its build context. Pure: the same input gives the same bytes.
+
+The templates lie in ``dockerfiles/``, one per layer concern. The text never names a case or a cell, so that whatever
+needs the same image gets the same tag, which is a hash over the Dockerfile, the context and the base image.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import posixpath
+import re
+import shlex
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.case.cellspec import CellSpec, mode
+from reprokit.core import cache
+from reprokit.core.errors import UsageError
+from reprokit.environment.model import Environment, OnHost
+
+if TYPE_CHECKING:
+    from jinja2 import BytecodeCache
+    from jinja2 import Environment as Templates
+
+    from reprokit.environment.lock import Pins
+    from reprokit.run.sources import SourceTree
+
+TAG_PREFIX = "reprokit/img:"
+VENV_PREFIX = "reprokit/venv:"
+FORMAT = "reprokit-image/v1"
+LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
+"""Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
+
+distribution's packages: cells that differ in smaller things share it."""
+SUPPORT = (
+    "apt.conf",
+    "conda_gcc.py",
+    "cuda-distribution.sh",
+    "cuda-preferences",
+    "cuda-tree.sh",
+    "gcc-tree.sh",
+    "keeping_pip.py",
+    "locked-apt.sh",
+    "locked-setup.conf",
+    "site.sh",
+    "uv-python.sh",
+)
+"""Files that build steps use; they lie beside the templates and travel in the context's folder reprokit/."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rendered:
+    """``context`` maps a path in the build context to bytes, or to a folder on this host.
+
+    For a virtual environment of this host, ``dockerfile`` is the shell script that makes it.
+    """
+
+    dockerfile: str
+    context: Mapping[str, bytes | Path]
+    prefix: str = TAG_PREFIX
+
+    def tag(self, base_id: str) -> str:
+        """``reprokit/img:<hash>`` over Dockerfile, context content and the base image's id, and over nothing else.
+
+        Where there are several images to start from, ``base_id`` is all their ids with spaces between.
+        """
+        inputs = [
+            FORMAT,
+            self.dockerfile,
+            base_id,
+            [[name, _digest(self.context[name])] for name in sorted(self.context)],
+        ]
+        return self.prefix + hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:32]
+
+    def starting_from(self, names: Mapping[str, str]) -> str:
+        """The Dockerfile for an engine that holds the images FROM names under other ``names``."""
+
+        def renamed(found: re.Match[str]) -> str:
+            return f"FROM {names.get(found[1], found[1])}"
+
+        return re.sub(r"^FROM (\S+)", renamed, self.dockerfile, flags=re.MULTILINE)
+
+    def write(self, folder: Path) -> None:
+        """Write Dockerfile and context, so that ``docker build FOLDER`` makes the image.
+
+        ``folder`` is made, or must be empty. Raises UsageError when it is not.
+        """
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UsageError(f"{folder} is not an empty folder: name a new one")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "Dockerfile").write_text(self.dockerfile, encoding="utf-8")
+        for name, content in self.context.items():
+            target = folder / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(content, bytes):
+                target.write_bytes(content)
+            else:
+                shutil.copytree(content, target, symlinks=True)
+
+
+def render(
+    environment: Environment,
+    spec: CellSpec,
+    *,
+    sources: Mapping[str, SourceTree],
+    given_datasets: Collection[str],
+    pins: Pins | None = None,
+) -> Rendered:
+    """The Dockerfile of a cell with its build context.
+
+    ``pins``: what a lock holds for the cell, which is then all that is installed.
+    ``sources``: the fetched tree of each of the cell's sources. ``given_datasets``: names of datasets that will be
+    mounted; the others are generated in the image where the case says how.
+    """
+    context: dict[str, bytes | Path] = {}
+    workdir = posixpath.normpath(spec.workdir)
+    copied = []
+    for number, (name, tree) in enumerate(sorted(sources.items())):
+        place = f"sources/{name if re.fullmatch(r'[A-Za-z0-9._-]+', name) else number}"
+        context[place] = tree.archive
+        copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
+    for path, text in spec.files.items():
+        folder = "executables" if mode(text) & 0o111 else "files"
+        context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
+    early, late = _pip(environment.pip, environment.pip_options)
+    large = _large(early)
+    options = _words(environment.pip_options)
+    if pins:
+        large, early = ([one.name for one in group] for group in (pins.pip_large, pins.pip_small))
+        options = index_options(options)
+    generated = _generated(spec, given_datasets, context)
+    if environment.setup:
+        context["reprokit/setup.sh"] = environment.setup.encode()
+    text = (
+        _templates()
+        .get_template("venv.sh.j2" if environment.host else "Dockerfile.j2")
+        .render(
+            env=environment,
+            workdir=workdir,
+            folders=_folders(workdir, spec),
+            sources=copied,
+            files=any(name.startswith("files/") for name in context),
+            executables=any(name.startswith("executables/") for name in context),
+            release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
+            pip_options=options,
+            pins=pins,
+            pip_large=large,
+            pip_early=early if early != large else [],
+            pip_late=late,
+            setup=bool(environment.setup),
+            datasets=generated,
+        )
+    )
+    for name in SUPPORT:
+        if f"source=reprokit/{name}," in text or f'/reprokit/{name}"' in text:
+            context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
+    for name, lines in _locks(pins).items() if pins else ():
+        if f"source=reprokit/{name}," in text:
+            context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
+    if environment.host:
+        context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
+    prefix = VENV_PREFIX if environment.host else TAG_PREFIX
+    return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=prefix)
+
+
+def _layout(host: OnHost, workdir: str) -> dict[str, str]:
+    """What the embedded engine has to know of an environment, to make it and to run trials in it."""
+    return {"workdir": workdir, "prefix": host.python.prefix}
+
+
+def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:
+    """A Dockerfile of a template of its own, with ``files`` and the scripts that it mounts as context."""
+    text = _templates().get_template(template).render(pins=None, **values)
+    support = {f"reprokit/{name}": (_folder() / name).read_bytes() for name in SUPPORT if f"/{name}," in text}
+    return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
+
+
+def _locks(pins: Pins) -> dict[str, list[str]]:
+    """The files that locked steps install from, by name in the context's folder reprokit/, as lines."""
+    groups = {name: getattr(pins, name) for name in ("pip_itself", "cuda", "cudnn", "pip_large", "pip_small")}
+    locks = {f"{name}.lock": [one.requirement for one in group] for name, group in groups.items()}
+    return {**locks, "apt.lock": [f"{name}={version}" for name, version in sorted(pins.apt.items())]}
+
+
+TAKES_VALUE = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host"}
+TAKES_VALUE |= {"--no-binary", "--only-binary", "--config-settings", "--global-option"}
+FLAGS = {"--pre", "--no-index", "--prefer-binary", "--no-build-isolation", "--use-pep517"}
+
+
+def index_options(words: Sequence[str]) -> list[str]:
+    """Of pip's arguments those that say where distribution files come from, and how they are built."""
+    kept: list[str] = []
+    for place, word in enumerate(words):
+        if word in FLAGS or word.partition("=")[0] in TAKES_VALUE:
+            kept += [word] if word in FLAGS or "=" in word else list(words[place : place + 2])
+    return kept
+
+
+def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
+    """Whether a step of the build may read the case's files: ``setup``, data that is generated, a local requirement.
+
+    Where none does, the files can be handed to each container instead, and cases that differ only in them share an
+    image.
+    """
+    generates = any(data.generate and name not in given_datasets for name, data in spec.datasets.items())
+    asked = spec.environment
+    return bool(asked.setup or generates or _pip(asked.pip, asked.pip_options)[1])
+
+
+def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes | Path]) -> list[dict[str, str]]:
+    scripts: list[dict[str, str]] = []
+    for name, dataset in sorted(spec.datasets.items()):
+        if dataset.generate and name not in given:
+            script = f"reprokit/generate-{len(scripts)}.sh"
+            context[script] = dataset.generate.encode()
+            scripts.append({"script": script})
+    return scripts
+
+
+def _folders(workdir: str, spec: CellSpec) -> list[str]:
+    """Folders that must exist and belong to the user before anything is put into them, parents first."""
+    wanted = [workdir]
+    for path in [source.path for source in spec.sources.values()] + [data.path for data in spec.datasets.values()]:
+        steps = [part for part in posixpath.normpath(path).split("/") if part not in {"", "."}]
+        wanted += [posixpath.join(workdir, *steps[: end + 1]) for end in range(len(steps))]
+    for path in spec.files:
+        steps = posixpath.normpath(path).split("/")[:-1]
+        wanted += [posixpath.join(workdir, *steps[: end + 1]) for end in range(len(steps))]
+    return sorted(set(wanted))
+
+
+def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """pip's arguments: those that need no file of the case, and those that must wait for its files."""
+    options = _words(pip_options)
+    waiting = _local(options)
+    early: list[str] = []
+    late: list[str] = []
+    for requirement in pip:
+        words = split_words(requirement)
+        (late if waiting or _local(words) else early).extend(words)
+    return early, late
+
+
+def _large(early: Sequence[str]) -> list[str]:
+    """The requirements of the layer of large packages: exact pins, which nothing that follows can move.
+
+    ``early``: the arguments that wait for no file. None where an option stands among them: an index, say, may be what
+    the pins need.
+    """
+    if any(word.startswith("-") for word in early):
+        return []
+    pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", word) for word in early)
+    return [pin[0] for pin in pinned if pin and re.sub(r"[-_.]+", "-", pin[1]).lower() in LARGE]
+
+
+def _words(options: Sequence[str]) -> list[str]:
+    return [word for option in options for word in shlex.split(option)]
+
+
+def split_words(argument: str) -> list[str]:
+    """pip's words in one item of ``environment.pip`` or ``pip_options``; a requirement is one word."""
+    return shlex.split(argument) if argument.startswith("-") else [argument.strip()]
+
+
+FILE_OPTIONS = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-f", "--find-links"}
+
+
+def _local(words: Sequence[str]) -> bool:
+    """Whether pip would look for a file of the case: a relative path, or an option's value that is no URL."""
+    for place, word in enumerate(words):
+        option, given, value = word.partition("=") if word.startswith("-") else ("", "", word)
+        if not given and option:
+            value = words[place + 1] if option in FILE_OPTIONS and place + 1 < len(words) else ""
+        names_file = option in FILE_OPTIONS or value.startswith(".") or "/" in value
+        if value and names_file and "://" not in value:
+            return True
+    return False
+
+
+def _digest(content: bytes | Path) -> str:
+    return _tree_digest(content) if isinstance(content, Path) else hashlib.sha256(content).hexdigest()
+
+
+@functools.cache
+def _tree_digest(folder: Path) -> str:
+    """Over names, kinds, executable bits and bytes of a folder. Exported trees do not change while we run."""
+    total = hashlib.sha256()
+    for name, path in _walk(folder):
+        if path.is_symlink():
+            total.update(f"link {name}\0{path.readlink()}\0".encode())
+        elif path.is_dir():
+            total.update(f"folder {name}\0".encode())
+        else:
+            kind = "program" if path.stat().st_mode & 0o100 else "file"
+            total.update(f"{kind} {name}\0{path.stat().st_size}\0".encode())
+            with path.open("rb") as stream:
+                while block := stream.read(1 << 20):
+                    total.update(block)
+    return total.hexdigest()
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*"), key=lambda path: path.relative_to(folder).as_posix()):
+        yield path.relative_to(folder).as_posix(), path
+
+
+@functools.cache
+def _folder() -> Path:
+    """Where the templates lie: inside the package when installed, at the top of the repository in a checkout."""
+    here = Path(__file__).resolve().parents[1]
+    return next(
+        folder for folder in (here / "dockerfiles", here.parent / "dockerfiles") if (folder / "Dockerfile.j2").is_file()
+    )
+
+
+def gist(step: str) -> str:
+    """A build step as people think of it: ``RUN pip install torch``, without mounts, site setup and line breaks."""
+    words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
+    return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
+
+
+@functools.cache
+def _templates() -> Templates:
+    import jinja2
+
+    templates = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_folder()),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,  # a Dockerfile is no HTML; every value goes through one of the filters below
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        bytecode_cache=_compiled(),
+    )
+    filters: dict[str, Any] = {"sh": shlex.quote, "quoted": _quoted, "instruction": _instruction}
+    templates.filters.update(filters)
+    return templates
+
+
+def _compiled() -> BytecodeCache | None:
+    """Compiled templates of earlier runs, which Jinja2 checks against the text; None where none can be kept."""
+    import jinja2
+
+    folder = cache.folder("templates")
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError:
+        return None
+    return jinja2.FileSystemBytecodeCache(str(folder))
+
+
+def _instruction(value: str) -> str:
+    """A value of an instruction that expands variables itself (WORKDIR)."""
+    return value.replace("\\", "\\\\").replace("$", "\\$")
+
+
+def _quoted(value: str) -> str:
+    """A path in an instruction's JSON form, which expands variables as well."""
+    return json.dumps(_instruction(value))

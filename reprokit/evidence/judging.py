@@ -1,0 +1,75 @@
+"""From a trial's ending and log to its record, and from a cell's trials to its verdict. Pure.
+
+A record can be judged again from what is kept of it: see :mod:`reprokit.report.history.rejudging`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reprokit.evidence import judge
+from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
+from reprokit.evidence.records import TrialRecord
+from reprokit.evidence.verdict import decide
+
+if TYPE_CHECKING:
+    from reprokit.case.model import Expect
+    from reprokit.evidence.sequential import Trials
+
+
+def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
+    """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store."""
+    judgement = judge(expect.failure, ending, text, expect.known)
+    return TrialRecord(
+        number=number,
+        outcome=judgement.outcome,
+        exit_code=ending.exit_code,
+        seconds=round(ending.seconds, 3),
+        oom=ending.oom,
+        timed_out=ending.timed_out,
+        reason=judgement.reason,
+        log=log,
+        # What a program that ended well logged on its way is no failure.
+        exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
+        lines=_telling_lines(judgement),
+        failure=_failure_json(judgement),
+    )
+
+
+def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, str]:
+    """The verdict that trials come to, which were run by the policy ``trials``, and the reason in words."""
+    verdict, reason = decide([record.outcome for record in records], trials)
+    telling = next((r for r in records if r.outcome.value == verdict.value), None)
+    if telling is not None and telling.outcome is not Outcome.PASSED:
+        reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
+    return verdict, reason
+
+
+def _failure_json(judgement: Judgement) -> Mapping[str, Any] | None:
+    if judgement.fingerprint is None:
+        return None
+    known = {"known": judgement.known} if judgement.known else {}
+    return {**dataclasses.asdict(judgement.fingerprint), **known}
+
+
+def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
+    """The log lines that the signature matched, counted from 1: of a matched exception, its whole traceback."""
+    lines = {line for check in judgement.checks for line in check.lines}
+    seen = judgement.exception
+    if seen is not None and judgement.outcome is Outcome.REPRODUCED and seen.line in lines:
+        lines |= set(range(seen.line, seen.end_line + 1))
+    return tuple(sorted(lines))
+
+
+def _exception_json(seen: ExceptionSeen | None) -> Mapping[str, Any] | None:
+    if seen is None:
+        return None
+    return {
+        "type": seen.type,
+        "message": seen.message,
+        "frames": [dataclasses.asdict(frame) for frame in seen.frames],
+        "line": seen.line,
+        "end_line": seen.end_line,
+    }

@@ -1,0 +1,93 @@
+"""What changed between two records of a cell: environment, hardware, sources, the case itself, and what judged it."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report import differences
+from reprokit.report.differences import Difference, Side
+from reprokit.report.history.rejudging import judged_by
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+
+Record = tuple[RunRecord, CellRecord]
+Texts = Callable[[str], str]
+"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` tells it."""
+
+
+def side(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
+    """A recorded cell as ``reprokit diff`` compares it, with what its case asked for."""
+    return differences.of_cell(f"{run.id}:{cell.number}", run, cell, _asked(texts(cell.case_digest), cell))
+
+
+def between(texts: Texts, before: Record, after: Record) -> tuple[Difference, ...]:
+    """Every recorded fact that differs between two records of a cell, what is likely to matter most first."""
+    found = differences.compare(_whole(texts, *before), _whole(texts, *after))
+    edited = ", ".join(_sections(texts(before[1].case_digest), texts(after[1].case_digest)))
+    return tuple(
+        dataclasses.replace(one, name=f"text ({edited})") if edited and (one.concern, one.name) == TEXT else one
+        for one in found
+    )
+
+
+TEXT = ("case", "text")
+SHORT = len("sha256:") + 12
+"""Characters of a digest that people are shown, as Docker shows them."""
+
+
+def _sections(before: str, after: str) -> list[str]:
+    """The keys of a case that differ between two texts of it, such as ``environment``; none where only words do."""
+    files = [read(text) for text in (before, after)]
+    old, new = ({} if file is None else file.case.model_dump() for file in files)
+    return [name for name in new if old and old[name] != new[name]]
+
+
+def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
+    """A side with what matters over time alone: within one run these are the same, or the matter of the comparison."""
+    found = side(texts, run, cell)
+    base = cell.details.get("base") or {}
+    facts = {concern: dict(values) for concern, values in found.facts.items()}
+    facts["operating system"]["base image"] = str(base.get("digest") or base.get("id") or "")[:SHORT]
+    facts["case"] = {"text": cell.case_digest[:SHORT], "trials": str(len(cell.trials))}
+    if (signature := judged_by(cell)) != cell.case_digest:
+        facts["case"]["judged again by the signature of"] = signature[:SHORT]
+    version = (cell.details.get("job") or {}).get("version") or run.version
+    facts["reprokit"] = {"version": version, "rules": cell.rules}
+    known = {concern: {name: value for name, value in values.items() if value} for concern, values in facts.items()}
+    return dataclasses.replace(found, facts=known)
+
+
+def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
+    """What the case, as it was, asks for in the cell: variables, command and limits. Nothing where it cannot tell."""
+    from reprokit.case.render import render
+    from reprokit.core.errors import ReprokitError
+
+    file = read(text)
+    if file is None:
+        return {}
+    case = file.fixed if cell.variant == "fix" and file.fixed else file.case
+    try:
+        spec = render(case, cell.cell)
+    except (ReprokitError, ValueError):
+        return {}
+    limits = {name: str(value) for name, value in dataclasses.asdict(spec.limits).items() if value is not None}
+    return {"environment variables": spec.env, "command": {"command": spec.command[-1].strip()}, "limits": limits}
+
+
+@lru_cache(maxsize=256)
+def read(text: str) -> CaseFile | None:
+    """A case from its kept text; None where there is none, or today's format no longer takes it."""
+    from reprokit.case import load
+    from reprokit.core.errors import ReprokitError
+
+    try:
+        [file] = load("-", stdin=io.StringIO(text))
+    except (ReprokitError, ValueError):
+        return None
+    return file

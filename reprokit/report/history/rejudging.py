@@ -1,0 +1,145 @@
+"""Recorded cells judged again: by today's rules, or by an edited signature. Pure but for reading logs.
+
+A verdict is judged again from what it was judged from: the kept logs, how each trial ended, and the signature of the
+case as it was. What the case expected of the cell stays as it was then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.evidence.failure_details import failure_details
+from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.model import RULES_VERSION, Ending, Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.sequential import Trials, figures
+from reprokit.evidence.text import CUT_MARK
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.case.model import Expect
+
+BY_TRIALS = (
+    Verdict.REPRODUCED,
+    Verdict.FLAKY,
+    Verdict.NOT_REPRODUCED,
+    Verdict.DIFFERENT_FAILURE,
+    Verdict.TIMED_OUT,
+    Verdict.OUT_OF_MEMORY,
+)
+"""The verdicts that trials come to. The others tell of builds, hosts and engines: no log is behind them."""
+
+
+class CannotJudge(Exception):
+    """What a cell was judged from is not there any more: ``why`` in words, ``where`` as a path or a digest."""
+
+    def __init__(self, why: str, where: str) -> None:
+        super().__init__(f"{why}: {where}")
+        self.why = why
+        self.where = where
+
+
+@dataclass(frozen=True, kw_only=True)
+class Again:
+    """A cell that was judged again: as recorded, and as it would be recorded now."""
+
+    run: RunRecord
+    before: CellRecord
+    after: CellRecord
+
+    @property
+    def trials(self) -> tuple[tuple[TrialRecord, TrialRecord], ...]:
+        """The trials whose outcome differs, before and after."""
+        pairs = zip(self.before.trials, self.after.trials, strict=True)
+        return tuple((old, new) for old, new in pairs if old.outcome is not new.outcome)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the verdict, or the outcome of a trial, is another."""
+        return self.before.verdict is not self.after.verdict or bool(self.trials)
+
+    @property
+    def stale(self) -> bool:
+        """Whether the record is not what it would be now, though its words may be the same."""
+        return self.differs or self.before.rules != self.after.rules
+
+
+def rejudge(
+    run: RunRecord,
+    cell: CellRecord,
+    read: Callable[[str], CaseFile | None],
+    folder: Path,
+    now: str,
+    edited: CaseFile | None = None,
+) -> Again | None:
+    """Judge a cell again; None where no trial decided it. Raises CannotJudge.
+
+    ``read``: a case by its digest, None where it cannot be had. ``folder``: the store's. ``edited``: a case whose
+    signature is asked instead of the recorded one. ``now``: the time, RFC 3339.
+    """
+    if cell.verdict not in BY_TRIALS or not cell.trials:
+        return None
+    digest = judged_by(cell)
+    file = edited or read(digest)
+    if file is None:
+        raise CannotJudge("its case is not kept, or no longer valid: name one with --case", digest)
+    case = file.fixed if cell.variant == "fix" and file.fixed else file.case
+    another = file.digest != digest
+    trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
+    policy = _policy(cell)
+    verdict, reason = concluded(trials, policy)
+    details = {name: value for name, value in cell.details.items() if name not in ("failure", "failures", "known")}
+    details["trials"] = figures([one.outcome for one in trials], policy)
+    after = dataclasses.replace(
+        cell,
+        verdict=verdict,
+        reason=reason,
+        rules=RULES_VERSION,
+        trials=trials,
+        details={**details, **failure_details(verdict, trials), "rejudged": _earlier(cell, digest, file.digest, now)},
+    )
+    return Again(run=run, before=cell, after=after)
+
+
+def judged_by(cell: CellRecord) -> str:
+    """The digest of the case whose signature a cell was judged by: its own, unless it was judged again by another."""
+    earlier = cell.details.get("rejudged")
+    return str(earlier[-1]["by"]) if earlier else cell.case_digest
+
+
+def _policy(cell: CellRecord) -> Trials:
+    known = (cell.details.get("trials") or {}).get("policy")
+    return Trials.of(known or len(cell.trials))
+
+
+def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> TrialRecord:
+    """A trial judged again; ``another``: by a signature that its log was not kept for."""
+    try:
+        text = (folder / trial.log).read_bytes().decode("utf-8", "replace")
+    except OSError:
+        raise CannotJudge("its log is gone", trial.log) from None
+    ending = Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds)
+    found = judged(expect, trial.number, ending, text, trial.log)
+    if another and found.outcome is not Outcome.REPRODUCED and CUT_MARK.search(text):
+        raise CannotJudge("its log was cut to its ends and what the signature of then asked for", trial.log)
+    return found
+
+
+def _earlier(cell: CellRecord, digest: str, by: str, now: str) -> list[Mapping[str, Any]]:
+    """What the record said so far, the oldest first, and by which signature each judgement since was made."""
+    was = {
+        "at": now,
+        "by": by,
+        "before": {
+            "verdict": cell.verdict and cell.verdict.value,
+            "reason": cell.reason,
+            "rules": cell.rules,
+            "by": digest,
+            "trials": [{"number": t.number, "outcome": t.outcome.value, "reason": t.reason} for t in cell.trials],
+        },
+    }
+    return [*cell.details.get("rejudged", ()), was]

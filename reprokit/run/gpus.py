@@ -1,0 +1,261 @@
+"""Which cell of a run gets which GPUs, and when; what happens when one of them is lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.ownership import birth
+from reprokit.engine.gpus import lost
+from reprokit.engine.gpus.leases import Claim, Holder, Leases, default_folder
+from reprokit.environment import host, preflighting
+from reprokit.environment.host import Gpu, HostFacts
+from reprokit.run.places import Places
+from reprokit.run.plan import Task
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+
+POLL = 0.2
+"""Seconds after which a GPU that was held by another process is tried again."""
+
+TELL_AFTER = 2.0
+TELL_AGAIN = 60.0
+"""Seconds for which a cell waits for other processes before a note says so, and before another one does."""
+
+
+class Grant:
+    """The GPUs of one cell, held until its last container is gone."""
+
+    def __init__(self, desk: GpuDesk, task: Task, claim: Claim) -> None:
+        self._desk = desk
+        self._task = task
+        self._claim = claim
+
+    @property
+    def gpus(self) -> tuple[Gpu, ...]:
+        """What it holds now, in the host's order."""
+        return self._claim.gpus
+
+    def why_lost(self, text: str) -> str:
+        """Why a failure is the GPU's and not the case's, '' when it is not; ``text`` is what log or engine say.
+
+        The driver is asked. A GPU that it no longer knows is not lent again in this run.
+        """
+        now = host.facts()
+        if now.driver is None:
+            return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
+        if missing := lost.gone(self.gpus, now):
+            why = f"{self._names(missing)} was lost during the trial" + (f" ({now.note})" if now.note else "")
+            self._desk.forget(missing, why)
+            return why
+        words = lost.said(text)
+        return f"the trial lost its GPU ({words!r})" if words else ""
+
+    @staticmethod
+    def _names(gpus: Sequence[Gpu]) -> str:
+        return " and ".join(f"GPU {gpu.index} ({gpu.uuid})" for gpu in gpus)
+
+    def renew(self) -> None:
+        """Other GPUs in place of lost ones; the same where there are not enough others. Raises Cancelled."""
+        others = self._desk.able(self._task)
+        if all(gpu in others for gpu in self.gpus) or len(others) < self._task.spec.limits.gpus:
+            return
+        self.close()
+        self._claim = self._desk.claim(self._task, others)
+        while not self._claim.attempt():
+            if self._desk.cancel.wait(POLL):
+                raise Cancelled("stopped while it waited for a GPU")
+
+    def close(self) -> None:
+        """Give them back."""
+        self._claim.close()
+
+
+@dataclass(eq=False)
+class _Waiting:
+    task: Task
+    work: Callable[[Grant], None]
+    refuse: Callable[[Exception], None]
+    able: tuple[Gpu, ...]
+    claim: Claim
+    done: Future[None] = field(default_factory=Future)
+    since: float = field(default_factory=time.monotonic)
+    told: float = 0.0
+
+
+class GpuDesk:
+    """Hands GPUs to the cells of one run as they become free; a cell that waits for them takes nobody's place.
+
+    A cell takes one of ``places`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
+    programs that need none are waited for. ``waits(task, who)`` hears of a cell that waits for GPUs, ``note`` of what
+    the user should know.
+    """
+
+    def __init__(
+        self,
+        facts: HostFacts,
+        *,
+        folder: Path | None,
+        run_id: str,
+        engine: Engine,
+        places: Places,
+        cancel: threading.Event,
+        note: Callable[[str], None],
+        waits: Callable[[Task, str], None],
+    ) -> None:
+        self.cancel = cancel
+        self._facts = facts
+        self._engine = engine
+        self._note = note
+        self._waits = waits
+        self._leases = Leases(folder or default_folder(), run=run_id, in_use=self._in_use)
+        self._gone: dict[str, str] = {}
+        self._waiting: list[_Waiting] = []
+        self._changed = threading.Condition()
+        self._open = True
+        self._places = places
+        self._pool = ThreadPoolExecutor(places.count, "gpu")
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> GpuDesk:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+        self._pool.shutdown()
+
+    def submit(self, task: Task, work: Callable[[Grant], None], refuse: Callable[[Exception], None]) -> Future[None]:
+        """Call ``work`` in a thread of the desk once the task's GPUs are there, or ``refuse`` when they never can be.
+
+        The future is done when that has returned. It can be cancelled before.
+        """
+        able = self.able(task)
+        entry = _Waiting(task, work, refuse, able, self.claim(task, able))
+        with self._changed:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="gpu-desk")
+                self._thread.start()
+            self._waiting.append(entry)
+            self._waiting.sort(key=lambda entry: entry.task.number)
+            self._changed.notify_all()
+        return entry.done
+
+    def able(self, task: Task) -> tuple[Gpu, ...]:
+        """The GPUs of this host on which the task can run, without those that were lost."""
+        return tuple(gpu for gpu in preflighting.able(task.spec, self._facts) if gpu.uuid not in self._gone)
+
+    def claim(self, task: Task, able: Sequence[Gpu]) -> Claim:
+        """A claim on as many of ``able`` as the task asks for."""
+        return self._leases.claim(able, task.spec.limits.gpus)
+
+    def forget(self, gpus: Sequence[Gpu], why: str) -> None:
+        """Lend these no more."""
+        new = [gpu.uuid for gpu in gpus if gpu.uuid not in self._gone]
+        self._gone.update(dict.fromkeys(new, why))
+        if new:
+            self._note(f"{why}; not lent again in this run")
+
+    def _serve(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or not self._open)
+                waiting = list(self._waiting)
+            if not waiting:
+                return
+            if self.cancel.is_set():
+                for entry in waiting:
+                    entry.done.cancel()
+            if not self._places.take(urgent=True, timeout=POLL):
+                continue
+            if not self._serve_one(waiting):
+                self._places.give_back()
+                self.cancel.wait(POLL)
+
+    def _serve_one(self, waiting: Sequence[_Waiting]) -> bool:
+        """Start the first cell that can have its GPUs now; one thread only calls this."""
+        in_vain: set[tuple[tuple[Gpu, ...], int]] = set()
+        for entry in waiting:
+            if (able := self.able(entry.task)) != entry.able:  # one was lost meanwhile
+                entry.claim.close()
+                entry.able, entry.claim = able, self.claim(entry.task, able)
+            wants = able, entry.task.spec.limits.gpus
+            # Who wants the same as one that got nothing gets nothing either.
+            if wants in in_vain and not entry.done.cancelled():
+                continue
+            try:
+                if len(able) < wants[1]:
+                    raise EngineError("; ".join(dict.fromkeys(self._gone.values())))
+                if not entry.done.cancelled() and not entry.claim.attempt():
+                    in_vain.add(wants)
+                    self._tell(entry)
+                    continue
+                if self.able(entry.task) != able:  # lost by its last holder since they were counted
+                    continue
+            except Exception as error:
+                if self._leave(entry):
+                    entry.claim.close()
+                    entry.refuse(error)
+                    entry.done.set_result(None)
+                continue
+            if self._leave(entry):
+                self._pool.submit(self._run, entry)
+                return True
+        return False
+
+    def _leave(self, entry: _Waiting) -> bool:
+        """Take it off the list; whether it goes on, rather than being cancelled."""
+        with self._changed:
+            self._waiting.remove(entry)
+        if entry.done.set_running_or_notify_cancel():
+            return True
+        entry.claim.close()
+        return False
+
+    def _run(self, entry: _Waiting) -> None:
+        grant = Grant(self, entry.task, entry.claim)
+        try:
+            entry.work(grant)
+        finally:
+            grant.close()
+            self._places.give_back()
+            entry.done.set_result(None)
+
+    def _tell(self, entry: _Waiting) -> None:
+        now = time.monotonic()
+        who = entry.claim.waits_for()
+        self._waits(entry.task, who)
+        others = any(holder.pid != os.getpid() for holder in entry.claim.holders())
+        if who and others and now - entry.since > TELL_AFTER and (not entry.told or now - entry.told > TELL_AGAIN):
+            entry.told = now
+            self._note(f"{entry.task.case.id} waits for a GPU: {who}")
+
+    def _in_use(self, gpu: Gpu, died: Holder | None) -> str:
+        """Why a GPU that nobody holds is not free: a container that outlived its process, or what that one started."""
+        containers = self._engine.gpus_in_use()
+        if died is not None or gpu.uuid in containers:
+            for text in self._engine.sweep():
+                self._note(f"left behind by a run that was killed, removed: {text}")
+            containers = self._engine.gpus_in_use()
+        if gpu.uuid in containers:
+            return f"{containers[gpu.uuid]} still uses it"
+        if died is None:
+            return ""
+        # Its container may be in an engine that we cannot ask. A program that computed there before is not of it.
+        now = next((found for found in host.facts().gpus if found.uuid == gpu.uuid), None)
+        left = [pid for pid in (now.processes if now else ()) if (birth(pid) or 0.0) > died.since]
+        return f"process {left[0]} still computes on it, and its last holder was killed ({died})" if left else ""

@@ -1,0 +1,305 @@
+"""From tasks to images: which tasks share one, and building, reusing and measuring it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from reprokit.case.cellspec import CellSpec, SourceSpec
+from reprokit.core import cache
+from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
+from reprokit.environment import dockerfile, resolve
+from reprokit.environment import probe as probing
+from reprokit.environment.alternative import without_downloads, without_registry
+from reprokit.environment.model import Environment
+from reprokit.environment.on_host import resolve_on
+from reprokit.environment.supply import Supply
+from reprokit.run import sources
+from reprokit.run.plan import Task
+
+if TYPE_CHECKING:
+    from reprokit.environment.lock import Held
+    from reprokit.store.folder import Measurements, SeenBases
+
+DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
+"""Scripts of build steps that fetch an interpreter or a compiler, and do nothing else."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """An image that tasks need: where it starts and what is built on it.
+
+    ``instead``: what can be had where a registry's image cannot, in words. ``offline``: why the cell is not to be had
+    where the downloads of a provider do not answer, '' if it needs none.
+    """
+
+    environment: Environment
+    rendered: dockerfile.Rendered
+    sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
+    held: Held | None = None
+    instead: str = ""
+    offline: str = ""
+
+    @property
+    def key(self) -> str:
+        """The same for tasks that share the image."""
+        return self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
+
+    def tag(self, bases: Mapping[str, ImageInfo]) -> str:
+        """The image's identity, given what it starts from by reference.
+
+        Content decides, not where it came from: the same base of another mirror gives the same tag. A locked base is
+        known by what it holds, whatever id an engine gives it.
+        """
+        if self.held:
+            return self.rendered.tag(self.environment.base.reference)
+        return self.rendered.tag(" ".join(base.id for base in bases.values()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """An image that stands: built now or before, in how many seconds, and what was measured in it.
+
+    ``bases``: what its Dockerfile starts from, by reference; the first is its base.
+    """
+
+    image: ImageInfo
+    bases: Mapping[str, ImageInfo]
+    built: bool
+    seconds: float
+    measured: probing.Measured
+
+    @property
+    def base(self) -> ImageInfo:
+        """What the image itself is built on."""
+        return next(iter(self.bases.values()))
+
+
+class SourceTrees:
+    """Fetches each source of a run once, whatever number of cells names it."""
+
+    def __init__(self, stand_ins: Mapping[str, Path], note: Callable[[str], None]) -> None:
+        self._stand_ins = stand_ins
+        self._note = note
+        self._trees: dict[tuple[str, SourceSpec], sources.SourceTree] = {}
+        self._failed: dict[tuple[str, SourceSpec], sources.SourceError] = {}
+
+    def of(self, spec: CellSpec) -> dict[str, sources.SourceTree]:
+        """The trees of a cell, by name. Raises sources.SourceError."""
+        found = {}
+        for name, source in spec.sources.items():
+            # The path is where it goes, not what it is: the same tree may go to two places.
+            key = (name, replace(source, path=""))
+            if key in self._failed:
+                raise self._failed[key]
+            if key not in self._trees:
+                try:
+                    self._trees[key] = self._fetch(name, source)
+                except sources.SourceError as error:
+                    self._failed[key] = error  # a host that did not answer is not asked again for every cell
+                    raise
+                if self._trees[key].note:
+                    self._note(self._trees[key].note)
+            found[name] = replace(self._trees[key], path=source.path)
+        return found
+
+    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
+        return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
+
+
+def handed_files(task: Task) -> Mapping[str, str]:
+    """The case's files that each container gets at its start, because no step of the build needs them."""
+    return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
+
+
+def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> Wanted:
+    """The image that a task needs. Raises Unsupported, or sources.SourceError.
+
+    ``whole``: with all files of the case in it, so that it can be run by hand.
+    """
+    spec = task.spec
+    if task.refused:
+        raise Unsupported(task.refused)
+    if task.held and supply.host:
+        raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
+    if task.held:
+        from reprokit.run.locking import applying
+
+        environment, fetched = applying.applied(task.held, spec, trees.of)
+    else:
+        environment = _resolved(task, supply)
+        fetched = trees.of(spec)
+    if not whole and (files := handed_files(task)):
+        _check_places(files, fetched.values())
+        spec = replace(spec, files={})
+    pins = task.held.entry.pins if task.held else None
+    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
+    instead = "" if task.held else without_registry(task.spec, supply, environment)
+    offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
+    return Wanted(
+        environment=environment,
+        rendered=rendered,
+        sources=fetched,
+        held=task.held,
+        instead=instead,
+        offline=offline,
+    )
+
+
+def _resolved(task: Task, supply: Supply) -> Environment:
+    if supply.host is None:
+        return resolve(task.spec, supply)
+    written = "network" in task.case.resources.model_fields_set
+    return resolve_on(supply.host, task.spec, network_written=written)
+
+
+def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:
+    """Raise SourceError for a file that would take the place of something else than a file of a source's tree.
+
+    The engine unpacks without a word: a link to a folder becomes an empty folder, and a folder a file.
+    """
+    for path, tree in itertools.product(files, trees):
+        if not PurePosixPath(path).is_relative_to(tree.path):
+            continue
+        *folders, place = itertools.accumulate(
+            PurePosixPath(path).relative_to(tree.path).parts, Path, initial=tree.archive
+        )
+        wrong = next((part for part in folders[1:] if part.is_symlink() or (part.exists() and not part.is_dir())), None)
+        if wrong is None and place.is_dir() and not place.is_symlink():
+            wrong = place
+        if wrong is not None:
+            kind = "a symbolic link" if wrong.is_symlink() else "a folder" if wrong.is_dir() else "a file"
+            where = wrong.relative_to(tree.archive)
+            raise sources.SourceError(
+                f"files.{path} cannot be put into the source {tree.name}: its {where} is {kind}; choose another path"
+            )
+
+
+def make_ready(
+    engine: Engine,
+    measurements: Measurements,
+    image: Wanted,
+    *,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    seen: SeenBases,
+    since: float = 0.0,
+    fresh: bool = False,
+) -> Ready:
+    """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
+
+    ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
+    build it again, with what archives and indexes have today, in place of the one that stands.
+    """
+    from reprokit.engine import bases
+
+    found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
+    tag = image.tag(found_bases)
+    started = time.monotonic()
+    found = before = engine.image(tag)
+    built = False
+    if found is None or fresh:
+        # Two that need the same image, such as a search and what it builds ahead, build it once.
+        lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
+        with bases.locked(lock, cancel, "image"):
+            found = None if fresh else engine.image(tag)
+            if built := found is None:
+                names = {name: base.tag for name, base in found_bases.items()}
+                request = Build(
+                    tag=tag,
+                    dockerfile=image.rendered.starting_from(names),
+                    context=image.rendered.context,
+                    labels=IMAGE_LABELS,
+                    fresh=fresh,
+                )
+                found = _built(engine, image, request, on_progress, cancel)
+    assert found is not None
+    if before is not None and before.id != found.id:
+        with contextlib.suppress(EngineError):  # a container of somebody's still uses it
+            engine.remove_image(before.id)
+    seconds = time.monotonic() - started
+    measured = measure(engine, measurements, found, cancel=cancel)
+    return Ready(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
+
+
+def _built(
+    engine: Engine,
+    image: Wanted,
+    request: Build,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+) -> ImageInfo:
+    if image.held:
+        from reprokit.run.locking import applying
+
+        return applying.build(engine, request, image.held, image.environment, on_progress, cancel)
+    from reprokit.engine import site
+
+    try:
+        return engine.build(request, site.current(), on_progress, cancel)
+    except BuildFailed as error:
+        if image.offline and any(script in error.step for script in DOWNLOADS):
+            raise Unsupported(image.offline) from error
+        raise
+
+
+def _bases(
+    engine: Engine,
+    measurements: Measurements,
+    image: Wanted,
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    seen: SeenBases,
+    since: float,
+) -> dict[str, ImageInfo]:
+    """The images that the Dockerfile starts from, by reference. A failure says what can be had instead."""
+    from reprokit.engine import bases
+
+    found: dict[str, ImageInfo] = {}
+    for base in image.environment.images:
+        if image.held and base == image.environment.base:
+            from reprokit.run.locking import applying
+
+            def packages(base: ImageInfo) -> Mapping[str, str]:
+                return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]
+
+            found[base.reference] = applying.ensure_base(engine, image.held.entry, packages, cancel, on_progress)
+            continue
+        try:
+            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since)
+        except (Unsupported, EngineError) as error:
+            if image.instead and str(error).startswith(bases.UNAVAILABLE):
+                raise type(error)(f"{error}; {image.instead}") from error
+            raise
+    return found
+
+
+def measure(
+    engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event, user: str = "repro"
+) -> probing.Measured:
+    """What the image is, from the record if this probe has seen it, else from inside."""
+    known = measurements.get(image.id, probing.VERSION)
+    if known is not None:
+        return probing.Measured.from_json(known)
+    measured = probing.measure(engine, image, gpus=(), cancel=cancel, user=user)
+    measurements.keep(image.id, probing.VERSION, measured.to_json())
+    return measured
+
+
+def image_json(ready: Ready) -> dict[str, Any]:
+    """The contract's ``image`` object."""
+    return {
+        "tag": ready.image.tag,
+        "id": ready.image.id,
+        "built": ready.built,
+        "seconds": round(ready.seconds, 3),
+        "size": ready.image.size,
+    }

@@ -1,0 +1,190 @@
+"""What every command that runs cells has: a store with its recorder, a display, a runner, and the host's facts."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from reprokit.case.files import CaseFile, load_text
+from reprokit.cli.display.plain import say
+from reprokit.engine import site
+from reprokit.engine.gpus.policy import lendable
+from reprokit.environment import host
+from reprokit.environment.granting import Caps
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import RunRecord
+from reprokit.run.listener import Listener
+from reprokit.run.plan import load_all
+from reprokit.run.request import Request
+from reprokit.run.runner import Runner
+from reprokit.run.supplying import supply_of
+from reprokit.store.recorder import Recorder
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+    from reprokit.environment.supply import Supply
+    from reprokit.store.database import Store
+
+UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
+"""What a resumed run does again."""
+
+
+def now() -> str:
+    """The time as RFC 3339, in UTC."""
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    """A run's id: the time, and something that tells apart two of the same second."""
+    return f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+class Invocation:
+    """One command over the store in ``folder``. ``record``: the run that it made, once there is one."""
+
+    def __init__(
+        self,
+        store_folder: Path,
+        *,
+        stream: TextIO | None = None,
+        verbose: bool = False,
+        engine: Callable[[], Engine] | None = None,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self.folder = store_folder
+        # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
+        self._stream: TextIO = stream or sys.stdout or io.StringIO()
+        self._verbose = verbose
+        self._engine = engine
+        self._opened: Engine | None = None
+        self._supplied: Supply | None = None
+        self._started_recorder = recorder
+        self._facts = host.facts()
+        self.record: RunRecord | None = None
+
+    def _open_engine(self, request: Request) -> Engine:
+        if self._opened is None:
+            self._opened = self._engine() if self._engine else _engine(request.engine)
+        return self._opened
+
+    def _supply(self, request: Request) -> Supply:
+        if self._supplied is None:
+            self._supplied = supply_of(request)
+        return self._supplied
+
+    def _runner(self, run_id: str, request: Request, recorder: Recorder | None, listener: Listener) -> Runner:
+        own = site.settings()
+        return Runner(
+            run_id,
+            request,
+            engine=lambda: self._open_engine(request),
+            folder=self.folder,
+            recorder=recorder,
+            facts=lendable(self._facts, own.gpus, os.environ),
+            listener=listener,
+            supply=lambda: self._supply(request),
+            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
+            gpu_leases=own.gpu_leases,
+        )
+
+    def _display(self) -> tuple[Any, Listener, Any]:
+        """(console or None, listener, context manager that shows it)."""
+        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+        if self._verbose or not terminal:
+            from reprokit.cli.display.plain import PlainListener
+
+            return None, PlainListener(self._stream, verbose=self._verbose), nullcontext()
+        from rich.console import Console
+
+        from reprokit.cli.display.live import LiveListener
+
+        console = Console(file=self._stream, highlight=False)
+        live = LiveListener(console)
+        return console, live, live
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._started_recorder is None:
+            self._started_recorder = Recorder(self.folder)
+        return self._started_recorder
+
+    def _open_store(self) -> Store:
+        from reprokit.store.database import Store
+
+        return Store(self.folder)
+
+    def _host(self, engine: str) -> dict[str, Any]:
+        return {
+            "engine": engine or None,
+            "kernel": self._facts.kernel,
+            "driver": self._facts.driver,
+            "gpus": [gpu.name for gpu in self._facts.gpus],
+        }
+
+    def _say(self, text: str) -> None:
+        say(self._stream, text)
+
+
+def load_again(store: Store, request: Request, known: Mapping[str, str]) -> list[CaseFile]:
+    """The cases of a run that is gone on with, in its order: files as they are now, other texts as they were read then.
+
+    ``known``: its cases' paths, by digest. What came from standard input or an address is not read again: it may be
+    gone, and it is that text, and no other, of which was said that it may run. Raises as ``load_all`` does.
+    """
+    files = load_all(case for case in request.cases if not _read_once(case))
+    for digest, path in known.items():
+        if _read_once(path):
+            files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
+    places = {digest: place for place, digest in enumerate(known)}
+    return sorted(files, key=lambda file: places.get(file.digest, len(places)))
+
+
+def _read_once(path: str) -> bool:
+    return path in ("-", "<stdin>") or "://" in path
+
+
+def _engine(name: str) -> Engine:
+    from reprokit.engine.select import make
+
+    return make(name)
+
+
+def workflow(environment: Mapping[str, str]) -> dict[str, Any]:
+    """``workflow``: which run of GitHub Actions this is a job of; ``reprokit merge`` makes one run of its jobs."""
+    if environment.get("GITHUB_ACTIONS") != "true" or not environment.get("GITHUB_RUN_ID"):
+        return {}
+    names = {"run": "GITHUB_RUN_ID", "attempt": "GITHUB_RUN_ATTEMPT", "repository": "GITHUB_REPOSITORY"}
+    return {"workflow": {key: environment.get(name, "") for key, name in names.items()}}
+
+
+def owner() -> dict[str, Any]:
+    """Who writes a run: this process, so that another can tell whether it lives."""
+    from reprokit.core.ownership import ownership
+
+    return dict(ownership())
+
+
+@contextmanager
+def signals() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:  # not in the main thread: whoever called us handles signals
+        before = {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,59 @@
+"""What a run tells whoever shows it. Called from worker threads: implementations must be thread-safe and quick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from reprokit.evidence.records import CellRecord
+from reprokit.run.plan import Task
+
+
+class Listener(Protocol):
+    """Receives the progress of a run."""
+
+    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """The run begins with these tasks."""
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """A search asks for more tasks, by number; nobody knows how many will follow."""
+
+    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """These tasks are now ``queued``, ``building`` (with step and name), ``waiting`` (for what) or ``running``."""
+
+    def build_output(self, numbers: Sequence[int], text: str) -> None:
+        """Output of a build step that these tasks wait for."""
+
+    def output(self, number: int, data: bytes) -> None:
+        """Output of a task's container, as it comes."""
+
+    def decided(self, record: CellRecord) -> None:
+        """A task has its verdict."""
+
+    def note(self, text: str) -> None:
+        """Something that the user should know: what was cleaned up, which stand-in served."""
+
+
+class Silent:
+    """A listener that shows nothing."""
+
+    def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
+        """Nothing."""
+
+    def appended(self, names: Mapping[int, str]) -> None:
+        """Nothing."""
+
+    def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """Nothing."""
+
+    def build_output(self, numbers: Sequence[int], text: str) -> None:
+        """Nothing."""
+
+    def output(self, number: int, data: bytes) -> None:
+        """Nothing."""
+
+    def decided(self, record: CellRecord) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""

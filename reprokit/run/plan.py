@@ -1,0 +1,206 @@
+"""From case files and a request to the tasks of a run. Reads the host's datasets, builds and runs nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.case import CaseFile, load
+from reprokit.case.cellspec import CellSpec
+from reprokit.case.filters import choose
+from reprokit.case.matrix import Cell, Selection, is_own, label, matches, select
+from reprokit.case.model import Case
+from reprokit.case.render import TemplateProblem, render
+from reprokit.core.errors import CaseError, Problem, UsageError
+from reprokit.core.near_match import near
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.sequential import Trials
+from reprokit.evidence.verdict import expected
+from reprokit.run import datasets
+from reprokit.run.chosen import cells_named
+from reprokit.run.request import Request
+
+if TYPE_CHECKING:
+    from reprokit.environment.lock import Held
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
+
+    ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
+    ``tried``: of a case that a search rewrote to try it, what it does without, in words.
+    """
+
+    number: int
+    file: CaseFile
+    case: Case
+    variant: str
+    cell: Cell
+    spec: CellSpec
+    expected: Verdict | None
+    trials: Trials
+    datasets: Mapping[str, Path]
+    held: Held | None = None
+    refused: str = ""
+    tried: str = ""
+
+
+def load_all(sources: Iterable[str]) -> list[CaseFile]:
+    """The cases of several CASE arguments. Raises CaseError with the problems of all of them, and UsageError."""
+    files: list[CaseFile] = []
+    problems: list[Problem] = []
+    for source in dict.fromkeys(sources):
+        try:
+            files += load(source)
+        except CaseError as error:
+            problems += error.problems
+    if problems:
+        raise CaseError(problems)
+    unique = {(os.path.realpath(file.path), file.digest): file for file in files}
+    first: dict[str, CaseFile] = {}
+    for file in unique.values():
+        other = first.setdefault(file.case.id, file)
+        if other is not file:
+            raise UsageError(f"{other.path} and {file.path} both have the id {file.case.id!r}: ids must be unique")
+    return list(unique.values())
+
+
+def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
+    """The tasks of a run, numbered from 1 in the order in which people see them.
+
+    Raises UsageError (nothing is selected, a wrong name) or CaseError (a template fails for a cell).
+    """
+    digests = {one.digest for one in request.chosen}
+    chosen = [file for file in files if file.digest in digests] if digests else choose(files, request.filter)
+    for option, given, known in (
+        ("--dataset", request.datasets, {name for file in chosen for name in file.case.datasets}),
+        ("--source", request.sources, {name for file in chosen for name in file.case.sources}),
+    ):
+        _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
+    cells = _wanted(chosen, request)
+    tasks: list[Task] = []
+    checked: dict[tuple[str, str], Path] = {}
+    for file, cell, fix in cells:
+        fixed = file.fixed if fix and file.case.fix_applies(cell) else None
+        for variant, case in (("case", file.case), ("fix", fixed)):
+            if case is not None:
+                tasks.append(task_of(len(tasks) + 1, file, case, variant, cell, request, checked))
+    if request.fix and all(task.variant == "case" for task in tasks):
+        raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
+    if request.locked and request.engine == "venv":
+        raise UsageError("--locked: a lock is of images, and a virtual environment on the host is none")
+    if request.locked:
+        from reprokit.run.locking.standing import held
+
+        return held(tasks)
+    return tasks
+
+
+def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:
+    """The cells that a request asks for with their cases, and whether with the fix. Raises UsageError for none."""
+    if request.chosen:
+        return cells_named(chosen, request.chosen)
+    if request.fix and not any(file.fixed for file in chosen):
+        raise UsageError("--fix: none of the chosen cases has a fix")
+    cells = [(file, cell, request.fix) for file, cell in cells_of(chosen, request.selection)]
+    if not cells:
+        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+    return cells
+
+
+def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
+    """The selected cells of several cases. Raises UsageError when the selection names what none of them has."""
+    files = list(files)
+    found: list[tuple[CaseFile, Cell]] = []
+    refused: list[UsageError] = []
+    for file in files:
+        axes, exclude, include = file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include
+        try:
+            cells = select(axes, exclude, include, selection, used=file.names)
+        except UsageError as error:
+            # Over several cases an option need only fit some of them.
+            refused.append(error)
+            cells = select(axes, exclude, include, selection, used=file.names, strict=False)
+        found += [(file, cell) for cell in cells]
+    if files and len(refused) == len(files):
+        raise refused[0]
+    return found
+
+
+def task_of(
+    number: int,
+    file: CaseFile,
+    case: Case,
+    variant: str,
+    cell: Cell,
+    request: Request,
+    checked: dict[tuple[str, str], Path],
+) -> Task:
+    """One task. ``checked``: folders of datasets that were looked through, which this one looks up and adds to.
+
+    Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
+    """
+    wanted = promised_of(file, cell)
+    # Under its fix the failure must be gone, wherever it reproduces without; another one that is known stays.
+    if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
+        wanted = Verdict.NOT_REPRODUCED
+    spec = spec_of(file, case, variant, cell)
+    return Task(
+        number=number,
+        file=file,
+        case=case,
+        variant=variant,
+        cell=cell,
+        spec=spec,
+        expected=wanted,
+        trials=Trials.of(request.trials).over(trials_of(case)) if request.trials else trials_of(case),
+        datasets=_given(spec, request.datasets, checked),
+    )
+
+
+def trials_of(case: Case) -> Trials:
+    """How many trials a case asks for."""
+    return Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump())
+
+
+def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:
+    """The verdict that a case expects of a cell, without its fix; None where it expects none."""
+    own, expect = is_own(cell, file.case.matrix.axes, file.case.matrix.include), file.case.expect
+    if any(matches(cell, partial) for known in expect.known for partial in known.reproduces):
+        return Verdict.DIFFERENT_FAILURE
+    return expected(expect.reproduces, cell, own)
+
+
+def spec_of(file: CaseFile, case: Case, variant: str, cell: Cell) -> CellSpec:
+    """A cell of a case file, as it stands or with its fix. Raises CaseError when a template fails for the cell."""
+    try:
+        return replace(render(case, cell), reproduces=promised_of(file, cell) is Verdict.REPRODUCED)
+    except TemplateProblem as error:
+        message = f"{error.message} (in the cell {label(cell)})"
+        problem = file.problem(error.loc, message, error.hint, fixed=variant == "fix")
+        raise CaseError([problem]) from error
+
+
+def _given(spec: CellSpec, given: Mapping[str, Path], checked: dict[tuple[str, str], Path]) -> Mapping[str, Path]:
+    found = {}
+    for name, dataset in spec.datasets.items():
+        if name in given:
+            key = (name, repr((dataset.layout, sorted(dataset.sha256.items()))))
+            if key not in checked:
+                checked[key] = datasets.check(name, dataset, given[name])
+            found[name] = checked[key]
+    return found
+
+
+def _check_names(option: str, given: Iterable[str], known: Iterable[str]) -> None:
+    names = sorted(set(known))
+    for name in given:
+        if name not in names:
+            has = f"they have: {', '.join(names)}" if names else "they have none"
+            raise UsageError(
+                f"{option} {name}=...: the chosen cases name no such thing{near(name, names, prefix='; ')}; {has}"
+            )

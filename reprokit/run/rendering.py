@@ -1,0 +1,121 @@
+"""Writes the images that tasks need as folders for plain ``docker build``."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import click
+
+from reprokit.case.cellspec import SourceSpec
+from reprokit.case.matrix import label
+from reprokit.core.errors import EngineError, Unsupported, UsageError
+from reprokit.engine import bases
+from reprokit.engine.protocol import Engine, ImageInfo
+from reprokit.environment import probe
+from reprokit.run import sources
+from reprokit.run.images import SourceTrees, Wanted, wanted
+from reprokit.run.locking.bases import ensure as ensure_base
+from reprokit.run.plan import Task
+from reprokit.run.request import Request
+from reprokit.run.supplying import supply_of
+
+
+def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
+    """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
+    supply = supply_of(request)
+    trees = _Lenient(request.sources)
+    images: dict[str, tuple[Wanted, list[Task]]] = {}
+    refused = 0
+    for task in tasks:
+        try:
+            image = wanted(task, supply, trees, whole=True)
+        except Unsupported as error:
+            refused += 1
+            click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
+            continue
+        images.setdefault(image.key, (image, []))[1].append(task)
+    taken: set[Path] = set()
+    for image, sharing in images.values():
+        names = "".join(f"\n#   {task.case.id}: {label(task.cell)} [{task.variant}]" for task in sharing)
+        if output is None:
+            click.echo(f"# {len(sharing)} cell(s) of this image:{names}\n{image.rendered.dockerfile}")
+            continue
+        folder = output / folder_name(sharing[0])
+        if folder in taken:  # values that differ only in what a folder's name cannot hold
+            folder = folder.with_name(f"{folder.name}-{hashlib.sha256(image.key.encode()).hexdigest()[:8]}")
+        taken.add(folder)
+        write_folder(folder, image)
+        click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
+    if output is not None:
+        _make_bases({image.environment.base.reference: image for image, _ in images.values()}, request)
+    for text in trees.missing.values():
+        click.echo(f"the build context is incomplete: {text}", err=True)
+    return 3 if refused else 0
+
+
+def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
+    """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
+    made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
+    if not made:
+        return
+    from reprokit.engine.select import make
+
+    engine, cancel = make(request.engine), threading.Event()
+    for image in made:
+        base = image.environment.base
+        try:
+            if image.held is None:
+                bases.ensure(engine, base, cancel, lambda progress: None)
+            else:
+                ensure_base(engine, image.held.entry, partial(_packages, engine), cancel, lambda progress: None)
+        except (EngineError, Unsupported) as error:
+            click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
+
+
+def _packages(engine: Engine, base: ImageInfo) -> Mapping[str, str]:
+    measured = probe.measure(engine, base, gpus=(), cancel=threading.Event(), user="root")
+    return measured.packages["apt"]
+
+
+class _Lenient(SourceTrees):
+    """A source that cannot be fetched here leaves its folder empty: the Dockerfile is still worth reading."""
+
+    def __init__(self, stand_ins: Mapping[str, Path]) -> None:
+        super().__init__(stand_ins, lambda text: click.echo(f"note: {text}", err=True))
+        self.missing: dict[str, str] = {}
+        self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
+
+    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
+        try:
+            return super()._fetch(name, source)
+        except sources.SourceError as error:
+            self.missing[f"{name} {source.git} {source.ref}"] = str(error)
+        return sources.SourceTree(
+            name=name, commit="", digest="sha256:missing", archive=Path(self._empty.name), path=source.path
+        )
+
+
+def folder_name(task: Task) -> str:
+    """A folder name that tells case and cell apart: ``ptxas-unknown-arch_cuda-12.0``."""
+    cell = "_".join(f"{name}-{value}" for name, value in task.cell.items())
+    words = "_".join(part for part in (task.case.id, cell, "fix" if task.variant == "fix" else "") if part)
+    return "".join(c if c.isalnum() or c in "._-" else "-" for c in words)[:180]
+
+
+def write_folder(folder: Path, image: Wanted) -> None:
+    """Write Dockerfile and context to ``folder``, whole or not at all; replaces what an earlier render wrote there."""
+    if folder.exists() and not (folder / "Dockerfile").is_file():
+        raise UsageError(f"{folder} exists and holds no Dockerfile: not overwriting it; choose another --output")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".render-") as scratch:
+        made = Path(scratch) / "made"
+        image.rendered.write(made)
+        if folder.exists():
+            shutil.rmtree(folder)
+        made.rename(folder)

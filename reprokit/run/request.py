@@ -1,0 +1,100 @@
+"""What one ``reprokit run`` was asked to do: enough to plan it, and to resume it in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reprokit.case.filters import Filter
+from reprokit.case.matrix import Selection
+from reprokit.evidence.sequential import Trials
+from reprokit.run import chosen
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """``cases`` as typed; ``trials`` None = as the case says; ``base_images`` auto | registry | bootstrap.
+
+    ``refresh_bases``: take a registry's images as they are now, not as the store met them first.
+
+    ``engine``: auto | docker | podman | venv, see :func:`reprokit.engine.select.make`.
+
+    ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
+    configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
+    ``locked``: build from the locks beside the cases and from nothing else.
+    ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
+
+    ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, see :mod:`reprokit.run.approving`.
+    They are about this invocation and no part of what a run is asked.
+    """
+
+    cases: tuple[str, ...]
+    selection: Selection = field(default_factory=Selection)
+    filter: Filter = field(default_factory=Filter)
+    trials: int | Trials | None = None
+    fix: bool = False
+    datasets: Mapping[str, Path] = field(default_factory=dict)
+    sources: Mapping[str, Path] = field(default_factory=dict)
+    named: tuple[str, ...] = ()
+    base_images: str = "auto"
+    refresh_bases: bool = False
+    engine: str = "auto"
+    jobs: int = 2
+    locked: bool = False
+    chosen: tuple[chosen.Chosen, ...] = ()
+    yes: bool = False
+    reviewed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""
+        return {
+            "cases": [case if case == "-" or "://" in case else str(Path(case).absolute()) for case in self.cases],
+            "axes": {name: list(values) for name, values in self.selection.axes.items()},
+            "only": [{name: list(values) for name, values in group.items()} for group in self.selection.only],
+            "skip": [{name: list(values) for name, values in group.items()} for group in self.selection.skip],
+            "tags": list(self.filter.tags),
+            "frameworks": list(self.filter.frameworks),
+            "needs": list(self.filter.needs),
+            "trials": self.trials and Trials.of(self.trials).to_json(),
+            "fix": self.fix,
+            "datasets": {name: str(path.absolute()) for name, path in self.datasets.items()},
+            "sources": {name: str(path.absolute()) for name, path in self.sources.items()},
+            "named": list(self.named),
+            "base_images": self.base_images,
+            "refresh_bases": self.refresh_bases,
+            "engine": self.engine,
+            "jobs": self.jobs,
+            "locked": self.locked,
+            "chosen": chosen.to_json(self.chosen),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Request:
+        """The inverse of :meth:`to_json`."""
+
+        def groups(name: str) -> tuple[Mapping[str, tuple[str, ...]], ...]:
+            return tuple({axis: tuple(values) for axis, values in group.items()} for group in data[name])
+
+        return cls(
+            cases=tuple(data["cases"]),
+            selection=Selection(
+                axes={name: tuple(values) for name, values in data["axes"].items()},
+                only=groups("only"),
+                skip=groups("skip"),
+            ),
+            # A run of an earlier version knew tags alone, and one engine.
+            filter=Filter(**{name: tuple(data.get(name, ())) for name in ("tags", "frameworks", "needs")}),
+            trials=data["trials"] and Trials.of(data["trials"]),
+            fix=data["fix"],
+            datasets={name: Path(path) for name, path in data["datasets"].items()},
+            sources={name: Path(path) for name, path in data["sources"].items()},
+            named=tuple(data["named"]),
+            base_images=data["base_images"],
+            refresh_bases=data.get("refresh_bases", False),
+            engine=data.get("engine", "auto"),
+            jobs=data["jobs"],
+            locked=data.get("locked", False),
+            chosen=chosen.from_json(data.get("chosen", ())),
+        )

@@ -1,0 +1,377 @@
+"""Runs the cells of a plan: images are built once for all cells that share them, trials follow as images stand.
+
+Threads, since all that they do is wait for the engine. Whatever stops a cell becomes its verdict and reason; a cell
+is written to the store the moment it is decided.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
+from reprokit.engine.gpus.policy import odd_request
+from reprokit.environment import preflight
+from reprokit.environment.dockerfile import gist
+from reprokit.environment.granting import Caps
+from reprokit.environment.host import HostFacts
+from reprokit.environment.supply import Supply
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import CellRecord, TrialRecord
+from reprokit.evidence.sequential import figures
+from reprokit.run.gpus import GpuDesk, Grant
+from reprokit.run.images import Ready, SourceTrees, Wanted, make_ready, wanted
+from reprokit.run.limits import check_limits
+from reprokit.run.listener import Listener
+from reprokit.run.mixing import check_engine
+from reprokit.run.places import Places
+from reprokit.run.plan import Task
+from reprokit.run.request import Request
+from reprokit.run.sources import SourceError
+from reprokit.run.trials import Bench, decided, known_facts, mismatches, run_trials
+from reprokit.store.folder import Measurements, SeenBases
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine, EngineInfo, Progress
+    from reprokit.store.recorder import Recorder
+
+T = TypeVar("T")
+
+
+def _held(engine: EngineInfo, task: Task) -> Task:
+    check_limits(task.spec.limits, engine)
+    return task
+
+
+class Runner:
+    """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
+
+    ``gpu_leases``: where the leases lie, None for the host's usual place.
+    ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
+    """
+
+    def __init__(
+        self,
+        run_id: str,
+        request: Request,
+        *,
+        engine: Callable[[], Engine],
+        folder: Path,
+        recorder: Recorder | None,
+        facts: HostFacts,
+        listener: Listener,
+        supply: Callable[[], Supply],
+        caps: Caps | None = None,
+        gpu_leases: Path | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.request = request
+        self.engine_info = ""
+        self._fresh = False
+        self._make_engine = engine
+        self._folder = folder
+        self._recorder = recorder
+        self._measurements = Measurements(folder)
+        self._seen = SeenBases(folder)
+        self._since = time.time() if request.refresh_bases else 0.0
+        self._facts = facts
+        self._caps = caps or Caps()
+        self._listener = listener
+        self._supply = supply
+        self._cancel = threading.Event()
+        self._gpu_leases = gpu_leases
+        self._trees = SourceTrees(request.sources, listener.note)
+        self._records: dict[int, CellRecord] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def records(self) -> tuple[CellRecord, ...]:
+        """The decided cells so far, in the order of their numbers."""
+        with self._lock:
+            return tuple(self._records[number] for number in sorted(self._records))
+
+    def run(self, tasks: Sequence[Task]) -> tuple[CellRecord, ...]:
+        """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
+        interrupted = False
+        try:
+            servable = [granted for task in tasks if (granted := self._serve(task, self._granted))]
+            self._say_odd_requests(servable)
+            if servable:
+                self._run_servable(servable)
+        except KeyboardInterrupt:
+            interrupted = True
+        for task in tasks:
+            if task.number not in self._records:
+                self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.records
+
+    def _say_odd_requests(self, tasks: Sequence[Task]) -> None:
+        for text in dict.fromkeys(
+            f"{task.case.id}: {odd}"
+            for task in tasks
+            if (odd := odd_request(task.spec.env.get("CUDA_VISIBLE_DEVICES"), task.spec.limits.gpus))
+        ):
+            self._listener.note(text)
+
+    def _granted(self, task: Task) -> Task:
+        """The task as this host serves it. Raises Unsupported when it cannot."""
+        preflight(task.spec, self._facts)
+        return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
+
+    def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[Wanted, Ready, list[Task]]]:
+        """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none.
+
+        ``fresh``: build them again, with what archives and indexes have today.
+        """
+        self._fresh = fresh
+        stand: list[tuple[Wanted, Ready, list[Task]]] = []
+        # No preflight: building needs no GPU.
+        self._run_servable(tasks, built=lambda *found: stand.append(found))
+        return stand
+
+    def _run_servable(
+        self, tasks: Sequence[Task], built: Callable[[Wanted, Ready, list[Task]], None] | None = None
+    ) -> None:
+        try:
+            engine, info, supply = self._open()
+        except UsageError:
+            raise
+        except Exception as error:
+            reason = str(error) if isinstance(error, EngineError) else self._defect(error)
+            for task in tasks:
+                self._decide(decided(task, Verdict.ENGINE_ERROR, reason))
+            return
+        if built is None:
+            # Building alone limits nothing.
+            tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
+        groups = self._group(tasks, supply)
+        jobs = max(1, self.request.jobs)
+        bench = Bench(
+            engine=engine,
+            run_id=self.run_id,
+            folder=self._folder,
+            cancel=self._cancel,
+            places=Places(jobs),
+        )
+        # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
+        with (
+            ThreadPoolExecutor(jobs, "build") as builders,
+            ThreadPoolExecutor(2 * jobs, "trial") as workers,
+            self._desk(bench) as desk,
+        ):
+            runs: list[Future[None]] = []
+
+            def prepare(image: Wanted, waiting: list[Task]) -> None:
+                ready, facts = self._prepare(engine, image, waiting)
+                if ready is not None and built is not None:
+                    built(image, ready, waiting)
+                elif ready is not None:
+                    for task in self._faithful(ready, waiting, facts):
+                        run = partial(self._run_cell, bench, ready, task, facts)
+                        if task.spec.limits.gpus:
+                            runs.append(desk.submit(task, run, partial(self._refuse, task, facts)))
+                        else:
+                            runs.append(workers.submit(run))
+
+            builds: list[Future[None]] = []
+            try:
+                for image, waiting in groups:
+                    builds.append(builders.submit(prepare, image, waiting))
+                wait(builds)
+                wait(list(runs))
+            except KeyboardInterrupt:
+                self._stop(builds, runs)
+                raise
+
+    def _desk(self, bench: Bench) -> GpuDesk:
+        return GpuDesk(
+            self._facts,
+            folder=self._gpu_leases,
+            run_id=self.run_id,
+            engine=bench.engine,
+            places=bench.places,
+            cancel=self._cancel,
+            note=self._listener.note,
+            waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
+        )
+
+    def _stop(self, builds: Sequence[Future[None]], runs: Sequence[Future[None]]) -> None:
+        """Stop everything that was started, and stay until it is gone, however often the user presses Ctrl-C."""
+        self._cancel.set()
+        self._listener.note("interrupted: stopping what runs")
+        while True:
+            try:
+                for future in (*builds, *runs):
+                    future.cancel()
+                wait(builds)
+                wait(list(runs))
+                return
+            except KeyboardInterrupt:
+                self._listener.note("still removing containers; this takes seconds")
+
+    def _open(self) -> tuple[Engine, EngineInfo, Supply]:
+        """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
+        engine = self._make_engine()
+        info = engine.info()
+        self.engine_info = f"{info.name} {info.version}"
+        check_engine(self.records, self.engine_info)
+        for text in engine.sweep():
+            self._listener.note(f"left behind by a run that was killed, removed: {text}")
+        return engine, info, self._supply()
+
+    def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[Wanted, list[Task]]]:
+        """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
+        images: dict[str, tuple[Wanted, list[Task]]] = {}
+        for task in tasks:
+            if image := self._serve(task, lambda task: wanted(task, supply, self._trees)):
+                images.setdefault(image.key, (image, []))[1].append(task)
+        for _, waiting in images.values():
+            self._listener.state([task.number for task in waiting], "queued")
+        return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
+
+    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, dict[str, Any]]:
+        numbers = [task.number for task in waiting]
+
+        def on_progress(progress: Progress) -> None:
+            if progress.log:
+                self._listener.build_output(numbers, progress.log)
+            else:
+                where = f"{progress.number}/{progress.total} " if progress.total else ""
+                self._listener.state(numbers, "building", where + gist(progress.name))
+
+        facts: dict[str, Any] = {"dockerfile": image.rendered.dockerfile}
+
+        def attempt(_: Task) -> Ready:
+            ready = make_ready(
+                engine,
+                self._measurements,
+                image,
+                on_progress=on_progress,
+                cancel=self._cancel,
+                seen=self._seen,
+                since=self._since,
+                fresh=self._fresh,
+            )
+            facts.update(known_facts(image, ready))
+            return ready
+
+        ready = self._serve(waiting[0], attempt, facts)
+        if ready is None:
+            failed = self._records[waiting[0].number]
+            for task in waiting[1:]:
+                assert failed.verdict is not None
+                self._decide(decided(task, failed.verdict, failed.reason, **facts))
+            return None, facts
+        facts["details"]["engine"] = self.engine_info
+        return ready, facts
+
+    def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:
+        """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
+        served = []
+        for task in waiting:
+            if differs := mismatches(task, ready):
+                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
+            else:
+                served.append(task)
+        return served
+
+    def _refuse(self, task: Task, facts: dict[str, Any], error: Exception) -> None:
+        def fail(_: Task) -> None:
+            raise error
+
+        self._serve(task, fail, facts)
+
+    def _run_cell(
+        self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any], grant: Grant | None = None
+    ) -> None:
+        facts = dict(facts)
+        starts: list[float] = []
+
+        def on_start(number: int) -> None:
+            starts.append(time.monotonic())
+            text = f"trial {number}/{task.trials.max}" if task.trials.max > 1 else ""
+            self._listener.state([task.number], "running", text)
+
+        def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
+            facts.update(trials=trials, repeat=repeat)
+            if grant is not None:
+                # An image is measured once, without a GPU; which one a trial got is the host's fact.
+                names = [f"GPU {gpu.index}: {gpu.name}" for gpu in grant.gpus]
+                facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
+
+        def trials(task: Task) -> None:
+            verdict, reason = run_trials(
+                bench,
+                task,
+                ready.image.tag,
+                grant,
+                on_start=on_start,
+                keep=keep,
+                echo=lambda data: self._listener.output(task.number, data),
+            )
+            seconds = round(time.monotonic() - starts[0], 3) if starts else None
+            shown = figures([trial.outcome for trial in facts["trials"]], task.trials)
+            facts["details"] = {**facts["details"], "trials": shown}
+            self._decide(decided(task, verdict, reason, seconds=seconds, **facts))
+
+        self._serve(task, trials, facts)
+
+    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: dict[str, Any] | None = None) -> T | None:
+        """What ``attempt`` gives; None if something stopped it, which is then the verdict, beside ``facts`` so far."""
+        facts = {} if facts is None else facts
+        try:
+            if self._cancel.is_set():
+                raise Cancelled("stopped before it was decided")
+            return attempt(task)
+        except Cancelled as error:
+            self._decide(decided(task, Verdict.CANCELLED, str(error), **facts))
+        except Unsupported as error:
+            self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
+        except BuildFailed as error:
+            facts["details"] = {**facts.get("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
+            lines = [line.strip() for line in error.tail if line.strip()]
+            said = [line for line in lines if "error" in line.lower()] or lines
+            reason = error.reason or (f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error))
+            self._decide(decided(task, Verdict.BUILD_FAILED, reason, **facts))
+        except SourceError as error:
+            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
+        except ReprokitError as error:
+            self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), **facts))
+        except Exception as error:
+            # A defect of ours must not look like a finding, nor take the other cells down.
+            self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), **facts))
+        return None
+
+    def _defect(self, error: Exception) -> str:
+        reason = f"internal error of reprokit: {type(error).__name__}: {error}"
+        where = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-3))
+        with contextlib.suppress(Exception):
+            self._listener.note(f"{reason}\n{where}")
+        return reason
+
+    def _decide(self, record: CellRecord) -> None:
+        with self._lock:
+            self._records[record.number] = record
+        if self._recorder is not None:
+            self._recorder.call("decide", self.run_id, record)
+        with contextlib.suppress(Exception):  # a display that fails changes no verdict
+            self._listener.decided(record)
+
+    def cancel(self) -> None:
+        """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""
+        self._cancel.set()
+
+    def reuse(self, record: CellRecord) -> None:
+        """Take over a cell that an interrupted run had decided, or that was decided without an engine."""
+        with self._lock:
+            self._records[record.number] = record

@@ -1,0 +1,249 @@
+"""One invocation of ``reprokit run``: plan, record, run, show, and say how to go on after an interruption."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from reprokit import __version__
+from reprokit.case.matrix import Cell, Selection, label
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import many
+from reprokit.evidence.model import RULES_VERSION
+from reprokit.evidence.records import CellRecord, RunRecord, cell_key, exit_status
+from reprokit.report import failures
+from reprokit.report.words import summary
+from reprokit.run.approving import approve
+from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
+from reprokit.run.listener import Listener
+from reprokit.run.plan import Task, load_all, plan
+from reprokit.run.request import Request
+from reprokit.run.trials import blank
+from reprokit.store.folder import make_folder
+
+if TYPE_CHECKING:
+    from reprokit.case import CaseFile
+    from reprokit.store.database import Store
+
+
+class Session(Invocation):
+    """Runs a request and keeps its record in ``record``. ``files``: the cases of what was run, by digest."""
+
+    files: Mapping[str, CaseFile]
+
+    def start(self, request: Request) -> int:
+        """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
+        files = load_all(request.cases)
+        tasks = self._approved(files, request)
+        run_id = new_id()
+        make_folder(self.folder)
+        record = RunRecord(
+            id=run_id,
+            started_at=now(),
+            version=__version__,
+            request=request.to_json() | workflow(os.environ),
+            host=self._host(""),
+            owner=owner(),
+            cells=tuple(blank(task) for task in tasks),
+        )
+        texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
+        self._recorder.call("begin", record, texts)
+        return self._go(record, request, tasks, {})
+
+    def resume(self, asked: Request | None, jobs: int | None = None) -> int:
+        """Go on with the last run that did not finish, the one over these cases if ``asked`` names some.
+
+        What it was asked then holds; another ``asked`` is refused, but for ``jobs``.
+        """
+        if asked is not None and "-" in asked.cases:
+            raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
+        store = self._open_store()
+        record = _unfinished(store, asked)
+        if record is None:
+            if asked is None:
+                raise UsageError(f"nothing to resume: {self.folder} holds no interrupted run")
+            self._say("nothing to resume for these cases: starting anew")
+            return self.start(asked)
+        request = Request.from_json(record.request)
+        if asked is not None and _essence(asked) != _essence(request):
+            raise UsageError(
+                f"run {record.id} was asked for something else; leave out the options to go on with it, "
+                "or leave out --resume to run anew"
+            )
+        # Its decided cells hold what the bases were when it started.
+        request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
+        files = load_again(store, request, {cell.case_digest: cell.case_path for cell in record.cells})
+        if asked is not None and asked.reviewed:
+            approve(files, asked)
+        tasks = plan(files, request)
+        now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
+        then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
+        if now_planned != then:
+            raise UsageError(f"run {record.id} cannot be resumed: its cases changed since; run them anew")
+        done = {
+            cell.number: cell for cell in record.cells if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
+        }
+        store.take_over(record.id, owner())
+        self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
+        store.close()
+        return self._go(record, request, tasks, done)
+
+    def build(self, request: Request) -> int:
+        """Build and measure the images only; 0 when all stand, else 3. Records no run."""
+        tasks = self._approved(load_all(request.cases), request)
+        make_folder(self.folder)
+        _, listener, display = self._display()
+        runner = self._runner("", request, None, listener)
+        with display, signals():
+            listener.planned("", tasks)
+            stand = runner.build(tasks)
+        for _, ready, waiting in stand:
+            how = f"built in {ready.seconds:.1f} s" if ready.built else "stands"
+            size = f"{ready.image.size / 1e6:.0f} MB"
+            self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
+        for record in runner.records:
+            self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
+        return 3 if runner.records else 0
+
+    def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
+        """Write the locks of cases; 0, or 3 where a cell cannot be locked. ``check``: only look; 1 where one is stale.
+
+        ``upgrade``: lock anew what is fresh, too, from images that are built again.
+        """
+        from reprokit.run.locking import updating
+
+        if request.engine == "venv":  # else every cell would be locked as unsupported
+            raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")
+        tasks = self._approved(load_all(request.cases), request)
+        wishes = updating.wishes(tasks, upgrade=upgrade)
+        for wish in wishes:
+            if not wish.todo:
+                self._say(f"{wish.path}: fresh, {many(len(wish.tasks), 'cell')}")
+            elif check:
+                self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
+        todo = [task for wish in wishes for task in wish.todo]
+        if check or not todo:
+            return 1 if todo else 0
+        updating.check_folders(wishes)
+        make_folder(self.folder)
+        _, listener, display = self._display()
+        runner = self._runner("", request, None, listener)
+        engine = self._open_engine(request)
+        with display, signals():
+            listener.planned("", todo)
+            stand = runner.build(todo, fresh=upgrade)
+            entries, refused = updating.entries_of(engine, self.folder, stand, request, listener)
+        refused += updating.undecided(todo, runner.records)
+        whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
+        for wish in wishes:
+            if text := updating.keep(wish, entries, refused, whole):
+                self._say(text)
+        for one in refused:
+            self._say(str(one))
+        return 3 if refused else 0
+
+    @staticmethod
+    def _approved(files: Sequence[CaseFile], request: Request) -> list[Task]:
+        """What is to be built and run, once it may be. Raises UsageError when it may not."""
+        tasks = plan(files, request)
+        cells: dict[str, list[Cell]] = {}
+        for task in tasks:
+            cells.setdefault(task.file.digest, []).append(task.cell)
+        approve(list({task.file.digest: task.file for task in tasks}.values()), request, cells)
+        return tasks
+
+    def _go(
+        self,
+        record: RunRecord,
+        request: Request,
+        tasks: Sequence[Task],
+        done: dict[int, CellRecord],
+    ) -> int:
+        gc.enable()  # the command line starts without
+        console, listener, display = self._display()
+        runner = self._runner(record.id, request, self._recorder, listener)
+        interrupted = False
+        with display, signals():
+            listener.planned(record.id, tasks)
+            if not request.locked:
+                self._note_locks(tasks, listener)
+            for task in tasks:
+                if task.number in done:
+                    runner.reuse(done[task.number])
+                    listener.decided(done[task.number])
+            try:
+                runner.run([task for task in tasks if task.number not in done])
+            except KeyboardInterrupt:
+                interrupted = True
+        self.files = {task.file.digest: task.file for task in tasks}
+        cells = runner.records
+        status = 130 if interrupted else exit_status(cells)
+        self.record = record = dataclasses.replace(
+            record,
+            cells=cells,
+            host=self._host(runner.engine_info),
+            finished_at=now(),
+            exit_status=status,
+            version=__version__,
+        )
+        finished, facts = record.finished_at or "", record.host
+        self._recorder.call("finish", record.id, finished_at=finished, exit_status=status, host=facts)
+        try:
+            self._recorder.close()
+        finally:
+            self._close(console, record, interrupted)
+        return status
+
+    @staticmethod
+    def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
+        from reprokit.run.locking.standing import unused
+
+        if paths := unused(tasks):
+            which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
+            listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
+
+    def _close(self, console: Any, record: RunRecord, interrupted: bool) -> None:
+        cells = record.cells
+        if console is not None:
+            from reprokit.cli.display.live import print_table
+
+            print_table(console, cells)
+        else:
+            self._say(summary(cells))
+        for line in failures.lines(cells):
+            self._say(line)
+        if interrupted:
+            open_cells = sum(cell.verdict in UNDECIDED for cell in cells)
+            self._say(
+                f"interrupted: {len(cells) - open_cells} of {len(cells)} cells are decided and kept; "
+                "go on with: reprokit run --resume"
+            )
+            return
+        if len(cells) > 1:
+            from reprokit.report import explanation
+
+            for line in explanation.at_the_end(explanation.of_run(record, self.files.get), record.id):
+                self._say(line)
+        self._say(f"details: reprokit show {record.id} [CELL]")
+
+
+def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
+    from reprokit.core.ownership import is_orphan
+
+    for run in store.runs():
+        if "search" in run.request:
+            continue  # its own command resumes it
+        killed = run.finished_at is None and is_orphan(dict(run.owner))
+        if not killed and run.exit_status != 130:
+            continue
+        if asked is None or list(run.request["cases"]) == asked.to_json()["cases"]:
+            return store.run(run.id)
+    return None
+
+
+def _essence(request: Request) -> dict[str, Any]:
+    """What decides the outcome of a request, rather than how it is carried out."""
+    return {key: value for key, value in request.to_json().items() if key not in ("jobs", "named", "refresh_bases")}

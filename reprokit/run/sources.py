@@ -1,0 +1,296 @@
+"""Source trees, fetched by the host: git at a pinned commit, kept in a cache, exported for the build context.
+
+Images need neither git nor a network for them. A directory can stand in for a source (``--source NAME=DIR``).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from reprokit.case.cellspec import SourceSpec
+from reprokit.core import cache
+from reprokit.core.errors import UsageError
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+GIT_SECONDS = 900
+
+
+class SourceError(UsageError):
+    """A source cannot be fetched, or its patch does not apply; the text says which, why and what to do."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTree:
+    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers
+    content and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
+    ``note`` is what the user should know about where it came from.
+    """
+
+    name: str
+    commit: str
+    digest: str
+    archive: Path
+    path: str
+    note: str = ""
+
+
+def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> SourceTree:
+    """The tree of ``spec`` at its commit, patched, from the cache if it is there.
+
+    ``stand_in``: a folder used instead of ``spec.git``. A bare repository serves ``spec.ref``; a checkout or plain
+    folder is taken as it stands, uncommitted changes included. Raises SourceError.
+    """
+    kept = kept or cache.folder("sources")
+    kept.mkdir(parents=True, exist_ok=True)
+    note = ""
+    if stand_in is None:
+        repository, commit = _fetch_commit(name, spec, kept)
+        tree_key = commit
+    else:
+        repository = stand_in.expanduser().resolve()
+        if not repository.is_dir():
+            raise SourceError(f"--source {name}={stand_in}: no such folder")
+        commit, tree_key, note = _stand_in_commit(name, spec, repository)
+    patch_key = hashlib.sha256(spec.patch.encode()).hexdigest() if spec.patch else ""
+    if tree_key:
+        digest = _digest(tree_key, patch_key)
+        archive = kept / "trees" / digest.removeprefix("sha256:")
+        with _locked(kept / "trees.lock"):
+            if not archive.is_dir():
+                _export(name, repository, tree_key, spec.patch, archive)
+    else:
+        digest, archive = _copy_as_it_stands(name, repository, patch_key, spec.patch, kept)
+    return SourceTree(name=name, commit=commit, digest=digest, archive=archive, path=spec.path, note=note)
+
+
+def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> Path:
+    """A bare repository with all branches and tags of a source and their whole history, brought up to date.
+
+    ``stand_in``: a repository used instead of ``spec.git``: a bare one is taken as it is, of a checkout what it has
+    committed. Raises SourceError.
+    """
+    origin = spec.git
+    if stand_in is not None:
+        folder = stand_in.expanduser().resolve()
+        bare = git_says(folder, "rev-parse", "--is-bare-repository")
+        if bare is None:
+            raise SourceError(f"--source {name}={stand_in}: commits are asked for, and this is no git repository")
+        if git_says(folder, "rev-parse", "--is-shallow-repository") == "true":
+            raise SourceError(
+                f"--source {name}={stand_in}: this repository is shallow: run git fetch --unshallow in it"
+            )
+        if bare == "true":
+            return folder
+        origin = str(folder)
+    kept = kept or cache.folder("sources")
+    kept.mkdir(parents=True, exist_ok=True)
+    # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
+    repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
+    with _locked(repository.with_suffix(".lock")):
+        if not (repository / "HEAD").exists():
+            shutil.rmtree(repository, ignore_errors=True)
+            _git(name, "init", "--quiet", "--bare", str(repository))
+        refs = ["+refs/heads/*:refs/heads/*", "+refs/remotes/*:refs/remotes/*"]
+        if wrong := _try_git(repository, "fetch", "--quiet", "--tags", "--force", "--prune", origin, *refs):
+            raise SourceError(
+                f"source {name!r}: git cannot fetch the history of {origin}: {wrong}\n"
+                f"  give a repository that stands in for it: --source {name}=DIR"
+            )
+    return repository
+
+
+def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | None:
+    """What git prints about a repository; None when it fails, or there is no git. ``strip``: without space around."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(repository), *arguments], env=_environment(), capture_output=True, check=False
+        )
+    except FileNotFoundError:
+        return None
+    if done.returncode:
+        return None
+    text = os.fsdecode(done.stdout)
+    return text.strip() if strip else text
+
+
+def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
+    repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
+    with _locked(repository.with_suffix(".lock")):
+        if not (repository / "HEAD").exists():
+            shutil.rmtree(repository, ignore_errors=True)
+            _git(name, "init", "--quiet", "--bare", str(repository))
+        if COMMIT.fullmatch(spec.ref) and _resolve(repository, spec.ref):
+            return repository, spec.ref
+        # One commit is enough; a server that refuses to serve a bare commit gets a full fetch.
+        fetched = _try_git(repository, "fetch", "--quiet", "--depth", "1", spec.git, spec.ref)
+        if fetched is None:
+            commit = _resolve(repository, "FETCH_HEAD")
+        else:
+            full = _try_git(repository, "fetch", "--quiet", "--tags", "--force", spec.git, "+refs/heads/*:refs/heads/*")
+            commit = _resolve(repository, spec.ref) if full is None else ""
+            if full is not None:
+                raise SourceError(
+                    f"source {name!r}: git cannot fetch {spec.ref} from {spec.git}: {full}\n"
+                    f"  give a folder that stands in for it: --source {name}=DIR"
+                )
+    if not commit:
+        raise SourceError(f"source {name!r}: {spec.git} has no commit, tag or branch {spec.ref!r}")
+    return repository, commit
+
+
+def _stand_in_commit(name: str, spec: SourceSpec, folder: Path) -> tuple[str, str, str]:
+    """(commit to record, commit to export or '' to copy the folder as it stands, note)."""
+    bare = _output(folder, "rev-parse", "--is-bare-repository")
+    inside = _output(folder, "rev-parse", "--show-toplevel") if bare == "false" else ""
+    if bare == "true":
+        commit = _resolve(folder, spec.ref)
+        if not commit:
+            raise SourceError(f"--source {name}={folder}: this repository has no commit, tag or branch {spec.ref!r}")
+        return commit, commit, ""
+    if not inside or Path(inside).resolve() != folder:
+        return "", "", f"source {name}: the plain folder {folder} stands in for {spec.git}"
+    head, wanted = _resolve(folder, "HEAD"), _resolve(folder, spec.ref)
+    dirty = bool(_output(folder, "status", "--porcelain"))
+    notes = [f"source {name}: {folder} stands in for {spec.git}"]
+    if head != wanted:
+        notes.append(f"its HEAD is {head[:12]}, the case pins {spec.ref}")
+    if dirty:
+        notes.append("with uncommitted changes")
+    return head + ("-dirty" if dirty else ""), "" if dirty else head, ", ".join(notes)
+
+
+def _export(name: str, repository: Path, commit: str, patch: str, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as scratch:
+        tree = Path(scratch) / "tree"
+        tree.mkdir()
+        archive = subprocess.Popen(
+            ["git", "-C", str(repository), "archive", "--format=tar", commit],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(),
+        )
+        unpack = subprocess.run(
+            ["tar", "-x", "--no-same-owner", "-C", str(tree)], stdin=archive.stdout, capture_output=True, check=False
+        )
+        _, errors = archive.communicate()
+        if archive.returncode or unpack.returncode:
+            raise SourceError(f"source {name!r}: cannot export {commit}: {(errors + unpack.stderr).decode().strip()}")
+        _apply(name, tree, patch)
+        tree.rename(target)
+
+
+def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept: Path) -> tuple[str, Path]:
+    listed = _output(folder, "ls-files", "-co", "--exclude-standard", "-z", strip=False)
+    names = sorted(set(listed.split("\0")) - {""}) if listed else None
+    (kept / "trees").mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=kept / "trees", prefix=".export-") as scratch:
+        tree = Path(scratch) / "tree"
+        if names is None:
+            shutil.copytree(folder, tree, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+        else:
+            tree.mkdir()
+            for relative in names:
+                source = folder / relative
+                if source.is_symlink() or source.is_file():
+                    (tree / relative).parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy2(source, tree / relative, follow_symlinks=False)
+        digest = _digest(tree_digest(tree), patch_key)
+        _apply(name, tree, patch)
+        target = kept / "trees" / digest.removeprefix("sha256:")
+        with _locked(kept / "trees.lock"):
+            if not target.is_dir():
+                tree.rename(target)
+    return digest, target
+
+
+def _apply(name: str, tree: Path, patch: str) -> None:
+    if not patch:
+        return
+    done = subprocess.run(
+        ["git", "apply", "--whitespace=nowarn", "-"],
+        cwd=tree,
+        # Without this git looks for a repository above the cache and skips files outside of it.
+        env=_environment() | {"GIT_CEILING_DIRECTORIES": str(tree.parent)},
+        input=patch.encode(),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SourceError(f"source {name!r}: the patch does not apply: {done.stderr.decode().strip()}")
+
+
+def tree_digest(tree: Path) -> str:
+    """``sha256:...`` over the relative paths, kinds, executable bits and contents of a folder."""
+    total = hashlib.sha256()
+    for path in sorted(tree.rglob("*")):
+        relative = os.fsencode(path.relative_to(tree))
+        if path.is_symlink():
+            total.update(b"l" + relative + b"\0" + os.fsencode(path.readlink()) + b"\0")
+        elif path.is_file():
+            with path.open("rb") as stream:
+                content = hashlib.sha256(stream.read()).digest()
+            total.update((b"x" if os.access(path, os.X_OK) else b"f") + relative + b"\0" + content)
+    return "sha256:" + total.hexdigest()
+
+
+def _digest(tree: str, patch: str) -> str:
+    return "sha256:" + hashlib.sha256(f"{tree}\0{patch}".encode()).hexdigest()
+
+
+def _environment() -> dict[str, str]:
+    # A prompt for a password would hang a nightly run for ever.
+    quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "30"}
+    return {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")} | quiet
+
+
+def _git(name: str, *arguments: str) -> None:
+    try:
+        done = subprocess.run(["git", *arguments], env=_environment(), capture_output=True, check=False)
+    except FileNotFoundError:
+        raise SourceError(f"source {name!r} needs git on this host, and there is none: install git") from None
+    if done.returncode:
+        raise SourceError(f"source {name!r}: git {arguments[0]}: {done.stderr.decode().strip()}")
+
+
+def _try_git(repository: Path, *arguments: str) -> str | None:
+    """None when it worked, else what git calls fatal first, or its last words."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(repository), *arguments],
+            env=_environment(),
+            capture_output=True,
+            check=False,
+            timeout=GIT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        return f"no answer within {GIT_SECONDS} s"
+    if done.returncode == 0:
+        return None
+    lines = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
+    return next((line for line in lines if line.startswith("fatal:")), lines[-1])
+
+
+def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
+    return git_says(folder, *arguments, strip=strip) or ""
+
+
+def _resolve(repository: Path, ref: str) -> str:
+    return _output(repository, "rev-parse", "--verify", "--quiet", ref + "^{commit}")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

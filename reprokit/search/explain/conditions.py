@@ -1,0 +1,163 @@
+"""Conditions over axes: ``cuda = 12.0``, ``gcc >= 12``, ``load in {strict, update}``; conjunctions of them. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from reprokit.environment.versions import NONE
+from reprokit.search.explain import ordering
+
+Value = str | None
+"""A value of an axis; None: the cell has no such axis."""
+
+MOST_SETS = 256
+"""Most sets of values of one axis that are tried; of an axis of few values all are."""
+MOST_RANGES = 64
+"""Most values of an axis whose ranges are tried."""
+MOST_VALUES = 200
+"""Most values of an axis that conditions are made of; one with more tells cells apart as their numbers would."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AxisCondition:
+    """One axis, compared: ``named`` are the values in the words, ``accepted`` those of the values seen that fulfil it.
+
+    ``op``: ``between`` includes both ends; ``in`` and ``not in`` name two values or more.
+    """
+
+    axis: str
+    op: Literal["=", "<", ">=", "!=", "between", "in", "not in"]
+    named: tuple[Value, ...]
+    accepted: frozenset[Value] = field(compare=False)
+    seen: frozenset[Value] = field(compare=False, repr=False)
+
+    @property
+    def size(self) -> int:
+        """How many values it names."""
+        return len(self.named)
+
+    @property
+    def rank(self) -> int:
+        """How much more there is to understand than one value: one value before a threshold before a set."""
+        return {"=": 0, "<": 1, ">=": 1, "in": 2, "between": 2, "!=": 3, "not in": 4}[self.op]
+
+    def holds(self, value: Value) -> bool | None:
+        """Whether a value fulfils it; None for a value that was not among those seen."""
+        return value in self.accepted if value in self.seen else None
+
+    def __str__(self) -> str:
+        if self.op == "between":
+            return f"{text(self.named[0])} <= {self.axis} <= {text(self.named[1])}"
+        if self.named == (None,):
+            return f"{self.axis} {'absent' if self.op == '=' else 'present'}"
+        named = ", ".join(map(text, self.named))
+        return f"{self.axis} {self.op} {{{named}}}" if "in" in self.op else f"{self.axis} {self.op} {named}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As in the result file."""
+        return {"axis": self.axis, "op": self.op, "values": list(self.named)}
+
+
+Conjunction = tuple[AxisCondition, ...]
+"""All of these; at most one per axis."""
+
+Conditions = tuple[Conjunction, ...]
+"""Any of these."""
+
+
+def text(value: Value) -> str:
+    """A value in words, in quotes where it could be read as more than one word."""
+    if value is None:
+        return "absent"
+    return (
+        value
+        if value.isprintable() and not re.search(r"^$|[\s,{}\"]", value)
+        else json.dumps(value, ensure_ascii=False)
+    )
+
+
+def gap(condition: AxisCondition) -> tuple[str, str, str] | None:
+    """Axis and two neighbours of those seen, the last value before a threshold and the first after it."""
+    if condition.op not in (">=", "<"):
+        return None
+    ordered = in_order(condition.axis, condition.seen)
+    at = ordered.index(str(condition.named[0]))
+    return condition.axis, ordered[at - 1], ordered[at]
+
+
+def words(conditions: Conditions) -> str:
+    """``cuda = 11.8 and gcc >= 12, or cuda = 12.0``."""
+    return ", or ".join(" and ".join(map(str, conjunction)) for conjunction in conditions)
+
+
+def holds(conditions: Conditions, cell: Mapping[str, str]) -> bool | None:
+    """Whether a cell fulfils any of the conditions; None where that hangs on a value that was not among those seen."""
+    found = [_all(one.holds(cell.get(one.axis)) for one in conjunction) for conjunction in conditions]
+    return True if True in found else None if None in found else False
+
+
+def _all(answers: Iterable[bool | None]) -> bool | None:
+    known = list(answers)
+    return False if False in known else None if None in known else True
+
+
+def in_order(axis: str, values: Iterable[Value]) -> list[str]:
+    """Those values that have an order, in it. ``none``, a missing axis and operating systems are in none."""
+    texts = [value for value in values if value is not None and value != NONE]
+    return [] if axis == "os" or len(texts) < 2 else ordering.in_order(axis, texts)
+
+
+def listed(axis: str, values: Iterable[Value]) -> list[Value]:
+    """Values in the order in which they are named: their own where they have one, else that of their texts."""
+    values = set(values)
+    places = {value: at for at, value in enumerate(in_order(axis, sorted(values - {None}, key=str)))}
+    return sorted(values, key=lambda value: (value is None, places.get(value or "", -1), str(value)))
+
+
+def of_axis(axis: str, values: Sequence[Value]) -> tuple[list[AxisCondition], float]:
+    """The conditions on an axis that had these values, each set of values once, in its simplest words.
+
+    Of an axis of many values not every set is made; also how many values the shortest that is not made would name.
+    """
+    seen = frozenset(values)
+    found: dict[frozenset[Value], AxisCondition] = {}
+    for op, named, accepted in _forms(axis, values):
+        if 0 < len(accepted) < len(seen) and accepted not in found:
+            found[accepted] = AxisCondition(axis=axis, op=op, named=named, accepted=accepted, seen=seen)
+    most = max((one.size for one in found.values() if one.op == "in"), default=1)
+    missing = 2 if len(seen) > MOST_RANGES else most + 1
+    return list(found.values()), missing if len(found) < 2 ** len(seen) - 2 else math.inf
+
+
+Form = tuple[Literal["=", "<", ">=", "!=", "between", "in", "not in"], tuple[Value, ...], frozenset[Value]]
+
+
+def _forms(axis: str, values: Sequence[Value]) -> Iterator[Form]:
+    """Ways to name sets of values, the shorter and simpler before the others."""
+    seen, ordered = frozenset(values), in_order(axis, values)
+    values = listed(axis, values)
+    for value in values:
+        yield "=", (value,), frozenset([value])
+    for at in range(1, len(ordered)):
+        yield ">=", (ordered[at],), frozenset(ordered[at:])
+        yield "<", (ordered[at],), frozenset(ordered[:at])
+    for value in values:
+        yield "!=", (value,), seen - {value}
+    for first, last in itertools.combinations(range(len(ordered[:MOST_RANGES])), 2):
+        if last > first + 1:  # two values are simpler named as such
+            yield "between", (ordered[first], ordered[last]), frozenset(ordered[first : last + 1])
+    made = 0
+    for count in range(2, len(values)):
+        made += math.comb(len(values), count)
+        if made > MOST_SETS:
+            return
+        for some in itertools.combinations(values, count):
+            yield "in", some, frozenset(some)
+            if count < len(values) - count:
+                yield "not in", some, seen - frozenset(some)

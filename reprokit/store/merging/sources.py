@@ -1,0 +1,96 @@
+"""The stores that jobs left, read without touching them: whole, half-written, damaged, or of another version."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.exc import DatabaseError
+
+from reprokit.core.errors import UsageError
+from reprokit.evidence.records import RunRecord
+from reprokit.store.database import Store
+
+DATABASE = "reprokit.db"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """One store: its ``folder``, where logs lie, what is recorded, and ``problem``: why nothing could be read.
+
+    ``texts``: digest of a case -> (id, title, text). ``findings``: of searches, by run.
+    """
+
+    name: str
+    folder: Path
+    runs: tuple[RunRecord, ...] = ()
+    texts: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    findings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    problem: str = ""
+
+
+def find(paths: Iterable[Path]) -> list[tuple[str, Path]]:
+    """The stores in these folders, each with a name for people: of a folder of artifacts, each artifact's.
+
+    Raises UsageError for a path that is no folder. A folder without a store is itself named, for :func:`read` to say.
+    """
+    found: dict[Path, str] = {}
+    for path in paths:
+        if not path.is_dir():
+            raise UsageError(f"{path} is no folder: name stores, or folders of downloaded artifacts")
+        stores = sorted({database.parent for database in path.rglob(DATABASE)})
+        # An artifact that holds no store tells of a job all the same.
+        known = {store.relative_to(path).parts[0] for store in stores if store != path}
+        empty = [] if path in stores else [one for one in sorted(path.iterdir()) if one.is_dir()]
+        for store in stores or ([] if empty else [path]):
+            found.setdefault(store.resolve(), _name(path, store))
+        for one in empty:
+            if one.name not in known and one.name != ".reprokit":
+                found.setdefault(one.resolve(), one.name)
+    return [(name, folder) for folder, name in found.items()]
+
+
+def _name(path: Path, store: Path) -> str:
+    parts = [part for part in store.relative_to(path).parts if part != ".reprokit"]
+    return "/".join(parts) or str(path)
+
+
+def read(name: str, folder: Path) -> Source:
+    """What a store holds. A store that cannot be read has a ``problem``, and nothing else."""
+    database = folder / DATABASE
+    if not database.is_file():
+        return Source(name=name, folder=folder, problem="holds no store: the job was stopped before it ran anything")
+    with tempfile.TemporaryDirectory(prefix="reprokit-merge-") as scratch:
+        try:
+            # A copy: opening a database finishes what was half written, and makes tables that it lacks.
+            for file in folder.glob(f"{DATABASE}*"):
+                shutil.copyfile(file, Path(scratch) / file.name)
+            return _read(name, folder, Path(scratch))
+        except (UsageError, DatabaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            cause = error.__cause__ or error  # the store tells of a path, which here is the copy's
+            reason = str(getattr(cause, "orig", None) or cause).replace(scratch, str(folder))
+            return Source(name=name, folder=folder, problem=f"cannot be read: {' '.join(reason.split())}")
+
+
+def _read(name: str, folder: Path, copy: Path) -> Source:
+    store = Store(copy, f"sqlite:///{copy / DATABASE}")
+    try:
+        if faults := store.faults():
+            raise ValueError(f"the database is damaged: {faults}")
+        runs = tuple(store.run(run.id) for run in reversed(store.runs(limit=None)))
+        findings = {run.id: store.findings(run.id) for run in runs if run.searches}
+        texts = store.texts(cell.case_digest for run in runs for cell in run.cells)
+    finally:
+        store.close()
+    problem = "" if runs else "holds no run: the job was stopped before it ran anything"
+    return Source(name=name, folder=folder, runs=runs, texts=texts, findings=findings, problem=problem)
+
+
+def read_all(paths: Iterable[Path]) -> Iterator[Source]:
+    """Every store in these folders, one after the other."""
+    for name, folder in find(paths):
+        yield read(name, folder)

@@ -1,0 +1,79 @@
+"""The library's own cases: each is valid in every way, is filed where people look for it, and stands on the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from reprokit.case import CaseFile, load
+from reprokit.case.facts import facts
+from reprokit.case.schema import json_schema
+from reprokit.cli import invoke
+from reprokit.report.catalogue import catalogue, verdicts
+
+CASES = Path(__file__).parents[3] / "cases"
+PATHS = sorted(path for path in CASES.glob("*.yaml") if path.name != catalogue.FILE)
+SMALL = 1_300_000_000
+"""Bytes of the largest image that a case of the quick set may need."""
+
+
+@pytest.fixture(scope="module")
+def files() -> list[CaseFile]:
+    return load(str(CASES))
+
+
+@pytest.fixture(scope="module")
+def topics(files: list[CaseFile]) -> set[str]:
+    found = catalogue.read(CASES / catalogue.FILE, files)
+    assert found is not None
+    return {group.tag for group in found.groups}
+
+
+@pytest.fixture(scope="module")
+def validator() -> jsonschema.Draft202012Validator:
+    return jsonschema.Draft202012Validator(json_schema())
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+class TestEachCase:
+    """What holds for every file of the folder."""
+
+    @pytest.fixture
+    def file(self, path: Path) -> CaseFile:
+        [file] = load(str(path))
+        return file
+
+    def test_is_valid_by_the_schema_for_other_tools(
+        self, file: CaseFile, validator: jsonschema.Draft202012Validator
+    ) -> None:
+        validator.validate(yaml.safe_load(file.text))
+
+    def test_is_named_after_its_file(self, file: CaseFile) -> None:
+        assert Path(file.path).stem.replace("_", "-") == file.case.id
+
+    def test_has_one_topic_and_one_set(self, file: CaseFile, topics: set[str]) -> None:
+        tags = set(file.case.tags)
+        assert len(tags) == len(file.case.tags)
+        assert len(tags & topics) == 1
+        assert len(tags & {"nightly", "gpu"}) == 1
+        assert "quick" not in tags or "nightly" in tags
+        assert ("gpu" in tags) == ("gpu" in facts(file.case).needs)
+
+    def test_says_where_it_is_from_and_what_goes_wrong(self, file: CaseFile) -> None:
+        assert len(file.case.title) <= 120
+        assert len(file.case.description.split()) >= 40
+
+
+def test_the_page_is_what_the_cases_say(capsys: pytest.CaptureFixture[str]) -> None:
+    status = invoke(["index", str(CASES), "--check"])
+    said = capsys.readouterr()
+    assert status == 0, said.out + said.err
+
+
+def test_the_quick_set_needs_only_small_images(files: list[CaseFile]) -> None:
+    seen = verdicts.read(CASES / verdicts.FILE).cases
+    quick = [seen[file.case.id] for file in files if "quick" in file.case.tags and file.case.id in seen]
+    assert [case for case in quick if (case.size or 0) > SMALL] == []

@@ -1,0 +1,257 @@
+"""The command line, without an engine: what is refused, what is printed, which exit status."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from reprokit.cli import COMMANDS, invoke
+from tests.unit.fakes import FakeEngine
+from tests.unit.run.test_runner import CASE, toy
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    (tmp_path / "toy.yaml").write_text(CASE)
+    return tmp_path
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
+    fake = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: fake)
+    return fake
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, ""])
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([*filter(None, [name]), "--help"]) == 0
+    assert "Usage: reprokit" in capsys.readouterr().out
+
+
+def test_help_imports_none_of_the_heavy_things() -> None:
+    code = (
+        "import sys; from reprokit.cli import invoke; invoke(['--help']);"
+        "print([m for m in ('docker', 'pydantic', 'sqlalchemy', 'jinja2', 'rich', 'grpc') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["rnu"], "did you mean 'run'"),
+        (["run"], "no CASE given"),
+        (["run", "nope.yaml"], "nope.yaml"),
+        (["run", "toy.yaml", "--only", "a=9"], "axis 'a' has no such value"),
+        (["run", "toy.yaml", "--skip", "a=1", "--skip", "a=2"], "selection is empty"),
+        (["run", "toy.yaml", "--axis", "c=1"], "no axis of that name"),
+        (["run", "toy.yaml", "--dataset", "d"], "NAME=DIR"),
+        (["run", "toy.yaml", "--dataset", "d=nowhere"], "nowhere is no folder"),
+        (["run", "toy.yaml", "--source", "s=."], "--source s"),
+        (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
+        (["run", "--resume"], "nothing to resume"),
+        (["run", "--resume", "--trials", "3"], "leave out the other options"),
+        (["isolate", "--resume", "--engine", "podman"], "leave out the other options"),
+        (["reduce", "--resume", "--source", "a=."], "leave out the other options"),
+        (["run", "toy.yaml", "--trials", "0"], "'--trials': 0: expected a whole number, at least 1"),
+        (["run", "toy.yaml", "--trials", "often"], "often: expected a whole number"),
+        (["run", "toy.yaml", "--trials", "mx=3"], "'mx' is none of max, confidence, rate; did you mean 'max'?"),
+        (["run", "toy.yaml", "--trials", "max=3,max=4"], "'max' is given twice"),
+        (["run", "toy.yaml", "--trials", "rate=1"], "expected a rate above 0 and below 1 such as 0.1"),
+        (["run", "--resume", "-"], "leave out the -"),
+        (["run", "toy.yaml", "--json", "toy.yaml/r.json"], "cannot be written"),
+        (["show"], "nothing was run here yet"),
+        (["history", "x"], "nothing was run here yet"),
+        (["list"], "no folder cases/"),
+        (["list", ".", "--json", "toy.yaml/x"], "cannot be written"),
+        (["run", ".", "--framework", "torch"], "no case installs it"),
+        (["run", ".", "--tag", ""], "--tag: no word is given"),
+        (["list", ".", "--framework", " , "], "--framework: no word is given"),
+        (["list", ".", "--needs", ""], "--needs: no word is given"),
+        (["index"], "cases is no folder"),
+        (["index", ".", "--check", "--results", "r.json"], "leave out --results"),
+        (["index", ".", "--results", "toy.yaml"], "toy.yaml"),
+    ],
+)
+def test_wrong_usage_is_2_says_what_to_do_and_leaves_nothing(
+    folder: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(folder.iterdir())
+    assert invoke(words) == 2
+    assert text in capsys.readouterr().err
+    assert [path for path in sorted(folder.iterdir()) if path.name != "store"] == before
+
+
+def test_a_wrong_case_is_2_with_every_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "bad.yaml").write_text(CASE.replace("title:", "titel:").replace("{{ b }}", "{{ bb }}"))
+    assert invoke(["run", "bad.yaml"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean 'title'" in said
+    assert "2 problems" in said
+    assert not (folder / "store").exists()
+
+
+def test_a_run_is_shown_listed_and_remembered(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "out/r.json", "--junit", "r.xml"]) == 0
+    assert "2 not-reproduced, 2 reproduced; all as expected" in capsys.readouterr().out
+    assert json.loads((folder / "out" / "r.json").read_text())["exit_status"] == 0
+    assert (folder / "r.xml").read_text().startswith("<?xml")
+    assert invoke(["show"]) == 0
+    assert "all as expected" in capsys.readouterr().out
+    assert invoke(["show", "last", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "a=2 b=x" in shown
+    assert "boom" in shown
+    assert invoke(["show", "last", "3", "--log"]) == 0
+    assert capsys.readouterr().out == "boom\n"
+    assert invoke(["history", "toy", "--only", "a=2", "-v"]) == 0
+    assert capsys.readouterr().out.count("reproduced (as expected)") == 2
+    assert invoke(["history"]) == 0
+    assert "toy: 2 not-reproduced" in capsys.readouterr().out
+    assert invoke(["list", "."]) == 0
+    assert " as expected  A toy" in capsys.readouterr().out
+    assert invoke(["list", ".", "--json", "-"]) == 0
+    [listed] = json.loads(capsys.readouterr().out)
+    assert (listed["cells"], listed["needs"], listed["last_run"]["departures"]) == (4, [], 0)
+    (folder / "toy.yaml").write_text(CASE + "\n")
+    assert invoke(["list", "."]) == 0
+    assert " changed since  A toy" in capsys.readouterr().out
+    assert invoke(["show", "last", "9"]) == 2
+
+
+def test_the_result_on_standard_output_is_only_the_result(
+    engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "-"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["format"] == "reprokit-result/v1"
+    assert "all as expected" in said.err
+
+
+def test_verbose_streams_the_output_of_cells_by_number(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry", "-v"]) == 0
+    assert "  #3 | boom" in capsys.readouterr().out
+
+
+def test_rendering_writes_a_folder_per_image_and_replaces_only_its_own(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        assert invoke(["render", "toy.yaml", "--base", "registry", "-o", "out"]) == 0
+    [made] = (folder / "out").iterdir()
+    assert (made / "Dockerfile").read_text().startswith("FROM debian:")
+    (made / "Dockerfile").unlink()
+    assert invoke(["render", "toy.yaml", "--base", "registry", "-o", "out"]) == 2
+    assert "not overwriting" in capsys.readouterr().err
+
+
+def test_the_matrix_is_shown_with_what_is_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["matrix", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
+
+
+@pytest.mark.parametrize("words", [["--gcc", "12,abc"], ["--axis", "gcc=abc"]])
+def test_a_known_axis_takes_versions_alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["matrix", "toy.yaml", *words]) == 2
+    assert "--gcc abc: expected a version (digits and dots) or none" in capsys.readouterr().err
+    assert invoke(["matrix", "toy.yaml", "--gcc", "12.x,none", "--python", "3.*"]) == 0
+
+
+def test_the_matrix_says_what_cannot_be_had_and_what_will_not_go_together(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = """
+        schema: reprokit/v1
+        id: compilers
+        title: t
+        matrix: {os: [debian-12], cuda: ["11.8"], gcc: ["11", "12", "13"], say: [a, b]}
+        environment: {apt: [nvidia-cuda-toolkit]}
+        command: nvcc {{ say }}
+        expect: {reproduces: [{gcc: "12", say: a}]}
+    """
+    (folder / "compilers.yaml").write_text(textwrap.dedent(text))
+    conflict = "gcc 12 is not supported by nvcc 11.8: at most GCC 11"
+    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap"]) == 0
+    lines = {line.split("  ")[0].partition("gcc=")[2]: line for line in capsys.readouterr().out.splitlines()[:-1]}
+    assert lines["11 say=a"].endswith("(not-reproduced expected)")
+    assert lines["12 say=a"].endswith(f"  conflict tolerated, the case expects its failure here: {conflict}")
+    assert lines["12 say=b"].endswith(f"  unsupported: {conflict}")
+    assert "  unsupported: gcc 13 " in lines["13 say=a"]
+    assert invoke(["matrix", "compilers.yaml", "--base", "bootstrap", "--json"]) == 0
+    rows = {(row["cell"]["gcc"], row["cell"]["say"]): row for row in json.loads(capsys.readouterr().out)}
+    assert rows["11", "a"]["unsupported"] is None
+    assert "nearest: gcc 11 on debian-12" in rows["12", "b"]["unsupported"]
+    assert [conflict in note for note in rows["12", "a"]["notes"]] == [True]
+
+
+def test_a_sites_own_compatibility_table_counts(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "own.yaml").write_text('cuda: {gcc: {"13.0": {most: "11"}}}\n')
+    monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "own.yaml"))
+    argv = ["matrix", "toy.yaml", "--os", "debian-12", "--cuda", "13.0", "--gcc", "12", "--base", "bootstrap"]
+    assert invoke(argv) == 0
+    assert "unsupported: gcc 12 is not supported by nvcc 13.0: at most GCC 11" in capsys.readouterr().out
+    monkeypatch.delenv("REPROKIT_COMPATIBILITY")
+    assert invoke(argv) == 0
+    assert "unsupported" not in capsys.readouterr().out
+    (folder / "wrong.yaml").write_text("cuda: {gc: {}}\n")
+    monkeypatch.setenv("REPROKIT_COMPATIBILITY", str(folder / "wrong.yaml"))
+    assert invoke(argv) == 2
+    assert "wrong.yaml:1: cuda: unknown key 'gc' (did you mean 'gcc'?)" in capsys.readouterr().err
+
+
+def test_images_are_built_without_a_run(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["build", "toy.yaml", "--base", "registry"]) == 0
+    assert "4 cells" in capsys.readouterr().out
+    assert not engine.trials
+    assert len(engine.built) == 1
+
+
+def test_a_result_goes_through_a_link_and_into_a_pipe(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "real.json").write_text("old")
+    (folder / "link.json").symlink_to("real.json")
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "link.json", "--junit", "/dev/null"]) == 0
+    assert (folder / "link.json").is_symlink()
+    assert json.loads((folder / "real.json").read_text())["exit_status"] == 0
+    assert Path("/dev/null").is_char_device()
+
+
+def test_a_result_is_written_even_when_the_record_cannot_be(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "store").mkdir()
+    (folder / "store" / "reprokit.db").write_text("no database at all, and longer than a header" * 10)
+    assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "r.json"]) == 3
+    assert "cannot be recorded" in capsys.readouterr().err
+    assert len(json.loads((folder / "r.json").read_text())["cases"][0]["cells"]) == 4
+    assert invoke(["show"]) == 2
+    assert "cannot be used" in capsys.readouterr().err
+
+
+def test_options_over_several_cases_need_only_fit_some(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = "schema: reprokit/v1\nid: other\ntitle: t\nmatrix: {z: [q]}\ncommand: x {{ z }}\n"
+    (folder / "other.yaml").write_text(other)
+
+    def shown(*words: str) -> list[str]:
+        assert invoke(["matrix", ".", *words]) == 0
+        return [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[:-1]]
+
+    assert shown("--skip", "a=1,b=x") == ["other: z=q", "toy: a=1 b=y", "toy: a=2 b=x", "toy: a=2 b=y"]
+    assert shown("--only", "a=1") == ["toy: a=1 b=x", "toy: a=1 b=y"]
+    assert shown("--axis", "z=r") == ["other: z=r"]
+    assert invoke(["matrix", ".", "--skip", "aa=1"]) == 2

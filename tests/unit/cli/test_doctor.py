@@ -1,0 +1,337 @@
+"""``reprokit doctor``: what each check says of hosts that differ, that it never breaks or hangs, and how it looks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+
+from reprokit.cli import doctor
+from reprokit.cli.doctor import bases, cuda, disk, engines, itself, leftovers, locks, venvs
+from reprokit.cli.doctor.finding import Finding, Status, size
+from reprokit.cli.doctor.ground import Ground
+from reprokit.cli.doctor_command import lines
+from reprokit.core import ownership
+from reprokit.core.errors import EngineError
+from reprokit.engine.site import Settings
+from reprokit.engine.venv import host as venv_host
+from reprokit.environment.model import Interpreter
+from reprokit.environment.on_host import Powers
+from tests.fake_nvml import H200, V100, FakeNvml
+from tests.unit.doctoring import engine, ground, program, said
+
+REPOSITORY = Path(__file__).parents[3]
+# -- the whole of it ---------------------------------------------------------------------------------------------------
+
+
+def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def breaks(_: Ground) -> Iterator[Finding]:
+        yield Finding(check="breaks", status=Status.OK, text="so far")
+        raise KeyError("gone")
+
+    def hangs(_: Ground) -> Iterator[Finding]:
+        yield Finding(check="hangs", status=Status.OK, text="first")
+        over.wait(60)
+
+    def refuses(_: Ground) -> Iterator[Finding]:
+        raise EngineError("the engine went away")
+        yield
+
+    checks = {"breaks": breaks, "hangs": hangs, "refuses": refuses}
+    found = doctor.examine(ground(tmp_path), checks, seconds=0.3)
+    over.set()
+    assert [(one.check, one.status.value, one.text) for one in found] == [
+        ("breaks", "ok", "so far"),
+        ("breaks", "warn", "this could not be looked at: KeyError: 'gone'"),
+        ("hangs", "ok", "first"),
+        ("hangs", "warn", "this could not be looked at: no answer within 0.3 s"),
+        ("refuses", "warn", "this could not be looked at: the engine went away"),
+    ]
+    assert doctor.exit_status(found) == 0
+    assert doctor.exit_status([*found, Finding(check="x", status=Status.FAIL, text="no")]) == 3
+
+
+def nothing(tmp_path: Path, **more: str) -> dict[str, str]:
+    """The environment of a host with nothing: no engine, no programs, no network."""
+    (tmp_path / "bin").mkdir(exist_ok=True)
+    (tmp_path / "home").mkdir(exist_ok=True)
+    environ = {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "bin"), "PYTHONPATH": str(REPOSITORY)}
+    environ |= {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "REPROKIT_PROXY": "http://127.0.0.1:9"}
+    environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")  # whatever becomes of the settings
+    environ["REPROKIT_GPU_LEASES"] = str(tmp_path / "leases")
+    return {**environ, "PIP_CONFIG_FILE": os.devnull, "REPROKIT_REGISTRY": "127.0.0.1:9", **more}
+
+
+def doctor_process(tmp_path: Path, environ: Mapping[str, str], *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "reprokit", "doctor", *options]
+    return subprocess.run(command, env=dict(environ), cwd=tmp_path, capture_output=True, text=True, check=False)
+
+
+def test_a_host_with_nothing_is_told_what_it_lacks(tmp_path: Path) -> None:
+    done = doctor_process(tmp_path, nothing(tmp_path, REPROKIT_REGISTY="x"), "--json")
+    assert (done.returncode, done.stderr) == (3, "")
+    document = json.loads(done.stdout)
+    assert document["format"] == "reprokit-doctor/v1"
+    assert {tuple(sorted(finding)) for finding in document["findings"]} == {("check", "fix", "status", "text")}
+    found = {(one["check"], one["status"]): one for one in document["findings"]}
+    assert "no container engine listens at unix://" in found["engine", "fail"]["text"]
+    assert "unset DOCKER_HOST" in found["engine", "fail"]["fix"]
+    assert "does not answer, and nothing here can make base images" in found["base images", "fail"]["text"]
+    assert "mmdebstrap" in found["base images", "fail"]["fix"]
+    assert "REPROKIT_REGISTY means nothing; did you mean 'REPROKIT_REGISTRY'?" in document["findings"][2]["text"]
+    assert "the proxy does not let through (connection refused)" in found["network", "warn"]["text"]
+    assert "--engine venv" in next(one["text"] for one in document["findings"] if one["check"] == "venv")
+    assert ("buildkit", "ok") not in found
+
+
+def test_a_configuration_that_cannot_be_read_does_not_stop_the_doctor(tmp_path: Path) -> None:
+    (tmp_path / "reprokit.toml").write_text("jobs = 0\n")
+    done = doctor_process(tmp_path, nothing(tmp_path))
+    assert done.returncode == 3
+    assert "reprokit.toml:1: jobs: expected a whole" in " ".join(done.stdout.split())
+    assert done.stdout.splitlines()[-1].startswith("3 things prevent runs")
+
+
+def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Path) -> None:
+    fake = FakeNvml(tmp_path)
+    fake.gpus(f"GPU-a|{V100}|ok", f"GPU-b|{H200}|mig", f"GPU-c|{H200}|lost", driver="535.104.05", cuda=12020)
+    done = doctor_process(tmp_path, {**nothing(tmp_path), **fake.environment}, "--json")
+    found = [(one["check"], one["status"], one["text"]) for one in json.loads(done.stdout)["findings"]]
+    assert ("gpu", "ok", "NVIDIA driver 535.104.05, for CUDA up to 12.2") in found
+    assert ("gpu", "warn", "NVML says: GPU 2: GPU is lost") in found
+    assert any(text.startswith("GPU 1: NVIDIA H200") and "cut into MIG" in text for _, _, text in found)
+    assert [(status, text) for check, status, text in found if check == "cuda"] == [
+        ("ok", "CUDA 9.1 to 12.9 can run on this host"),
+        (
+            "info",
+            (
+                "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+                "made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
+            ),
+        ),
+        ("info", f"not CUDA 13.0 to {cuda.known()[-1]}: needs an NVIDIA driver >= 580; this host has 535.104.05"),
+    ]
+
+
+def test_it_fits_the_terminal_and_keeps_commands_whole() -> None:
+    long = "sudo apt-get install " + "a-very-long-name " * 8
+    found = [
+        Finding(check="one", status=Status.OK, text="all is well " * 12),
+        Finding(check="one", status=Status.WARN, text="short", fix=long.strip()),
+        Finding(check="two", status=Status.INFO, text="short", fix="set this or that in the configuration " * 4),
+    ]
+    shown = [click.unstyle(line) for line in lines(found, 80)]
+    assert [line for line in shown if len(line) > 80 and "$" not in line] == []
+    assert any(line.endswith(long.strip()) for line in shown)
+    assert shown[0] == "one"
+    assert "nothing prevents runs; 1 warning" in shown[-1]
+    assert "nothing is wrong" in lines(found[:1], 80)[-1]
+
+
+# -- the engine --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("version", "podman", "status", "words"),
+    [
+        ("20.10.24+dfsg1", False, "ok", ""),
+        ("29.0.1", False, "ok", ""),
+        ("19.03.15", False, "fail", "older than 20.10"),
+        ("30.0.0", False, "info", "newer than 29"),
+        ("4.3.1", True, "ok", ""),
+        ("3.4.4", True, "fail", "older than 4.0"),
+    ],
+)
+def test_versions_of_engines(tmp_path: Path, version: str, podman: bool, status: str, words: str) -> None:
+    found = said(engines.check(ground(tmp_path, **engine(version, podman=podman))))
+    assert any(one == status and words in text for one, text, _ in found)
+    if status == "ok":
+        assert {one for one, _, _ in found} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("programs", "values", "fix"),
+    [
+        ((), {}, "install podman"),
+        (("dockerd",), {}, "docker"),
+        (("podman",), {}, "podman"),
+        (("podman",), {"settings": Settings(engine="podman")}, "podman"),
+    ],
+)
+def test_how_an_engine_is_started(tmp_path: Path, programs: tuple[str, ...], values: dict[str, Any], fix: str) -> None:
+    program(tmp_path, *programs)
+    ((status, text, mend),) = said(engines.check(ground(tmp_path, unreachable="no engine listens: start it", **values)))
+    assert (status, text) == ("fail", "no engine listens")
+    assert fix in mend
+
+
+def test_who_chose_venv_needs_no_engine(tmp_path: Path) -> None:
+    here = ground(tmp_path, unreachable="no engine listens: start it", settings=Settings(engine="venv"))
+    assert [status for status, _, _ in said(engines.check(here))] == ["info"]
+
+
+def python(version: str) -> Interpreter:
+    return Interpreter(version=version, path=f"/usr/bin/python{version}", prefix="/usr", build=version)
+
+
+@pytest.mark.parametrize(
+    ("versions", "uv", "powers", "chosen", "wanted"),
+    [
+        (
+            ["3.12.1", "3.9.18", "3.12.4"],
+            "0.9.1",
+            Powers(),
+            False,
+            [("ok", "Python 3.9, 3.12, of this host, with uv 0.9.1")],
+        ),
+        (["3.11.2"], "", Powers(), False, [("info", "uv, which brings others, was not found")]),
+        ([], "0.9.1", Powers(), False, [("info", "no Python")]),
+        ([], "", Powers(), True, [("fail", "no Python")]),
+        (
+            ["3.11.2"],
+            "1.0",
+            Powers(memory="no cgroups", pids="no cgroups"),
+            True,
+            [("ok", ""), ("warn", "no cgroups; cells")],
+        ),
+    ],
+)
+def test_what_virtual_environments_are_made_of(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    versions: list[str],
+    uv: str,
+    powers: Powers,
+    chosen: bool,
+    wanted: list[tuple[str, str]],
+) -> None:
+    monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
+    monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
+    monkeypatch.setattr(venv_host, "powers", lambda: powers)
+    found = said(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
+    assert [status for status, _, _ in found] == [status for status, _ in wanted]
+    assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
+
+
+def test_limits_that_the_engine_cannot_keep(tmp_path: Path) -> None:
+    assert said(engines.limits(ground(tmp_path, **engine(info={"MemoryLimit": True}))))[0][0] == "ok"
+    weak = {"MemoryLimit": True, "SwapLimit": False, "PidsLimit": False, "SecurityOptions": ["name=rootless"]}
+    ((status, text, fix),) = said(engines.limits(ground(tmp_path, **engine(info=weak))))
+    assert (status, "swap and process limits" in text, "Delegate=" in fix) == ("warn", True, True)
+
+
+# -- disk, base images, leftovers --------------------------------------------------------------------------------------
+
+
+def test_a_full_disk_prevents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = ground(tmp_path, **engine(info={"DockerRootDir": str(tmp_path)}))
+    for free, status in ((1e9, "fail"), (10e9, "warn"), (100e9, "ok")):
+        monkeypatch.setattr(disk.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=200e9))
+        assert {one for one, _, _ in said(disk.check(here))} == {status}
+    monkeypatch.setattr(disk.os, "access", lambda *_: False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    fixes = [fix for status, text, fix in said(disk.check(here)) if status == "fail" and "cannot be written" in text]
+    assert "export REPROKIT_STORE=<a folder of yours>" in fixes
+    far = ground(tmp_path, **engine(info={"DockerRootDir": "/data", "Name": "another"}))
+    assert "cannot be looked at from here" in said(disk.check(far))[0][1]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "answers", "programs", "statuses"),
+    [
+        ("auto", True, ("mmdebstrap",), ["ok", "ok"]),
+        ("auto", True, (), ["ok", "info"]),
+        ("auto", False, ("mmdebstrap",), ["info", "ok"]),
+        ("auto", False, (), ["fail"]),
+        ("registry", False, ("mmdebstrap",), ["fail"]),
+        ("bootstrap", True, (), ["fail"]),
+        ("bootstrap", False, ("mmdebstrap",), ["ok"]),
+    ],
+)
+def test_where_base_images_come_from(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: str,
+    answers: bool,
+    programs: tuple[str, ...],
+    statuses: list[str],
+) -> None:
+    monkeypatch.setattr(bases, "answering", lambda *_: answers)
+    program(tmp_path, *programs)
+    found = said(bases.check(ground(tmp_path, settings=Settings(base_images=wanted))))
+    assert [status for status, _, _ in found] == statuses
+    assert all(fix for status, _, fix in found if status == "fail")
+
+
+def test_folders_of_processes_that_are_gone_are_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    assert [status for status, _, _ in said(leftovers.check(ground(tmp_path)))] == ["ok"]
+    left = tmp_path / "reprokit-left"
+    left.mkdir()
+    (left / "big").write_bytes(b"x" * 100_000)
+    (tmp_path / "cache/reprokit/sources").mkdir(parents=True)
+    (tmp_path / "cache/reprokit/sources/tree").write_bytes(b"x" * 50_000)
+    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", lambda: [left])
+    (status, text, fix), (_, cached, remove), *_ = said(leftovers.check(ground(tmp_path)))
+    assert (status, fix) == ("warn", f"rm -rf {left}")
+    assert text.startswith("1 temporary folder of processes that are gone, 1")
+    assert (cached.split(" holds ")[0], remove) == (
+        f"the cache {tmp_path}/cache/reprokit",
+        f"rm -rf {tmp_path}/cache/reprokit",
+    )
+
+
+def test_images_of_cells_and_bases_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = {"Labels": {ownership.IMAGE: "1", leftovers.BASE: "debian-12"}, "Size": 2_000_000_000}
+    base = {"Labels": {leftovers.BASE: "debian-12"}, "Size": 100_000_000}
+
+    class Client:
+        def images(self, filters: Mapping[str, list[str]]) -> list[dict[str, Any]]:
+            return [one for one in (cell, base) if filters["label"][0] in one["Labels"]]
+
+        def containers(self, **_: object) -> list[dict[str, Any]]:
+            return []
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    values = engine()
+    values["engine"].wire.client = Client
+    found = said(leftovers.check(ground(tmp_path, **values)))
+    assert [(text.partition(" at most")[0], fix) for status, text, fix in found if status == "info"][:2] == [
+        ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={ownership.IMAGE}"),
+        (
+            "1 image made as bases, 100 MB",
+            f"docker image prune --all --filter label={leftovers.BASE} --filter label!={ownership.IMAGE}",
+        ),
+    ]
+
+
+def test_a_stale_lock_is_named(tmp_path: Path) -> None:
+    assert [status for status, _, _ in said(locks.check(ground(tmp_path)))] == ["ok"]
+    (tmp_path / "gone.lock.yaml").write_text("what: ever\n")
+    ((status, text, fix),) = said(locks.check(ground(tmp_path)))
+    assert (status, text.startswith("gone.lock.yaml is stale: "), fix) == ("warn", True, "rm gone.lock.yaml")
+
+
+def test_sizes_are_words() -> None:
+    assert [size(value) for value in (12, 1_500, 35e6, 1.25e9, 76e9, 2e12)] == [
+        "12 B", "1.5 kB", "35 MB", "1.2 GB", "76 GB", "2.0 TB"
+    ]  # fmt: skip
+
+
+def test_the_programs_that_every_engine_needs(tmp_path: Path) -> None:
+    assert next(fix for status, _, fix in said(itself.check(ground(tmp_path))) if status == "warn").endswith("git")
+    program(tmp_path, "git")
+    assert {status for status, _, _ in said(itself.check(ground(tmp_path)))} == {"ok"}

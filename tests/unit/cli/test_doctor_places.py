@@ -1,0 +1,195 @@
+"""What the doctor says of GPUs, of CUDA and of networks."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from reprokit.cli.doctor import cuda, gpus, indexes
+from reprokit.engine.gpus.leases import Leases
+from reprokit.engine.site import Settings, network, pipconfig, trust
+from reprokit.environment.host import Gpu, HostFacts
+from tests.unit.doctoring import engine, ground, program, said
+
+GIB = 1024**3
+
+
+# -- GPUs and CUDA -----------------------------------------------------------------------------------------------------
+
+
+def facts(*computes: str, driver: str = "550.54.15") -> HostFacts:
+    found = tuple(
+        Gpu(index=number, uuid=f"GPU-{number}", name=f"card {number}", memory=16 * GIB, compute=compute)
+        for number, compute in enumerate(computes)
+    )
+    return HostFacts(gpus=found, driver=driver, asked="NVML")
+
+
+def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
+    blackwell = said(cuda.check(ground(tmp_path, facts=facts("12.0"))))
+    assert [(status, text) for status, text, _ in blackwell[:2]] == [
+        ("ok", "CUDA 12.8, 12.9 can run on this host"),
+        (
+            "info",
+            (
+                "CUDA 12.8, 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
+                "made by it; 12.8 came with the driver 570.124.06, this host has 550.54.15"
+            ),
+        ),
+    ]
+    assert blackwell[2][1] == "not CUDA 9.1 to 12.6: card 0 (sm_120) needs CUDA >= 12.8"
+    assert "needs an NVIDIA driver >= 580" in blackwell[3][1]
+    assert "nvidia-driver" in blackwell[3][2]
+    assert said(cuda.check(ground(tmp_path)))[0][1].startswith(
+        f"without a GPU: CUDA 9.1 to {cuda.known()[-1]} can be built"
+    )
+
+
+def test_without_a_gpu_it_says_why_none_is_seen(tmp_path: Path) -> None:
+    ((status, text, _),) = said(gpus.check(ground(tmp_path, facts=HostFacts(note="nvidia-smi was not found"))))
+    assert (status, text) == (
+        "info",
+        "no NVIDIA GPU: cells that ask for one are unsupported here (nvidia-smi was not found)",
+    )
+    ((status, text, fix),) = said(
+        gpus.check(ground(tmp_path, facts=HostFacts(asked="NVML", note="NVML failed: hangs")))
+    )
+    assert (status, text, bool(fix)) == ("warn", "NVML failed: hangs", True)
+
+
+def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
+    own = Settings(gpu_leases=tmp_path / "leases", gpus=("0", "1"))
+    here = ground(tmp_path, facts=facts("9.0", "9.0", "7.0"), settings=own)
+    desk = Leases(tmp_path / "leases", run="run-7", in_use=lambda *_: "")
+    claim = desk.claim(here.facts.gpus[:1], 1)
+    assert claim.attempt()
+    died = desk.lock("GPU-1")
+    assert died is not None
+    desk.sign(died)
+    os.close(died)  # as when its holder is killed: the lock is gone, the name is not
+    try:
+        found = [(status, text) for status, text, _ in said(gpus.check(here))]
+    finally:
+        claim.close()
+    assert found[1][0] == "info"
+    assert "(GPU-0) is lent to pid" in found[1][1]
+    assert "(run run-7)" in found[1][1]
+    assert "(GPU-1) was lent to pid" in found[2][1]
+    assert "who is gone" in found[2][1]
+    assert found[3][0] == "ok"
+    assert found[4] == ("info", "GPU 2 not lent: gpus = ['0', '1'] in the config")
+    assert next(text for _, text, _ in said(cuda.check(here))).startswith("CUDA 11.8 to")
+
+
+def test_ranges_follow_the_versions_that_are_known() -> None:
+    assert cuda.ranges(["11.7", "11.8", "12.0", "12.8"]) == "11.7 to 12.0, 12.8"
+    assert cuda.ranges(["11.7", "11.8"]) == "11.7, 11.8"
+    assert cuda.ranges([]) == ""
+
+
+@pytest.mark.parametrize(
+    ("programs", "runtimes", "specification", "podman", "words"),
+    [
+        ((), {}, False, False, "the NVIDIA Container Toolkit is not installed"),
+        (("nvidia-ctk",), {}, False, False, "no runtime nvidia"),
+        (("nvidia-ctk",), {"nvidia": {}}, False, False, ""),
+        ((), {}, True, False, ""),
+        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman takes GPUs from CDI alone"),
+        ((), {}, True, True, ""),
+    ],
+)
+def test_how_containers_get_at_gpus(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    programs: tuple[str, ...],
+    runtimes: dict[str, Any],
+    specification: bool,
+    podman: bool,
+    words: str,
+) -> None:
+    folder = tmp_path / "cdi"
+    folder.mkdir()
+    (folder / "other.yaml").write_text("kind: vendor.com/net\n")
+    if specification:
+        (folder / "nvidia.yaml").write_text("cdiVersion: 0.5.0\nkind: nvidia.com/gpu\n")
+    monkeypatch.setattr(gpus, "CDI_FOLDERS", (folder, tmp_path / "absent"))
+    program(tmp_path, *programs)
+    here = ground(tmp_path, facts=facts("9.0"), **engine("28.0.1", {"Runtimes": runtimes}, podman=podman))
+    warnings = [(text, fix) for status, text, fix in said(gpus.check(here)) if status != "ok"]
+    assert len(warnings) == bool(words)
+    assert all(words in text and fix for text, fix in warnings)
+
+
+# -- networks ----------------------------------------------------------------------------------------------------------
+
+
+class _Index(http.server.BaseHTTPRequestHandler):
+    """Answers 503 below /broken/, 401 below /guarded/ without the password, else 404."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        login = f"Basic {base64.b64encode(b'me:s3cr3tword').decode()}"
+        locked = self.path.startswith("/guarded/") and self.headers.get("Authorization") != login
+        self.send_error(503 if self.path.startswith("/broken/") else 401 if locked else 404)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
+        """Say nothing."""
+
+
+@pytest.fixture
+def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+    """An index on loopback, for a user without other settings."""
+    monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "absent")
+    monkeypatch.setattr(trust, "ANCHORS", ())
+    monkeypatch.setattr(network, "APT_FILES", ())
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Index)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setattr(
+        indexes,
+        "OFFICIAL",
+        dict.fromkeys(("debian", "ubuntu"), SimpleNamespace(main=f"http://127.0.0.1:{server.server_port}")),
+    )
+    yield f"127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("url", "status", "words"),
+    [
+        ("http://{}/simple", "ok", "answers"),
+        ("http://me:s3cr3tword@{}/guarded", "ok", "http://me:****@"),
+        ("http://{}/guarded", "warn", "asks for a password"),
+        ("http://{}/broken", "warn", "it answers 503; pip packages cannot be installed"),
+        ("http://127.0.0.1:9/simple", "warn", "no connection (connection refused)"),
+        ("https://{}/simple", "warn", "no"),
+    ],
+)
+def test_indexes_are_asked_with_what_builds_have(tmp_path: Path, index: str, url: str, status: str, words: str) -> None:
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
+    here = ground(tmp_path, environ=environ, settings=Settings(pip_index_url=url.format(index)))
+    found = said(indexes.check(here))
+    assert found[0][0] == status
+    assert words in found[0][1]
+    assert "s3cr3tword" not in str(found)
+    assert [one[0] for one in found[1:]] == ["ok", "ok"]
+    assert status == "ok" or found[0][2]
+
+
+def test_folders_are_indexes_too(tmp_path: Path, index: str) -> None:
+    (tmp_path / "wheels").mkdir()
+    environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
+    environ["PIP_FIND_LINKS"] = f"{tmp_path}/wheels {tmp_path}/absent"
+    found = said(indexes.check(ground(tmp_path, environ=environ)))
+    assert [(status, text.partition(":")[0]) for status, text, _ in found[:2]] == [
+        ("ok", "pip find-links"),
+        ("warn", "pip find-links"),
+    ]

@@ -1,0 +1,98 @@
+"""Ours or theirs: what the engine's words mean. The texts were printed by Docker Engine 20.10 to 27."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.engine import failure
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ('could not select device driver "" with capabilities: [[gpu compute utility]]', Unsupported, "nvidia-ctk"),
+        (
+            "OCI runtime create failed: ... nvidia-container-cli: requirement error: unsatisfied condition: cuda>=12.4",
+            Unsupported,
+            "driver",
+        ),
+        ("nvidia-container-cli: device error: 7: unknown device: unknown", Unsupported, "GPU ids"),
+        ("unable to find user repro: no matching entries in passwd file", EngineError, "resources.user"),
+        ("No such image: reprokit/img:1", EngineError, "build it again"),
+        ("no space left on device", EngineError, "reprokit gc"),
+        ("Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", EngineError, "outside"),
+        ("Minimum memory limit allowed is 6MB", EngineError, "outside"),
+        ("something new", EngineError, "something new"),
+    ],
+)
+def test_refusals(text: str, kind: type[Exception], words: str) -> None:
+    meant = failure.of_engine(text)
+    assert type(meant) is kind
+    assert words in str(meant)
+    assert text in str(meant)
+
+
+@pytest.mark.parametrize(
+    ("message", "tail", "kind"),
+    [
+        ("executor failed running [/bin/sh -c exit 7]: exit code: 7", (), BuildFailed),
+        (
+            'process "/bin/sh -c make" did not complete successfully: exit code: 2',
+            ("error: no space in name",),
+            BuildFailed,
+        ),
+        # The network of a RUN is the RUN's business: its own output says so.
+        (
+            "executor failed running [/bin/sh -c pip install x]: exit code: 1",
+            ("Temporary failure in name resolution",),
+            BuildFailed,
+        ),
+        (
+            "executor failed running [/bin/sh -c pip install x]: exit code: 1",
+            ("OSError: [Errno 28] No space left on device",),
+            EngineError,
+        ),
+        ("failed to copy: write /var/lib/docker/...: no space left on device", (), EngineError),
+        (
+            'failed to do request: Head "https://registry-1.docker.io/v2/x/manifests/1": dial tcp: no such host',
+            (),
+            EngineError,
+        ),
+        ("docker.io/library/debain:12: not found", (), BuildFailed),
+        ("pull access denied, repository does not exist or may require authorization", (), BuildFailed),
+        ('"/absent" not found: not found', (), BuildFailed),
+        ("dockerfile parse error line 2: unknown instruction: RUNN", (), BuildFailed),
+        ("rpc error: code = Unavailable desc = transport is closing", (), EngineError),
+        ("no match for platform in manifest: no matching manifest for linux/arm64/v8", (), Unsupported),
+    ],
+)
+def test_builds(message: str, tail: tuple[str, ...], kind: type[Exception]) -> None:
+    meant = failure.of_build(message, step="RUN x", tail=tail)
+    assert type(meant) is kind
+    assert "RUN x" in str(meant) or kind is Unsupported
+    if isinstance(meant, BuildFailed):
+        assert meant.step == "RUN x"
+        assert meant.tail == tail
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (PermissionError(13, "Permission denied"), "group 'docker'"),
+        (FileNotFoundError(2, "No such file or directory"), "install one"),
+        (ConnectionRefusedError(111, "Connection refused"), "start it"),
+        (TimeoutError("timed out"), "in time"),
+        (ConnectionResetError(104, "Connection reset by peer"), "broke off"),
+    ],
+)
+def test_no_engine(error: Exception, words: str) -> None:
+    text = str(failure.of_connection(error, "unix:///run/x.sock"))
+    assert words in text
+    assert "unix:///run/x.sock" in text
+
+
+def test_missing_is_not_unreachable() -> None:
+    assert failure.is_missing_image("manifest for debian:99 not found: manifest unknown: manifest unknown")
+    assert not failure.is_missing_image("dial tcp 1.2.3.4:443: i/o timeout")
+    assert "does not answer" in str(failure.of_pull("net/http: TLS handshake timeout", "debian:12"))

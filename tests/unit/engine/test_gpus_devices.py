@@ -1,0 +1,143 @@
+"""How a container is asked for GPUs: by CDI, by NVIDIA's runtime, over Docker's API and over Podman's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.case.cellspec import Limits
+from reprokit.core.errors import Unsupported
+from reprokit.engine import containers, devices, libpod
+from reprokit.engine.gpus import cdi
+from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.repeat import docker_run_line
+
+SPEC = """\
+cdiVersion: 0.5.0
+kind: nvidia.com/gpu
+devices:
+  - {name: "0", containerEdits: {}}
+  - {name: GPU-b, containerEdits: {}}
+  - {name: all, containerEdits: {}}
+"""
+
+
+def trial(**changes: Any) -> Trial:
+    values: dict[str, Any] = {
+        "image": "i",
+        "command": ("true",),
+        "env": {"A": "a=b"},
+        "workdir": "/w",
+        "limits": Limits(gpus=2, cpus=1.5, memory=1 << 30, shm_size=1 << 20),
+        "gpus": ("GPU-a", "GPU-b"),
+        "gpu_indices": (0, 1),
+    }
+    return Trial(**{**values, **changes})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "nvidia.yaml").write_text(SPEC)
+    (tmp_path / "other.json").write_text('{"kind": "vendor.com/net", "devices": [{"name": "7"}]}')
+    (tmp_path / "broken.yaml").write_text("kind: [")
+    return tmp_path
+
+
+def test_what_the_files_describe(folder: Path, tmp_path: Path) -> None:
+    assert cdi.described([folder, tmp_path / "none"]) == {"0", "GPU-b", "all"}
+
+
+def test_a_gpu_is_named_by_its_uuid_where_it_can_be(folder: Path) -> None:
+    names = cdi.described([folder])
+    assert cdi.devices(("GPU-a", "GPU-b"), (0, 1), names) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
+    with pytest.raises(Unsupported, match=r"describes nvidia\.com/gpu=GPU-c: install nvidia-container-toolkit and run"):
+        cdi.devices(("GPU-c",), (2,), names)
+
+
+def test_docker_is_asked_for_cdi_where_it_knows_it_and_for_its_runtime_else(folder: Path) -> None:
+    def names(about: dict[str, Any], *, local: bool = True) -> list[str]:
+        return devices.cdi_names(trial(), about, podman=False, local=local)
+
+    both = ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
+    found = [{"Source": "cdi", "ID": f"nvidia.com/gpu={name}"} for name in ("0", "GPU-b", "all")]
+    assert names({"CDISpecDirs": [str(folder)]}) == both
+    assert names({"CDISpecDirs": [str(folder)]}, local=False) == []
+    assert names({"DiscoveredDevices": found}, local=False) == both
+    assert names({"CDISpecDirs": None}) == []
+    assert names({"DiscoveredDevices": [{"ID": "vendor.com/net=7"}]}, local=False) == []
+    assert devices.requests(trial(), both) == [{"Driver": "cdi", "DeviceIDs": both}]
+    (request,) = devices.requests(trial(), [])
+    assert (request["Driver"], request["DeviceIDs"]) == ("", ["GPU-a", "GPU-b"])
+    assert devices.requests(trial(gpus=(), limits=Limits()), []) == []
+
+
+def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
+    def names(folders: list[Path], *, local: bool = True) -> list[str]:
+        return devices.cdi_names(trial(), {}, podman=True, local=local, folders=folders)
+
+    assert names([folder]) == ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-b"]
+    assert names([], local=False) == ["nvidia.com/gpu=GPU-a", "nvidia.com/gpu=GPU-b"]
+    with pytest.raises(Unsupported, match="nvidia-ctk cdi generate"):
+        names([tmp_path / "none"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "names", "runtime", "hidden"),
+    [
+        ({"gpus": ()}, [], "nvidia", True),
+        ({"gpus": ()}, [], "runc", False),
+        ({}, [], "nvidia", False),
+        ({}, ["nvidia.com/gpu=0"], "nvidia", True),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", True),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "0"}}, [], "runc", True),
+        ({"gpus": (), "env": {"NVIDIA_VISIBLE_DEVICES": "none"}}, [], "nvidia", False),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, ["nvidia.com/gpu=0"], "runc", True),
+        ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", False),
+    ],
+)
+def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
+    changes: dict[str, Any], names: list[str], runtime: str, hidden: bool
+) -> None:
+    env = devices.hidden(trial(**changes), names, {"DefaultRuntime": runtime})
+    assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
+    told = [
+        one
+        for one in containers.create_body(trial(**changes), {}, env=env)["Env"]
+        if one.startswith("NVIDIA_VISIBLE_DEVICES=")
+    ]
+    assert told == ["NVIDIA_VISIBLE_DEVICES=void"] if hidden else len(told) <= 1
+
+
+def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
+    assert """'--gpus="device=GPU-a,GPU-b"'""" in docker_run_line(trial())
+    line = docker_run_line(trial(), program="podman", cdi=["nvidia.com/gpu=0"])
+    assert "--device=nvidia.com/gpu=0" in line
+    assert "--gpus" not in line
+
+
+def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
+    mount = Mount(source=Path("/data"), target="/w/data")
+    body = containers.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
+    spec = libpod.spec_of("name", containers.for_podman(body, {"nofile": 1000, "nproc": 1000}))
+    assert spec["devices"] == [{"path": "nvidia.com/gpu=0"}]
+    assert spec["env"] == {"A": "a=b"}
+    assert spec["labels"] == {"owner": "me"}
+    assert spec["resource_limits"] == {
+        "pids": {"limit": containers.PIDS},
+        "cpu": {"quota": 150_000, "period": 100_000},
+        "memory": {"limit": 1 << 30, "swap": 1 << 30},
+    }
+    assert {(limit["type"], limit["hard"]) for limit in spec["r_limits"]} == {
+        ("core", 0),
+        ("nofile", 1000),
+        ("nproc", 1000),
+    }
+    assert (spec["cap_drop"], spec["no_new_privileges"], spec["netns"]) == (["ALL"], True, {"nsmode": "none"})
+    assert spec["mounts"] == [{"type": "bind", "source": "/data", "destination": "/w/data", "options": ["rbind", "ro"]}]
+    assert (spec["user"], spec["work_dir"], spec["shm_size"]) == ("repro", "/w", 1 << 20)
+    left = set(body) - {"Image", "Entrypoint", "Cmd", "Env", "WorkingDir", "User", "Hostname", "Healthcheck", "Labels"}
+    assert left == {"AttachStdout", "AttachStderr", "HostConfig"}, "whatever else a body says has to be said here too"
+    told = {"Init", "NetworkMode", "CapDrop", "SecurityOpt", "PidsLimit", "LogConfig", "Ulimits", "Mounts"}
+    assert set(body["HostConfig"]) - told == {"NanoCpus", "Memory", "MemorySwap", "ShmSize", "DeviceRequests"}

@@ -1,0 +1,100 @@
+"""What NVML says of a host, asked through nvidia-ml-py of a fake library; a driver that hangs, and one that is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.engine.gpus import nvml
+from reprokit.environment import host
+from tests.fake_nvml import H200, V100, FakeNvml, four_gpus
+
+REPOSITORY = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
+    return FakeNvml(tmp_path_factory.mktemp("nvml"))
+
+
+@pytest.fixture
+def loaded(fake: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """The fake library, as if this process had found it."""
+    for name, value in fake.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(nvml, "library", lambda: True)
+    return fake
+
+
+def seen_by_a_process(fake: FakeNvml) -> dict[str, Any]:
+    code = "import json, dataclasses; from reprokit.environment import host;"
+    code += "print(json.dumps(dataclasses.asdict(host.facts())))"
+    environ = {**os.environ, **fake.environment, "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
+    facts: dict[str, Any] = json.loads(done.stdout)
+    return facts
+
+
+def test_a_process_finds_the_library_and_its_gpus(fake: FakeNvml) -> None:
+    fake.gpus(f"GPU-a|{V100}|ok|41,42", f"GPU-b|{H200}|mig", driver="535.104.05", cuda=12020)
+    facts = seen_by_a_process(fake)
+    assert (facts["driver"], facts["cuda"], facts["asked"], facts["note"]) == ("535.104.05", "12.2", "NVML", "")
+    first, second = facts["gpus"]
+    assert (first["uuid"], first["memory"], first["compute"], first["mig"]) == ("GPU-a", 16384 << 20, "7.0", False)
+    assert first["processes"] == [41, 42]
+    assert (second["index"], second["name"], second["mig"]) == (1, "NVIDIA H200", True)
+
+
+@pytest.mark.parametrize("state", ["lost", "gone"])
+def test_a_lost_gpu_is_no_gpu_and_is_said(loaded: FakeNvml, state: str) -> None:
+    loaded.gpus(*four_gpus(state))
+    facts = host.facts()
+    assert [gpu.uuid for gpu in facts.gpus] == ["GPU-0", "GPU-1", "GPU-2"]
+    assert facts.note == "NVML says: GPU 3: GPU is lost"
+
+
+def test_memory_that_is_not_told_is_zero(loaded: FakeNvml) -> None:
+    loaded.gpus("GPU-x|NVIDIA GB10|0|12.1|ok")
+    (gpu,) = host.facts().gpus
+    assert (gpu.memory, gpu.compute) == (0, "12.1")
+
+
+def test_a_driver_that_is_not_loaded_is_said(loaded: FakeNvml) -> None:
+    loaded.gpus(init=18)
+    facts = host.facts()
+    assert (facts.gpus, facts.driver, facts.note) == (
+        (),
+        None,
+        "NVML says: RM has detected an NVML/RM version mismatch",
+    )
+
+
+@pytest.mark.parametrize("line", [{"init": -1}, {}])
+def test_an_nvml_that_hangs_is_given_up(
+    loaded: FakeNvml, line: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded.gpus(*four_gpus("hang"), **line)
+    with pytest.raises(OSError, match=r"no answer within 0\.5 s"):
+        nvml.ask(0.5)
+    monkeypatch.setattr(nvml, "ask", lambda: (_ for _ in ()).throw(OSError("no answer within 10 s")))
+    assert host.facts().note == "NVML failed: no answer within 10 s"
+
+
+def test_without_the_package_nvidia_smi_is_asked(
+    loaded: FakeNvml, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(nvml, "installed", lambda: False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.facts().note == "there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py"
+    program = tmp_path / "nvidia-smi"
+    program.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100, 16384, 7.0, 470.82.01'; echo 'GPU is lost'; exit 15\n")
+    program.chmod(0o755)
+    facts = host.facts()
+    assert (facts.asked, [gpu.uuid for gpu in facts.gpus]) == ("nvidia-smi", ["GPU-1"])
+    assert facts.note == "nvidia-smi failed: GPU is lost"

@@ -1,0 +1,184 @@
+"""The pure pieces that Podman needs: buildah's text, its failures, limits, and the kernel's count of memory kills."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from reprokit.case.cellspec import Limits
+from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+from reprokit.engine import containers, failure, images
+from reprokit.engine.buildah import Steps, parameters
+from reprokit.engine.containers import create_body, for_podman, podman_limits
+from reprokit.engine.memory_kills import MemoryKills, counter_of
+from reprokit.engine.protocol import EngineInfo, Progress
+from reprokit.engine.site import Served
+from reprokit.run.limits import check_limits
+from tests.conftest import build_of, trial
+
+# What buildah 1.28.2 printed, in the pieces in which it came.
+TEXT = (
+    "STEP 1/3: FROM reprokit/base:debian-12\n",
+    "STEP 2/3: RUN --mount=type=cache,id=x,target=/x echo one; exit 7\n",
+    "--> Using cache 7cb7920adb8ae77b\n",
+    "STEP 3/3: RUN two\n",
+    "half a li",
+    "ne of s3cret\nSTEP 9/9: not a step\n10 %\r20 %\n",
+    "--> 70184ab6120\n",
+)
+
+
+def test_steps_of_buildah() -> None:
+    seen: list[Progress] = []
+    steps = Steps(seen.append, lambda text: text.replace("s3cret", "***"))
+    for piece in TEXT:
+        steps.feed(piece)
+    assert [(step.number, step.total) for step in seen if not step.log and not step.cached] == [(1, 3), (2, 3), (3, 3)]
+    assert [step.number for step in seen if step.cached] == [2]
+    assert "".join(step.log for step in seen) == "half a line of ***\nSTEP 9/9: not a step\n10 %\r20 %\n"
+    assert steps.last() == ("RUN two", ("half a line of ***", "STEP 9/9: not a step", "20 %"))
+
+
+@pytest.mark.parametrize(
+    ("message", "tail", "kind", "words"),
+    [
+        # As buildah 1.28.2 says it; newer ones leave out the first "error".
+        (
+            'error building at STEP "RUN x": error while running runtime: exit status 7',
+            (),
+            BuildFailed,
+            "exit status 7",
+        ),
+        ('building at STEP "RUN echo no such host": while running runtime: exit status 1', (), BuildFailed, "status 1"),
+        (
+            'building at STEP "RUN x": while running runtime: exit status 1',
+            ("error running container: from /usr/bin/crun creating container for [/bin/sh -c x]: no cgroups", ""),
+            EngineError,
+            "no cgroups",
+        ),
+        (
+            'building at STEP "COPY absent /x": checking on sources under "/tmp": stat: "/absent": no such file',
+            (),
+            BuildFailed,
+            "absent",
+        ),
+    ],
+)
+def test_failures_of_buildah(message: str, tail: tuple[str, ...], kind: type[ReprokitError], words: str) -> None:
+    found = failure.of_buildah(message, step="RUN x", tail=tail)
+    assert type(found) is kind
+    assert words in str(found)
+
+
+def test_a_podman_that_is_not_there_is_not_docker() -> None:
+    error = failure.of_connection(ConnectionRefusedError("Connection refused"), "unix:///run/podman/podman.sock")
+    assert "podman.socket" in str(error)
+    assert "docker" not in str(error)
+    assert "catatonit" in str(failure.of_engine("container create: container-init binary not found on the host"))
+
+
+def test_secrets_go_beside_the_context() -> None:
+    query = parameters(build_of("a:1", "FROM x\n"), Served(network="host"), {"netrc": ".secret-1"}, {"nofile": 9})
+    assert json.loads(query["ulimits"]) == ["nofile=9:9"]
+    assert json.loads(query["secrets"]) == ["id=netrc,src=.secret-1"]
+    assert query["networkmode"] == "host"
+
+
+def test_podman_gets_limits_that_this_host_grants() -> None:
+    plain = create_body(trial("x", "true"), {})
+    body = for_podman(plain, podman_limits({"nofile": 20000.0, "nproc": float("inf")}.__getitem__))
+    assert body["HostConfig"]["Ulimits"] == [
+        {"Name": "core", "Soft": 0, "Hard": 0},
+        {"Name": "nofile", "Soft": 20000, "Hard": 20000},
+        {"Name": "nproc", "Soft": 32768, "Hard": 32768},
+    ]
+    assert len(plain["HostConfig"]["Ulimits"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("groups", "path"),
+    [
+        ("4:memory:/libpod_parent/x\n0::/y\n", "memory/libpod_parent/x/memory.oom_control"),
+        ("0::/user.slice/x\n", "user.slice/x/memory.events"),
+        ("0::/\n", None),
+        ("1:cpu,cpuacct:/a\n", None),
+    ],
+)
+def test_where_the_kernel_counts(groups: str, path: str | None, tmp_path: Path) -> None:
+    assert counter_of(groups, tmp_path) == (tmp_path / path if path else None)
+
+
+@pytest.mark.parametrize(
+    "text", ["oom_kill_disable 0\nunder_oom 0\noom_kill {}\n", "oom 3\noom_kill {}\noom_group 0\n"]
+)
+def test_memory_kills_are_seen_and_remembered(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = tmp_path / "count"
+    count.write_text(text.format(0))
+    monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
+    kills = MemoryKills(os.getpid(), tmp_path.name)
+    kills.look()
+    assert not kills.seen
+    count.write_text(text.format(2))
+    kills.look()
+    count.write_text("")
+    kills.look()
+    assert kills.seen
+    kills.close()
+    kills.look()
+
+
+def test_a_process_here_that_is_not_the_containers_tells_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = tmp_path / "count"
+    count.write_text("oom_kill 2\n")
+    monkeypatch.setattr("reprokit.engine.memory_kills.counter_of", lambda groups: count)
+    kills = MemoryKills(os.getpid(), "0123456789ab")
+    kills.look()
+    assert not kills.seen
+
+
+def test_what_a_service_that_went_away_leaves_is_said() -> None:
+    class Gone:
+        def remove_container(self, *_: object, **__: object) -> None:
+            raise ConnectionRefusedError("Connection refused")
+
+    with pytest.raises(EngineError, match=r"no Podman answers.*its container repro-1 may still be there"):
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=True)
+    with pytest.raises(EngineError) as never_made:
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=False)
+    assert "may still be there" not in str(never_made.value)
+
+
+def test_what_the_engine_cannot_hold_is_unsupported() -> None:
+    rootless = EngineInfo(name="Docker Engine", version="28", unenforced=frozenset({"memory", "cpus"}))
+    check_limits(Limits(pids=100), rootless)
+    with pytest.raises(Unsupported, match=r"Docker Engine 28 cannot hold resources\.memory here"):
+        check_limits(Limits(memory=10**9), rootless)
+    check_limits(Limits(memory=10**9, cpus=1), EngineInfo(name="Docker Engine", version="28"))
+
+
+@pytest.mark.parametrize(
+    ("digests", "digest"),
+    [
+        (["docker.io/reprokit/base@sha256:1"], ""),
+        (["reprokit/img@sha256:1", "debian@sha256:2"], "sha256:2"),
+        (None, ""),
+    ],
+)
+def test_only_a_registrys_digest_is_one(digests: list[str] | None, digest: str) -> None:
+    assert images._described("x", {"Id": "sha256:0", "RepoDigests": digests}).digest == digest
+
+
+def test_references_as_podman_keeps_them() -> None:
+    names = ("debian:12", "reprokit/base:debian-12", "localhost/x:1", "registry.example/a/b:1", "host:5000/x")
+    assert [images.on_docker_hub(name) for name in names] == [
+        "docker.io/library/debian:12",
+        "docker.io/reprokit/base:debian-12",
+        "localhost/x:1",
+        "registry.example/a/b:1",
+        "host:5000/x",
+    ]

@@ -1,0 +1,143 @@
+"""Which engine a name leads to, against services that only say what they are."""
+
+from __future__ import annotations
+
+import json
+import os
+import socketserver
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+
+from reprokit.core.errors import EngineError, UsageError
+from reprokit.engine import select
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.podman import PodmanEngine
+
+Serve = Callable[[Path, str], None]
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """Starts a service at a unix socket that answers ``GET /version`` as the named component would."""
+    running = []
+
+    def start(path: Path, component: str) -> None:
+        about = {
+            "Version": "1.2",
+            "ApiVersion": "1.41",
+            "Components": [{"Name": component, "Version": "1.2"}],
+            "host": {},
+        }
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                body = json.dumps(about).encode()
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def address_string(self) -> str:
+                return "test"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        server = socketserver.ThreadingUnixStreamServer(str(path), Handler)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        running.append((server, thread))
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def no_engine_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("reprokit.engine.wire._DEFAULT_SOCKET", f"unix://{tmp_path}/docker.sock")
+    monkeypatch.setattr(select, "_SYSTEM_SOCKET", tmp_path / "system.sock")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+
+
+def environ(tmp_path: Path, **more: str) -> dict[str, str]:
+    return {"XDG_RUNTIME_DIR": str(tmp_path / "run"), **more}
+
+
+def test_auto_takes_docker_where_it_answers(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "docker.sock", "Engine")
+    serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
+    found = select.make("auto", environ(tmp_path))
+    assert type(found) is DockerEngine
+    assert (found.info().name, found.info().version) == ("Docker Engine", "1.2")
+
+
+def test_auto_falls_back_to_a_podman_that_answers(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
+    assert isinstance(select.make("auto", environ(tmp_path)), PodmanEngine)
+
+
+def test_auto_knows_podman_behind_docker_host(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "any.sock", "Podman Engine")
+    found = select.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/any.sock"))
+    assert found.info().name == "Podman Engine"
+
+
+def test_an_engine_that_was_named_is_not_replaced(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
+    with pytest.raises(EngineError, match=r"gone\.sock"):
+        select.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/gone.sock"))
+    with pytest.raises(EngineError, match=r"docker\.sock"):
+        select.make("docker", environ(tmp_path))
+
+
+def test_docker_is_not_podman_nor_the_other_way_round(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "docker.sock", "Podman Engine")
+    with pytest.raises(EngineError, match="--engine podman"):
+        select.make("docker", environ(tmp_path))
+    serve(tmp_path / "run" / "podman" / "podman.sock", "Engine")
+    with pytest.raises(EngineError, match=r"podman\.sock .* is Docker, not Podman; .*podman system service"):
+        select.make("podman", environ(tmp_path))
+
+
+def test_container_host_names_podman(serve: Serve, tmp_path: Path) -> None:
+    serve(tmp_path / "elsewhere.sock", "Podman Engine")
+    found = select.make("podman", environ(tmp_path, CONTAINER_HOST=f"unix://{tmp_path}/elsewhere.sock"))
+    assert isinstance(found, PodmanEngine)
+
+
+def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"Invalid bind address protocol: what.*podman system service"):
+        select.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
+
+
+def test_a_folder_of_roots_is_no_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "system").mkdir(mode=0)
+    monkeypatch.setattr(select, "_SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        with pytest.raises(EngineError, match="listens nowhere"):
+            select.make("podman", environ(tmp_path))
+    finally:
+        os.seteuid(user)
+
+
+def test_none_answers(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"apt-get install docker\.io.*--engine venv"):
+        select.make("auto", environ(tmp_path))
+    with pytest.raises(EngineError, match=r"listens nowhere.*podman\.socket"):
+        select.make("podman", environ(tmp_path))
+
+
+def test_unknown_names(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="lxc"):
+        select.make("lxc", environ(tmp_path))

@@ -1,0 +1,247 @@
+"""The host's pip configuration on its way into a build."""
+
+from __future__ import annotations
+
+import configparser
+import netrc
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reprokit.core.errors import UsageError
+from reprokit.engine.site import Settings, Site, credentials, current, network, pipconfig, trust
+
+
+@pytest.fixture(autouse=True)
+def _no_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """This machine's own system-wide settings are not part of these tests."""
+    monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "etc-pip.conf")
+    monkeypatch.setattr(trust, "ANCHORS", ())
+    monkeypatch.setattr(network, "APT_FILES", ())
+
+
+def home(tmp_path: Path, conf: str = "", **environ: str) -> dict[str, str]:
+    """The environment of a user with that pip.conf."""
+    path = tmp_path / ".config/pip/pip.conf"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(conf)
+    return {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "xdg"), **environ}
+
+
+def site(environ: dict[str, str], settings: Settings | None = None) -> Site:
+    return current(environ, settings or Settings())
+
+
+def pip_conf(served_secrets: object) -> dict[str, str]:
+    assert isinstance(served_secrets, dict)
+    parser = configparser.RawConfigParser()
+    parser.read_string(served_secrets["pip_conf"].decode())
+    return dict(parser["global"])
+
+
+def test_own_indexes_stand_in_for_the_hosts(tmp_path: Path) -> None:
+    conf = "[global]\nindex-url = https://user\nextra-index-url = https://extra\nno-index = true\ntrusted-host = a b\n"
+    own = Settings(pip_index_url="http://me:s3cr3t@plain.example:81/simple")
+    with site(home(tmp_path, conf, PIP_INDEX_URL="https://variable"), own).serving() as served:
+        found = pip_conf(served.secrets)
+    assert found["index-url"] == "http://me:s3cr3t@plain.example:81/simple"
+    assert found["trusted-host"].split() == ["a", "b", "plain.example:81"]
+    assert found["extra-index-url"] == "https://extra"
+    assert "no-index" not in found
+    assert served.redact("Looking at http://me:s3cr3t@plain") == "Looking at http://me:****@plain"
+    with site(home(tmp_path, conf), Settings(pip_extra_index_urls=("https://x", "https://y"))).serving() as served:
+        found = pip_conf(served.secrets)
+    assert found["extra-index-url"].split() == ["https://x", "https://y"]
+    assert (found["index-url"], found["no-index"]) == ("https://user", "true")
+
+
+def test_order_of_files_sections_and_variables(tmp_path: Path) -> None:
+    environ = home(tmp_path, "[global]\nindex-url = https://user\ntimeout = 1\nretries = 9\n[install]\nretries = 2\n")
+    (tmp_path / ".pip").mkdir()
+    (tmp_path / ".pip/pip.conf").write_text("[global]\nindex-url = https://legacy\npre = true\n")
+    (tmp_path / "xdg/pip").mkdir(parents=True)
+    (tmp_path / "xdg/pip/pip.conf").write_text("[install]\nindex-url = https://system\n[list]\nformat = json\n")
+    venv = tmp_path / "venv"
+    venv.mkdir()
+    (venv / "pip.conf").write_text("[global]\nproxy = venv:1\n")
+    found = pipconfig.read({**environ, "VIRTUAL_ENV": str(venv), "PIP_DEFAULT_TIMEOUT": "60"})
+    assert found == {
+        "index-url": "https://system",  # the section install beats global, whatever the file
+        "timeout": "60",
+        "retries": "2",
+        "pre": "true",
+        "proxy": "venv:1",
+    }
+
+
+def test_pip_config_file(tmp_path: Path) -> None:
+    environ = home(tmp_path, "[global]\nindex-url = https://user\n")
+    named = tmp_path / "named.conf"
+    named.write_text("[global]\nextra_index_url = https://a\n  https://b\n")
+    assert pipconfig.read({**environ, "PIP_CONFIG_FILE": str(named)}) == {"extra-index-url": "https://a\nhttps://b"}
+    assert pipconfig.read({**environ, "PIP_CONFIG_FILE": "/dev/null", "PIP_INDEX_URL": "https://e"}) == {
+        "index-url": "https://e"
+    }
+
+
+def test_it_agrees_with_pip_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipconfig, "SYSTEM", Path("/etc/pip.conf"))  # which pip reads as well
+    environ = home(
+        tmp_path, "[global]\nindex-url = https://a/%40x\nfind-links =\n    /x\n    /y\n[install]\nno-index = true\n"
+    )
+    environ |= {"PIP_TRUSTED_HOST": "h1 h2", "PATH": "/usr/bin:/bin"}
+    listed = subprocess.run(
+        [sys.executable, "-m", "pip", "config", "list"], env=environ, capture_output=True, text=True, check=False
+    )
+    if listed.returncode:
+        pytest.skip("this interpreter has no pip")
+    said = {}
+    for line in listed.stdout.splitlines():
+        key, _, value = line.partition("=")
+        if (option := key.rpartition(".")[2]) in pipconfig.KEPT:
+            said[option] = value.strip("'").replace("\\n", "\n").split()
+    assert {key: value.split() for key, value in pipconfig.read(environ, prefix=sys.prefix).items()} == said
+
+
+def test_a_broken_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"pip\.conf cannot be read"):
+        pipconfig.read(home(tmp_path, "index-url = x\n"))
+
+
+def test_a_host_without_settings_changes_nothing(tmp_path: Path) -> None:
+    bare = site(home(tmp_path))
+    with bare.serving() as served:
+        assert "pip_conf" not in served.secrets
+        assert "netrc" not in served.secrets
+        assert served.build_args == {}
+        assert served.network == "default"
+        assert served.redact("plain text") == "plain text"
+
+
+def test_urls_credentials_and_proxies(tmp_path: Path) -> None:
+    environ = home(
+        tmp_path,
+        "[global]\nindex-url = https://u:p%40ss@index.example/simple\nextra-index-url = https://t0ken@b.example/s\n"
+        "    https://c.example/s\nproxy = proxy.example:3128\ntrusted-host = c.example\n",
+        NO_PROXY="intern",
+    )
+    (tmp_path / ".netrc").write_text(
+        'machine c.example login me password s#cr"et\nmachine git.example login x password other\n'
+    )
+    made = site(environ)
+    assert "p%40ss" not in repr(made)
+    with made.serving() as served:
+        conf = pip_conf(served.secrets)
+        assert conf["index-url"] == "https://u:p%40ss@index.example/simple"
+        assert conf["extra-index-url"].split() == ["https://t0ken@b.example/s", "https://c.example/s"]
+        assert "proxy" not in conf
+        assert served.build_args["HTTPS_PROXY"] == served.build_args["http_proxy"] == "http://proxy.example:3128"
+        assert served.build_args["no_proxy"] == "intern"
+        assert served.network == "default"
+        # Hosts that pip is not told of keep their secrets: builds run code of strangers.
+        assert served.secrets["netrc"] == b'machine c.example login me password s#cr"et\n'
+        assert served.redact("GET https://u:p%40ss@x p@ss t0ken") == "GET https://u:****@x **** ****"
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        "[global]\nindex-url = http://127.0.0.1:3141/root/pypi\n",
+        "[global]\nextra-index-url = http://localhost:3141/x\n",
+        "[global]\nfind-links = http://[::1]:8000/\n",
+        "[global]\nproxy = localhost:3128\n",
+    ],
+)
+def test_loopback_addresses_need_the_hosts_network(tmp_path: Path, conf: str) -> None:
+    made = site(home(tmp_path, conf))
+    assert made.needs_loopback
+    with made.serving() as served:
+        assert served.network == "host"
+    with made.serving(local=False) as served:
+        assert served.network == "default"
+        assert "loopback" in served.warnings[0]
+
+
+def test_settings_win_over_the_environment(tmp_path: Path) -> None:
+    made = site(home(tmp_path, HTTPS_PROXY="http://old:1"), Settings(proxy="http://new:2"))
+    assert made.proxies["HTTPS_PROXY"] == made.proxies["https_proxy"] == "http://new:2"
+
+
+def test_render_keeps_lists_apart() -> None:
+    text = pipconfig.render({"find-links": ("a", "b"), "index-url": ("https://x/%40",)})
+    assert text == "[global]\nfind-links =\n    a\n    b\nindex-url = https://x/%40\n"
+
+
+def test_what_does_not_exist_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    made = site(home(tmp_path, f"[global]\nfind-links = {tmp_path}/absent https://x/\n"))
+    assert made.shelf is None
+    assert made.pip["find-links"] == ("https://x/",)
+    assert "absent, which does not exist" in made.warnings[0]
+
+
+def test_local_folders_stay_behind_when_the_engine_is_elsewhere(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    made = site(home(tmp_path, f"[global]\nfind-links = {wheels} https://x/\nindex-url = file://{wheels}\n"))
+    with made.serving(local=False) as served:
+        assert pip_conf(served.secrets) == {"find-links": "https://x/"}
+        assert str(wheels) in served.warnings[0]
+        assert served.network == "default"
+
+
+def test_local_folders_are_served_past_proxies(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    made = site(home(tmp_path, f"[global]\nfind-links = {wheels}\n", HTTP_PROXY="http://p:1", no_proxy="a,b"))
+    assert made.shelf is not None
+    with made.serving() as served:
+        conf = pip_conf(served.secrets)
+        assert conf["find-links"].startswith("http://127.0.0.1:")
+        assert conf["trusted-host"] == conf["find-links"].split("/")[2]
+        assert served.build_args["NO_PROXY"] == served.build_args["no_proxy"] == "a,b,127.0.0.1,localhost,::1"
+        assert served.network == "host"
+        assert made.shelf.token not in served.redact(conf["find-links"])
+        assert str(wheels) not in served.secrets["pip_conf"].decode()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="netrc knows quotes since Python 3.11")
+@pytest.mark.parametrize("word", ["plain", "a b", 'a"b', '"a', "a\\b", "#a", 'x "\\ y'])
+def test_netrc_words_come_back_as_they_were(tmp_path: Path, word: str) -> None:
+    path = tmp_path / "netrc"
+    path.write_text(f"machine h login l password {credentials._quoted(word)}\n")
+    assert credentials.netrc_for(["h"], {"NETRC": str(path)}).decode() == path.read_text()
+    assert netrc.netrc(str(path)).hosts["h"] == ("l", "", word)
+
+
+def test_where_interpreters_and_compilers_come_from_reaches_builds_as_secrets(tmp_path: Path) -> None:
+    listing = tmp_path / "downloads.json"
+    listing.write_text("{}")
+    settings = Settings(
+        uv_python_mirror="http://127.0.0.1:8080/it's",
+        uv_python_downloads=str(listing),
+        conda_channel="https://me:s3cret@mirror.example/conda-forge",
+    )
+    found = site(home(tmp_path), settings)
+    assert found.loopback
+    assert "s3cret" in found.hidden
+    with found.serving() as served:
+        assert served.secrets["uv_downloads"] == b"{}"
+        assert served.secrets["conda_channel"] == b"https://me:s3cret@mirror.example/conda-forge"
+        said = subprocess.run(
+            ["sh", "-c", served.secrets["uv_python"].decode() + "env"], capture_output=True, text=True, check=True
+        ).stdout
+        assert "UV_PYTHON_INSTALL_MIRROR=http://127.0.0.1:8080/it's\n" in said
+        assert "UV_PYTHON_DOWNLOADS_JSON_URL=/run/secrets/uv_downloads\n" in said
+    with site(home(tmp_path)).serving() as plain:
+        assert not {"uv_python", "uv_downloads", "conda_channel"} & set(plain.secrets)
+
+
+def test_a_listing_that_is_too_large_for_a_secret_is_refused(tmp_path: Path) -> None:
+    listing = tmp_path / "downloads.json"
+    with pytest.raises(UsageError, match=r"uv_python_downloads: .*downloads.json cannot be read"):
+        site(home(tmp_path), Settings(uv_python_downloads=str(listing)))
+    listing.write_bytes(b" " * (trust.MAX_BYTES + 1))
+    with pytest.raises(UsageError, match=r"leave out what this site does not serve, or name a URL"):
+        site(home(tmp_path), Settings(uv_python_downloads=str(listing)))

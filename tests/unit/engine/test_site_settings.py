@@ -1,0 +1,199 @@
+"""reprokit's own configuration: where it is read from, what wins, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.core.errors import UsageError
+from reprokit.engine.site import Settings, config, keys, settings
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def read(tmp_path: Path, text: str, **environ: str) -> Settings:
+    """The settings of a file of that text alone, and those variables."""
+    named = write(tmp_path / "own.toml", text)
+    return settings({"REPROKIT_CONFIG": str(named), **environ}, tmp_path)
+
+
+def test_without_files_everything_has_a_default(tmp_path: Path) -> None:
+    found = settings({"HOME": str(tmp_path)}, tmp_path)
+    assert found == Settings()
+    assert found.origins == {}
+
+
+def test_every_key_has_a_parser_and_a_default() -> None:
+    assert set(config.KEYS) == set(keys.PARSERS)
+
+
+def test_what_is_nearer_wins_and_folders_are_merged(tmp_path: Path) -> None:
+    user = write(
+        tmp_path / "config/reprokit/reprokit.toml",
+        'base_images = "registry"\nregistry = "mirror.example/hub"\nproxy = "http://p:1"\n'
+        'jobs = 3\n[datasets]\na = "~/a"\nb = "b"\n',
+    )
+    project = write(
+        tmp_path / "project/reprokit.toml",
+        'jobs = 4\nbase_images = "bootstrap"\ndatasets = {b = "data/b", c = "/c"}\n',
+    )
+    write(tmp_path / "reprokit.toml", 'registry = "of a folder further up"\n')
+    start = tmp_path / "project/deep/down"
+    start.mkdir(parents=True)
+    environ = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config"), "REPROKIT_JOBS": "5"}
+    found = settings({**environ, "REPROKIT_DATASETS": "d=here, e=/e"}, start)
+    assert found.base_images == "bootstrap"
+    assert found.registry == "mirror.example/hub"
+    assert found.proxy == "http://p:1"
+    assert found.jobs == 5
+    assert found.datasets == {
+        "a": Path("~/a").expanduser(),
+        "b": tmp_path / "project/data/b",
+        "c": Path("/c"),
+        "d": start / "here",
+        "e": Path("/e"),
+    }
+    assert found.origins == {
+        "base_images": f"{project}:2",
+        "registry": f"{user}:2",
+        "proxy": f"{user}:3",
+        "jobs": "REPROKIT_JOBS",
+        "datasets.a": f"{user}:6",
+        "datasets.b": f"{project}:3",
+        "datasets.c": f"{project}:3",
+        "datasets.d": "REPROKIT_DATASETS",
+        "datasets.e": "REPROKIT_DATASETS",
+    }
+
+
+def test_a_named_file_stands_alone_but_for_variables(tmp_path: Path) -> None:
+    write(tmp_path / "reprokit.toml", 'registry = "no"\njobs = 7\n')
+    write(tmp_path / "ca.pem", "")
+    found = read(tmp_path, 'ca_bundle = "ca.pem"\n', REPROKIT_JOBS="2", REPROKIT_PROXY="")
+    assert (found.registry, found.ca_bundle, found.jobs, found.proxy) == ("", tmp_path / "ca.pem", 2, "")
+    with pytest.raises(UsageError, match=r"REPROKIT_CONFIG names .*absent"):
+        settings({"REPROKIT_CONFIG": str(tmp_path / "absent")}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ('max_memory = "16g"\nmax_cpus = 2.5\nmax_timeout = "1h"', {"max_memory": 2**34, "max_cpus": 2.5}),
+        ("max_timeout = 90", {"max_timeout": 90.0}),
+        ('max_memory = ""\nstore = ""', {"max_memory": None, "store": None}),
+        ('gpus = [1, "GPU-8f1c"]', {"gpus": ("1", "GPU-8f1c")}),
+        ('gpus = "none"', {"gpus": ("none",)}),
+        ('gpus = "all"', {"gpus": ()}),
+        ('python_providers = ["uv", "distribution"]', {"python_providers": ("uv", "distribution")}),
+        ('gcc_providers = "conda"', {"gcc_providers": ("conda",)}),
+        (
+            'pip_extra_index_urls = "https://a/simple, https://b"',
+            {"pip_extra_index_urls": ("https://a/simple", "https://b")},
+        ),
+        ('apt_snapshot = "http://s/debian/{date}/"', {"apt_snapshot": "http://s/debian/{date}/"}),
+        ('"registry" = "quoted"', {"registry": "quoted"}),
+    ],
+)
+def test_values_are_read_in_their_units(tmp_path: Path, text: str, wanted: dict[str, Any]) -> None:
+    found = read(tmp_path, text)
+    assert {name: getattr(found, name) for name in wanted} == wanted
+
+
+def test_paths_start_at_their_file(tmp_path: Path) -> None:
+    text = 'store = "runs"\npip_index_url = "wheels"\nuv_python_downloads = "list.json"\n'
+    found = read(tmp_path, text, REPROKIT_GPU_LEASES="~/leases")
+    assert found.store == tmp_path / "runs"
+    assert found.pip_index_url == (tmp_path / "wheels").as_uri()
+    assert found.uv_python_downloads == str(tmp_path / "list.json")
+    assert found.gpu_leases == Path("~/leases").expanduser()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('proxy = "http://p"\nbase_image = "auto"\n', r"own\.toml:2: unknown key 'base_image' \(did you mean 'base_im"),
+        ("whatever = 1\n", r"own\.toml:1: unknown key 'whatever' \(known keys: engine, base_images"),
+        ("\n[proxi]\na = 1\n", r"own\.toml:2: unknown key 'proxi' \(did you mean 'proxy'"),
+        ('base_images = "docker"\n', "expected one of auto, registry, bootstrap; found 'docker'"),
+        ('engine = "dokcer"\n', "did you mean 'docker'"),
+        ('datasets = ["a"]\n', r"own\.toml:1: datasets: expected a table from names to folders"),
+        ('[datasets]\na = {b = "c"}\n', "expected a table from names to folders"),
+        ('registry = ["a"]\n', "registry: expected a text in quotes; found"),
+        ("registry = true\n", "expected a text in quotes"),
+        ('proxy = "host:3128"\n', "expected a URL such as"),
+        ('ca_bundle = "absent.pem"\n', "expected a file that exists; there is no /"),
+        ('max_memory = "lots"\n', "expected a size such as 64m"),
+        ("jobs = 0\n", "expected a whole number, at least 1"),
+        ('gpus = "first"\n', 'expected "all", "none", or a list'),
+        ('python_providers = ["conda"]\n', "each one of distribution, image, uv"),
+        ("gcc_providers = []\n", "at least one of distribution, image, conda"),
+        ('apt_snapshot = "http://s/"\n', "with {date} where the date belongs"),
+        (
+            '[datasets]\na = "/a"\nstore = "runs"\n',
+            r"own\.toml:3: store is a key of its own: put it above \[datasets\]",
+        ),
+        (
+            '[datasets]\na = "/a"\njobs = 3\n',
+            r"own\.toml:3: jobs is a key of its own: put it above \[datasets\]",
+        ),
+        ("store = 3\n", "store: expected a path in quotes; found 3"),
+        ("jobs = true\n", "jobs: expected a whole number such as 3; found True"),
+        ("jobs = 1\nregistry = unquoted\n", r"own\.toml:2:\d+: is no TOML"),
+        ("registry: no\n", r"own\.toml:1:\d+: is no TOML"),
+    ],
+)
+def test_what_cannot_be_understood_is_said_with_its_place(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        read(tmp_path, text)
+
+
+def test_a_variable_that_cannot_be_understood_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^REPROKIT_JOBS: jobs: expected a whole number such as 3; found 'many'$"):
+        read(tmp_path, "", REPROKIT_JOBS="many")
+    with pytest.raises(UsageError, match=r"^REPROKIT_SOURCES: sources: expected NAME=DIR,NAME=DIR; found '/src'$"):
+        read(tmp_path, "", REPROKIT_SOURCES="/src")
+
+
+def test_a_refused_value_keeps_its_password(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path, 'apt_snapshot = "http://me:s3cr3t@host/"\n')
+    assert "s3cr3t" not in str(caught.value)
+    assert "http://me:****@host/" in str(caught.value)
+
+
+def test_a_password_without_a_scheme_is_not_shown_either(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"found 'me:\*\*\*\*@host:3128'"):
+        read(tmp_path, 'proxy = "me:s3cr3t@host:3128"\n')
+
+
+def test_a_user_without_home_has_no_file_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert settings({}, tmp_path) == Settings()
+    with pytest.raises(UsageError, match="REPROKIT_STORE: store: expected a path that starts with / where no home"):
+        settings({"REPROKIT_STORE": "~/runs"}, tmp_path)
+
+
+@pytest.mark.parametrize("old", ["config/reprokit/config.yaml", ".reprokit/config.yaml"])
+def test_the_former_files_are_refused_with_where_their_keys_go(tmp_path: Path, old: str) -> None:
+    write(tmp_path / old, "registry: a\n")
+    with pytest.raises(UsageError, match=r"config\.yaml is no longer read: move its keys to .*reprokit\.toml"):
+        settings({"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}, tmp_path)
+
+
+@given(st.lists(st.sampled_from([*config.KEYS, "[datasets]", "# jobs = 1", ""]), min_size=1, max_size=12, unique=True))
+def test_a_key_is_found_on_its_line(lines: list[str]) -> None:
+    text = "".join(f"{line} = 1\n" if line in config.KEYS else f"{line}\n" for line in lines)
+    for number, line in enumerate(lines, 1):
+        if line in config.KEYS and line != "datasets":
+            assert config.line_of(text, line) == number

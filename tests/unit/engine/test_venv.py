@@ -1,0 +1,353 @@
+"""The embedded engine without running anything: what a host can serve, the script, control groups, the mounts."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import threading
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
+from reprokit.core.errors import Unsupported
+from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.stream import Joined
+from reprokit.engine.venv import cgroups, host, keeping, layout, sandbox
+from reprokit.engine.venv.repeat import shell_line
+from reprokit.environment import dockerfile
+from reprokit.environment.model import Interpreter
+from reprokit.environment.on_host import Host, Powers, resolve_on
+
+REFUSED = "this host permits this user no namespaces"
+HOST = Host(
+    os="debian-12",
+    glibc="2.36",
+    pythons=(
+        Interpreter(version="3.11.2", path="/usr/bin/python3.11", prefix="/usr", build="3.11.2 (main)"),
+        Interpreter(version="3.9.18", path="/home/me/py/3.9/bin/python3.9", prefix="/home/me/py/3.9", build="3.9.18"),
+    ),
+    gccs={"/usr/bin/gcc": "12.2.0", "/usr/bin/gcc-11": "11.3.0"},
+    gcc="12.2.0",
+    apt={"libgl1": "1.6.0-1", "bash": "5.2"},
+    cpus=4,
+)
+TOOLKIT = replace(HOST, cuda="11.8", apt={"nvidia-cuda-toolkit": "11.8.89"})
+PLAIN = replace(HOST, powers=Powers(namespaces=REFUSED, network=REFUSED, memory="no groups", cpu="none", pids="none"))
+
+
+def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
+    asked = {key: changes.pop(key) for key in ("apt", "pip", "setup", "image") if key in changes}
+    limits = {
+        key: changes.pop(key) for key in ("memory", "cpus", "pids", "shm_size", "user", "network") if key in changes
+    }
+    values: dict[str, Any] = {"sources": {}, "files": {}, "datasets": {}, "env": {}, "command": ("true",)}
+    return CellSpec(
+        cell=cell or {},
+        environment=EnvironmentSpec(**asked),
+        limits=Limits(**limits),
+        **{**values, "workdir": "/workspace", **changes},
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "asked", "reason"),
+    [
+        (HOST, spec({"os": "ubuntu-18.04"}), "os ubuntu-18.04: this host is debian-12"),
+        (HOST, spec({"os": "debian-1"}), "os debian-1: this host is debian-12"),
+        (HOST, spec(image="python:3.8"), "environment.image python:3.8: a virtual environment starts from this host"),
+        (HOST, spec({"python": "3.7"}), "python 3.7 is not on this host, which has 3.11.2, 3.9.18"),
+        (HOST, spec({"python": "none"}), "python none"),
+        (HOST, spec({"gcc": "8.2"}), "gcc 8.2: this host has 11.3.0, 12.2.0"),
+        (HOST, spec({"gcc": "none"}), "gcc none: this host has GCC 12.2.0"),
+        (replace(HOST, cuda="13.0"), spec({"cuda": "none"}), "cuda none: this host has CUDA 13.0"),
+        (HOST, spec({"cuda": "9.0"}), "cuda 9.0: NVIDIA's wheels have"),
+        (HOST, spec({"cuda": "12.0"}, command=("nvcc a.cu",)), "cuda 12.0 with nvcc, which the case calls: NVIDIA's"),
+        (
+            TOOLKIT,
+            spec({"cuda": "12.0"}, apt=("nvidia-cuda-toolkit",)),
+            "cuda 12.0 from nvidia-cuda-toolkit: this host",
+        ),
+        (HOST, spec({"cudnn": "8.6"}), "cudnn 8.6 needs CUDA"),
+        (HOST, spec(apt=("libgl1", "libfoo", "bash=5.1")), "environment.apt: libfoo, bash are not installed"),
+        (replace(HOST, apt=None), spec(apt=("libgl1",)), "this host has no dpkg"),
+        (HOST, spec(cpus=8.0), "resources.cpus 8: this host has 4"),
+        (HOST, spec(user="root"), "resources.user root: reprokit itself does not run as root"),
+        (HOST, spec(user="1234"), "resources.user 1234"),
+        (HOST, spec(workdir="/"), "workdir /"),
+        (PLAIN, spec(memory=1 << 30), "resources.memory cannot be enforced on this host: no groups"),
+        (PLAIN, spec(cpus=1.0), "resources.cpus cannot be enforced"),
+        (PLAIN, spec(pids=10), "resources.pids cannot be enforced"),
+        (PLAIN, spec(shm_size=1 << 20), "resources.shm_size cannot be set"),
+        (PLAIN, spec(env={"PYTHONPATH": "/workspace/x"}), "env names /workspace"),
+        (PLAIN, spec(command=("cat", "/workspace")), "command names /workspace"),
+    ],
+)
+def test_what_the_host_cannot_be_or_keep_is_refused_with_what_it_has(host: Host, asked: CellSpec, reason: str) -> None:
+    with pytest.raises(Unsupported) as refused:
+        resolve_on(host, asked)
+    assert reason in str(refused.value)
+
+
+def test_every_reason_is_told_at_once() -> None:
+    with pytest.raises(Unsupported) as refused:
+        resolve_on(HOST, spec({"os": "ubuntu-18.04", "python": "3.6", "gcc": "7"}))
+    assert [word in str(refused.value) for word in ("os ubuntu-18.04", "python 3.6", "gcc 7")] == [True] * 3
+
+
+def test_what_the_host_has_serves() -> None:
+    found = resolve_on(
+        HOST, spec({"os": "debian", "python": "3.9", "gcc": "11", "cuda": "11.8"}, apt=("libgl1:amd64",))
+    )
+    assert found.host is not None
+    assert found.host.python.path == "/home/me/py/3.9/bin/python3.9"
+    assert found.host.gcc is not None
+    assert (found.host.gcc.path, found.host.gcc.version) == ("/usr/bin/gcc-11", "11.3.0")
+    assert found.cuda is not None
+    assert found.cuda.source == "wheels"
+    assert found.served_by["python"] == "/home/me/py/3.9/bin/python3.9 3.9.18"
+    assert found.served_by["gcc"] == "/usr/bin/gcc-11 11.3.0"
+    assert found.notes == ()
+
+
+def test_the_toolkit_that_a_case_names_serves_before_wheels_without_nvcc() -> None:
+    found = resolve_on(TOOLKIT, spec({"cuda": "11.8"}, apt=("nvidia-cuda-toolkit",))).cuda
+    compiles = resolve_on(TOOLKIT, spec({"cuda": "11.8"}, command=("nvcc a.cu",))).cuda
+    assert found is not None
+    assert (found.version, found.source) == ("11.8", "distribution")
+    assert compiles == found
+
+
+def test_an_axis_that_is_left_open_takes_the_distributions_own() -> None:
+    found = resolve_on(HOST, spec())
+    assert found.host is not None
+    assert found.host.python.version == "3.11.2"
+    assert (found.host.gcc, found.cuda) == (None, None)
+
+
+def test_a_longer_word_is_not_the_work_folder() -> None:
+    assert resolve_on(PLAIN, spec(env={"A": "/workspace2", "B": "/workspace-old"})).host
+
+
+def test_what_nobody_asked_for_and_a_container_has_is_noted() -> None:
+    assert [note.partition(",")[0] for note in resolve_on(PLAIN, spec()).notes] == [
+        "the network was not cut off",
+        "/dev/shm was the host's",
+    ]
+    assert not any("network" in note for note in resolve_on(PLAIN, spec(network="bridge")).notes)
+
+
+def test_a_network_that_the_case_itself_forbids_is_cut_off_or_the_cell_is_refused() -> None:
+    with pytest.raises(Unsupported, match=r"resources\.network none: this host permits"):
+        resolve_on(PLAIN, spec(), network_written=True)
+    assert resolve_on(PLAIN, spec(network="bridge"), network_written=True).host
+    assert resolve_on(HOST, spec(), network_written=True).host
+
+
+def test_uv_serves_what_the_host_lacks() -> None:
+    found = resolve_on(replace(HOST, uv_pythons=("3.14.1", "3.8.20")), spec({"python": "3.8"}))
+    assert found.host is not None
+    assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
+    script = dockerfile.render(found, spec(), sources={}, given_datasets=set()).dockerfile
+    assert "uv python install 3.8.20" in script
+
+
+def test_every_release_counts_that_uv_could_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    newest = {"implementation": "cpython", "variant": "default", "version": "3.13.18"}
+    others: list[dict[str, str]] = [{"version": "3.13.1"}, {"variant": "freethreaded"}, {"version": "3.16.0a2"}]
+    every = json.dumps([newest, *({**newest, **other} for other in others)])
+    uv = tmp_path / "uv"
+    uv.write_text(
+        f"#!/bin/sh\ncase \"$*\" in *--all-versions*) echo '{every}';; *) echo '{json.dumps([newest])}';; esac\n"
+    )
+    uv.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert host.uv_pythons() == ("3.13.18", "3.13.1")
+    with pytest.raises(Unsupported, match=r"which has 3\.11\.2, 3\.9\.18; uv could install 3\.13$"):
+        resolve_on(replace(HOST, uv_pythons=host.uv_pythons()), spec({"python": "3.13.99"}))
+
+
+def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
+    asked = spec(
+        {"gcc": "12", "cuda": "12.0", "cudnn": "8.9"},
+        pip=("torch==2.5.0+cpu", "numpy<2", "-e ./mine"),
+        setup="echo hi",
+        files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n"},
+        datasets={"d": DatasetSpec(path="data/d", generate="python make.py")},
+    )
+    rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set())
+    steps = [shlex.split(line)[1] for line in rendered.dockerfile.splitlines() if line.startswith("step ")]
+    assert [step.split("==")[0] for step in steps] == [
+        "make the virtual environment of $python",
+        "pip install pip",
+        "pip install nvidia-cuda-nvcc-cu12",
+        "pip install nvidia-cudnn-cu12",
+        "use /usr/bin/gcc",
+        "pip install torch",
+        "pip install torch",
+        "pip install -e ./mine",
+        "environment.setup",
+        "generate data",
+    ]
+    assert subprocess.run(["bash", "-n"], input=rendered.dockerfile, text=True, check=False).returncode == 0
+    assert "mkdir -p . ./data ./data/d ./tools" in rendered.dockerfile
+    assert rendered.tag("x").startswith("reprokit/venv:")
+    assert json.loads(bytes(rendered.context["reprokit/venv.json"])) == {"workdir": "/workspace", "prefix": "/usr"}  # type: ignore[arg-type]
+
+
+def test_another_build_of_the_interpreter_is_another_environment() -> None:
+    def tag(build: str) -> str:
+        host = replace(HOST, pythons=(replace(HOST.pythons[0], build=build),))
+        return dockerfile.render(resolve_on(host, spec()), spec(), sources={}, given_datasets=set()).tag("base")
+
+    assert tag("3.11.2 (main, May) [GCC 12]") != tag("3.11.2 (main, June) [GCC 12]")
+
+
+def test_groups_of_the_first_version_lie_below_the_own_one(tmp_path: Path) -> None:
+    (tmp_path / "memory" / "mine").mkdir(parents=True)
+    (tmp_path / "cpu").mkdir()
+    mountinfo = "".join(
+        f"{number} 1 0:{number} / {tmp_path / name} rw - cgroup cgroup rw,{name}\n"
+        for number, name in enumerate(("memory", "cpu"))
+    )
+    found = cgroups.places("4:memory:/mine\n3:cpu,cpuacct:/not/seen/here\n0::/\n", mountinfo)
+    assert found["memory"] == cgroups.Place(folder=tmp_path / "memory" / "mine", version=1)
+    assert found["cpu"] == cgroups.Place(folder=tmp_path / "cpu", version=1)
+    assert "pids" not in found
+
+
+def test_groups_of_the_second_version_lie_where_controllers_are_handed_down(tmp_path: Path) -> None:
+    own = tmp_path / "user.slice" / "session.scope"
+    own.mkdir(parents=True)
+    for folder, handed in ((tmp_path, "cpu memory pids"), (own.parent, "memory pids"), (own, "")):
+        (folder / "cgroup.subtree_control").write_text(handed)
+        (folder / "cgroup.procs").write_text("")
+    mountinfo = f"35 24 0:30 / {tmp_path} rw,nosuid - cgroup2 cgroup2 rw\n"
+    found = cgroups.places("0::/user.slice/session.scope\n", mountinfo)
+    assert {name: place.folder for name, place in found.items()} == {
+        "memory": own.parent,
+        "cpu": tmp_path,
+        "pids": own.parent,
+    }
+    assert {place.version for place in found.values()} == {2}
+
+
+def test_no_groups_where_there_are_none() -> None:
+    assert cgroups.places("", "") == {}
+
+
+def test_a_limit_that_swaps_is_no_limit(tmp_path: Path) -> None:
+    memory = tmp_path / "memory"
+    memory.mkdir()
+    with cgroups.held({"memory": cgroups.Place(folder=memory, version=2)}, Limits(memory=1000)) as group:
+        (folder,) = memory.iterdir()
+        assert (folder / "memory.max").read_text() == "1000"
+        (folder / "memory.events").write_text("oom 3\noom_kill 0\n")
+        assert not group.saw_oom()
+        (folder / "memory.events").write_text("oom 3\noom_kill 1\n")
+        assert group.saw_oom()
+        assert group.joins == [str(folder / "cgroup.procs")]
+        for file in folder.iterdir():  # in a real one the kernel's files go with it
+            file.unlink()
+    assert not list(memory.iterdir())
+
+
+def test_places_below_others_are_mounted_after_them() -> None:
+    mounts = [sandbox.Mount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
+    assert [mount.target for mount in layout.parents_first(mounts)] == [
+        "/tmp",
+        "/tmp/a",
+        "/workspace",
+        "/workspace/data",
+    ]
+
+
+def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/mine")
+    (tmp_path / "cuda").mkdir()
+    found = layout.variables(tmp_path, namespaces=True, home=tmp_path / "home")
+    assert set(found) == {"LANG", "HOSTNAME", "VIRTUAL_ENV", "CUDA_HOME", "LD_LIBRARY_PATH", "PATH", "HOME"}
+    assert found["PATH"].split(":")[:3] == [f"{tmp_path}/venv/bin", "/usr/local/cuda/bin", f"{tmp_path}/tools"]
+    plain = layout.variables(tmp_path, namespaces=False, home=tmp_path / "home")
+    assert (plain["CUDA_HOME"], plain["HOME"]) == (f"{tmp_path}/cuda", f"{tmp_path}/home")
+
+
+@pytest.mark.parametrize(
+    ("word", "seen"),
+    [
+        (None, "GPU-a,GPU-b"),
+        ("1", "GPU-b"),
+        ("1,0", "GPU-b,GPU-a"),
+        ("", ""),
+        ("-1", "-1"),
+        ("GPU-b", "GPU-b"),
+        ("7", "7"),
+    ],
+)
+def test_a_case_numbers_the_gpus_that_it_was_lent(word: str | None, seen: str) -> None:
+    env = {} if word is None else {"CUDA_VISIBLE_DEVICES": word}
+    assert layout.visible(("GPU-a", "GPU-b"), env) == {"CUDA_VISIBLE_DEVICES": seen}
+    assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}
+
+
+def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = keeping.top() / "environments" / "abc"
+    (folder / "workspace").mkdir(parents=True)
+    keeping.complete(folder, "reprokit/venv:abc", {"workdir": "/workspace", "prefix": "/usr"})
+    trial = Trial(
+        image="reprokit/venv:abc",
+        command=("bash", "-c", 'echo "it is $WHAT"; ls data; cat go.sh'),
+        env={"WHAT": "two words"},
+        workdir="/workspace",
+        limits=Limits(memory=1 << 30),
+        mounts=(Mount(source=tmp_path / "real data", target="/workspace/data"),),
+        files={"go.sh": "echo"},
+    )
+    (tmp_path / "real data").mkdir()
+    (tmp_path / "real data" / "one.png").touch()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "go.sh").write_text("echo go\n")
+    line = shell_line(trial, tmp_path / "kept")
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+    assert done.stdout == "it is two words\none.png\necho go\n"
+    assert line.endswith("# not set here: user=repro network=none memory=1073741824")
+
+
+def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    never = threading.Event()
+    with suppress(RuntimeError), keeping.making("reprokit/venv:abc", never) as folder:
+        (folder / "half").touch()
+        assert keeping.find("reprokit/venv:abc") is None
+        raise RuntimeError("the build failed")
+    assert not folder.exists()
+    with keeping.making("reprokit/venv:abc", never) as folder:
+        made = keeping.complete(folder, "reprokit/venv:abc", {})
+    assert keeping.get("reprokit/venv:abc").info == made.info == keeping.get(made.info.id).info
+    keeping.remove("reprokit/venv:abc")
+    assert keeping.find("reprokit/venv:abc") is None
+
+
+def test_what_a_killed_build_left_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    half = keeping.top() / "environments" / "abc"
+    half.mkdir(parents=True)
+    half.with_suffix(".lock").touch()
+    assert keeping.sweep() == [f"half-made environment {half}"]
+    assert keeping.sweep() == []
+
+
+def test_a_line_of_one_stream_is_never_split_by_the_other() -> None:
+    given: list[bytes] = []
+    joined = Joined(given.append)
+    joined.feed([(1, b"begin of a ")], 0.0)
+    joined.feed([(2, b"Traceback\n")], 0.01)
+    joined.feed([(1, b"line\n")], 0.02)
+    joined.feed([], 5.0)
+    joined.close()
+    assert b"".join(given) == b"begin of a line\nTraceback\n"

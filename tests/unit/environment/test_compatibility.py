@@ -1,0 +1,242 @@
+"""What cannot go together, said before anything is built: GCC and nvcc; and the site's own rows over our tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.core.errors import Unsupported, UsageError
+from reprokit.environment import Environment, Supply, catalog, resolve, tables, versions
+
+HERE = Supply(base_source="bootstrap")
+REGISTRY = Supply(base_source="registry")
+DATA = Path(tables.__file__).parent / "data"
+
+
+def cell(axes: dict[str, str], *, reproduces: bool = False, **parts: Any) -> CellSpec:
+    environment = {key: parts.pop(key) for key in ("apt", "pip", "pip_options", "setup", "conflicts") if key in parts}
+    defaults: dict[str, Any] = {"env": {}, "files": {}, "command": ("nvcc", "x.cu")}
+    return CellSpec(
+        cell=axes,
+        environment=EnvironmentSpec(**environment),
+        sources={},
+        datasets={},
+        workdir="/workspace",
+        limits=Limits(),
+        reproduces=reproduces,
+        **{**defaults, **parts},
+    )
+
+
+def refused(spec: CellSpec, supply: Supply = HERE) -> str:
+    with pytest.raises(Unsupported) as caught:
+        resolve(spec, supply)
+    return str(caught.value)
+
+
+TOOLKIT = {"apt": ("nvidia-cuda-toolkit",)}
+TOO_NEW = {"os": "debian-12", "cuda": "11.8", "gcc": "12.2"}
+
+
+def test_a_gcc_that_is_newer_than_nvcc_knows_is_refused_with_what_can_be_had() -> None:
+    assert refused(cell(TOO_NEW, **TOOLKIT)) == (
+        "gcc 12.2 is not supported by nvcc 11.8: at most GCC 11; --allow-unsupported-compiler in the case tries it all "
+        "the same; nearest: gcc 11 on debian-12, or cuda 12.0 with gcc 12. To run it all the same: "
+        "environment.conflicts: allow"
+    )
+
+
+def test_an_old_nvcc_has_no_flag_to_name() -> None:
+    reason = refused(cell({"os": "ubuntu-20.04", "cuda": "10.1", "gcc": "9"}))
+    assert reason.startswith("gcc 9 is not supported by nvcc 10.1: at most GCC 8; nearest: gcc 8 on ubuntu-20.04, or ")
+
+
+def test_a_gcc_that_is_too_old_is_refused_as_well() -> None:
+    reason = refused(cell({"os": "ubuntu-18.04", "gcc": "5", "cuda": "13.0"}))
+    assert "gcc 5 is not supported by nvcc 13.0: at least GCC 6; nearest: gcc 8 on ubuntu-18.04, or cuda 11.3" in reason
+
+
+@pytest.mark.parametrize(
+    ("axes", "parts", "supply"),
+    [
+        ({"os": "debian-12", "cuda": "11.8", "gcc": "11"}, TOOLKIT, HERE),
+        ({"os": "debian-12", "cuda": "11.8", "gcc": "12"}, {}, HERE),  # NVIDIA's wheels of 11 and 12 have no nvcc
+        ({"os": "debian-12", "cuda": "13.0", "gcc": "12"}, {}, HERE),
+        ({"os": "debian-12", "cuda": "11.8"}, TOOLKIT, HERE),  # the package brings the compiler that it wants
+        ({"os": "ubuntu-22.04", "cuda": "11.8", "gcc": "11"}, {}, REGISTRY),
+    ],
+)
+def test_what_goes_together_is_no_conflict(axes: dict[str, str], parts: dict[str, Any], supply: Supply) -> None:
+    assert resolve(cell(axes, **parts), supply).notes == ()
+
+
+def test_the_same_cell_differs_by_where_its_cuda_comes_from() -> None:
+    axes = {"os": "ubuntu-22.04", "cuda": "11.8", "gcc": "12"}
+    assert resolve(cell(axes), HERE).notes == ()
+    assert "gcc 12 is not supported by nvcc 11.8" in refused(cell(axes), REGISTRY)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({"conflicts": "allow"}, "the case allows it"),
+        ({"reproduces": True}, "the case expects its failure here"),
+    ],
+)
+def test_a_conflict_that_is_the_point_is_a_note(parts: dict[str, Any], why: str) -> None:
+    [note] = resolve(cell(TOO_NEW, **TOOLKIT, **parts), HERE).notes
+    assert note.startswith(f"conflict tolerated, {why}: gcc 12.2 is not supported by nvcc 11.8: at most GCC 11")
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"command": ("bash", "-c", "nvcc --allow-unsupported-compiler x.cu")},
+        {"env": {"NVCC_APPEND_FLAGS": "-allow-unsupported-compiler"}},
+        {"files": {"Makefile": "x:\n\tnvcc -allow-unsupported-compiler x.cu\n"}},
+        {"setup": "nvcc -allow-unsupported-compiler x.cu"},
+    ],
+)
+def test_the_flag_in_the_case_lifts_the_limit(parts: dict[str, Any]) -> None:
+    assert resolve(cell(TOO_NEW, **TOOLKIT, **parts), HERE).notes == ()
+
+
+@given(st.sampled_from(sorted(catalog._cuda()["gcc"])), st.integers(4, 20), st.integers(0, 5))
+def test_the_supported_gcc_form_one_range(cuda: str, major: int, minor: int) -> None:
+    compilers = catalog.host_gcc(cuda)
+    assert compilers is not None
+    assert compilers.takes(compilers.most)
+    assert not compilers.takes(str(int(compilers.most) + 1))
+    # Only the first number counts, and what lies between two that are taken is taken.
+    assert compilers.takes(f"{major}.{minor}") is compilers.takes(str(major))
+    assert compilers.takes(str(major)) is (int(compilers.least or 0) <= major <= int(compilers.most))
+
+
+@given(st.sampled_from(sorted(catalog._cuda()["gcc"])), st.integers(0, 9))
+def test_a_patch_release_has_the_limits_of_its_minor_release(cuda: str, patch: int) -> None:
+    if cuda.count(".") == 1 and f"{cuda}.{patch}" not in catalog._cuda()["gcc"]:
+        assert catalog.host_gcc(f"{cuda}.{patch}") == catalog.host_gcc(cuda)
+
+
+def test_a_newer_cuda_takes_no_fewer_compilers() -> None:
+    rows = sorted(catalog._cuda()["gcc"], key=versions.order)
+    most = [int(catalog._cuda()["gcc"][cuda]["most"]) for cuda in rows if cuda != "11.4.0"]
+    assert most == sorted(most)
+
+
+def test_cuda_versions_that_the_table_does_not_know_stop_nothing() -> None:
+    assert catalog.host_gcc("99.1") is None
+
+
+@pytest.mark.parametrize("name", tables.SHAPES)
+def test_our_own_tables_are_of_the_shape_that_is_asked_of_a_sites_file(name: str) -> None:
+    path = DATA / f"{name}.yaml"
+    node = yaml.compose(path.read_text(), Loader=yaml.BaseLoader)
+    assert tables.read(path, node, tables.SHAPES[name]) == tables.table(name)
+
+
+def test_every_table_has_a_shape() -> None:
+    assert {path.stem for path in DATA.glob("*.yaml")} == set(tables.SHAPES)
+
+
+def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
+    reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.2"}), REGISTRY)
+    assert "cudnn 8.2 cannot be had for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
+    assert "environment.image can be nvidia/cuda:11.4.3-cudnn8-devel-ubuntu18.04" in reason
+    assert catalog.images_with_cudnn("9.1", "12.4") == (
+        "nvidia/cuda:12.4.1-cudnn-devel-ubuntu20.04",
+        "nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
+    )
+
+
+@pytest.mark.parametrize(
+    ("cuda", "least", "own"), [("12.4", "525.60.13", "550.54.15"), ("11.8.0", "450.80.02", "520.61.05")]
+)
+def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, least: str, own: str) -> None:
+    assert (catalog.driver_needed(cuda), catalog.toolkit_driver(cuda)) == (least, own)
+
+
+def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
+    toolkits = {release.toolkit for release in catalog.releases().values()}
+    imaged = {release for os in catalog.releases() for release in catalog.cuda_images(os)}
+    for cuda in toolkits | imaged | set(catalog.cuda_wheels()):
+        assert catalog.driver_needed(cuda)
+        assert catalog.host_gcc(cuda)
+
+
+class TestASitesOwnRows:
+    @pytest.fixture
+    def own(self, tmp_path: Path) -> Iterator[Path]:
+        path = tmp_path / "compatibility.yaml"
+        tables.override(path)
+        yield path
+        tables.override(None)
+
+    def resolved(self, text: str, own: Path) -> Environment:
+        own.write_text(text)
+        return resolve(cell(TOO_NEW, **TOOLKIT), HERE)
+
+    def test_win_over_ours_row_by_row(self, own: Path) -> None:
+        found = self.resolved('cuda:\n  gcc:\n    "11.8": {most: "12"}\n', own)
+        assert found.notes == ()
+        assert catalog.host_gcc("11.8") == catalog.Compilers(least="6", most="12")
+        assert catalog.host_gcc("11.7") == catalog.Compilers(least="6", most="11")
+
+    def test_are_named_where_a_cell_is_refused(self, own: Path) -> None:
+        own.write_text('cuda: {gcc: {"13.0": {most: "15"}}}')
+        assert refused(cell(TOO_NEW, **TOOLKIT)).endswith(f"environment.conflicts: allow (rows of {own} count here)")
+
+    def test_can_add_a_release(self, own: Path) -> None:
+        rows = yaml.load((DATA / "releases.yaml").read_text(), Loader=yaml.BaseLoader)["debian-12"]
+        own.write_text(yaml.safe_dump({"releases": {"debian-14": rows | {"gcc": {"15": "15.2.0"}}}}))
+        found = resolve(cell({"os": "debian-14", "gcc": "15"}), HERE)
+        assert found.gcc is not None
+        assert (found.os, found.gcc.version) == ("debian-14", "15.2.0")
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("cdua: {}\n", "compatibility.yaml:1: unknown key 'cdua' (did you mean 'cuda'?)"),
+            (
+                'cuda:\n  gcc:\n    "11.8": {mots: "12"}\n',
+                "compatibility.yaml:3: cuda.gcc.11.8: unknown key 'mots' (did you mean 'most'?)",
+            ),
+            ('cuda:\n  gcc:\n    "11.8": 12\n', "compatibility.yaml:3: cuda.gcc.11.8: expected a mapping"),
+            ("cudnn:\n  '12': 8.9\n", "compatibility.yaml:2: cudnn.12: expected a list of values"),
+            ("cuda: [\n", "compatibility.yaml: is no YAML"),
+            (
+                'cuda:\n  gcc:\n    "11.8": {most: newest}\n',
+                "compatibility.yaml:3: cuda.gcc.11.8.most: expected a version, found 'newest'",
+            ),
+            ("cudnn:\n  '12':\n  - 8.9\n  - latest\n", "yaml:4: cudnn.12: expected a version, found 'latest'"),
+            ("cuda: {wheels: {'12.99.0': {runtime: '1'}}}\n", "compatibility.yaml: cuda.wheels.12.99.0 has no 'nvcc'"),
+            ("releases: {debian-12: {python: []}}\n", "compatibility.yaml: releases.debian-12 has no 'python'"),
+            ("releases: {debian-12: {epoch: x}}\n", "releases.debian-12.epoch: expected seconds since 1970, found 'x'"),
+            ("releases:\n  debian-14: {family: debian}\n", "compatibility.yaml: releases.debian-14 has no 'codename'"),
+        ],
+    )
+    def test_errors_say_where_and_what(self, text: str, words: str, own: Path) -> None:
+        with pytest.raises(UsageError) as caught:
+            self.resolved(text, own)
+        assert words in str(caught.value)
+
+    def test_a_placeholder_that_is_unknown_is_an_error_of_the_file(self, own: Path) -> None:
+        own.write_text("frameworks: {torch: {requirement: 'torch=={version}'}}\n")
+        with pytest.raises(UsageError, match=r"compatibility\.yaml: frameworks\.torch: {release}"):
+            tables.table("frameworks")
+
+    def test_an_image_of_an_unknown_debian_is_an_error_of_the_file(self, own: Path) -> None:
+        own.write_text("gcc: {images: {'99.1.0': sid}}\n")
+        with pytest.raises(UsageError, match=r"compatibility\.yaml: gcc\.images names 'sid'"):
+            resolve(cell({"gcc": "99"}), REGISTRY)
+
+    def test_a_file_that_is_not_there_is_named(self, own: Path) -> None:
+        with pytest.raises(UsageError, match=r"compatibility\.yaml: cannot be read"):
+            resolve(cell(TOO_NEW, **TOOLKIT), HERE)

@@ -1,0 +1,199 @@
+"""The signature's keys one by one, what is evidence when the container was stopped, and the reasons in words."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from reprokit.case.model import Failure
+from reprokit.evidence import judge
+from reprokit.evidence.match import frames_match, type_matches
+from reprokit.evidence.model import Ending, ExceptionSeen, Frame, Outcome
+from reprokit.evidence.text import LONG_LINE
+
+LOG = """\
+iteration 1, loss 0.5
+Traceback (most recent call last):
+  File "/app/tools/train.py", line 207, in <module>
+    main(args)
+  File "/app/seg/losses/cross_entropy_loss.py", line 133, in forward
+    loss = a + b
+TypeError: (InvalidType) Type promotion only supports calculations between floating-point numbers
+"""
+SHOWN = (
+    "TypeError: (InvalidType) Type promotion only supports calculations between floating-point numbers"
+    " at cross_entropy_loss.py:133"
+)
+NOTHING = "the output has nothing that matches"
+NOT_THROUGH = "it did not come through a.py:f in this order"
+WARNING = "a.py:1: UserWarning: reduction='elementwise_mean' is deprecated\n"
+
+
+def outcome(failure: dict[str, Any], ending: Ending, text: str = "") -> Outcome:
+    return judge(Failure(**failure), ending, text).outcome
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "text", "expected"),
+    [
+        ({}, 1, "", Outcome.REPRODUCED),
+        ({}, 0, LOG, Outcome.PASSED),
+        ({}, None, "", Outcome.DIFFERENT_FAILURE),
+        ({"exit_code": "nonzero"}, 3, "", Outcome.REPRODUCED),
+        ({"exit_code": 3}, 3, "", Outcome.REPRODUCED),
+        ({"exit_code": 3}, 1, "", Outcome.DIFFERENT_FAILURE),
+        ({"exit_code": 0}, 0, "", Outcome.REPRODUCED),
+        ({"signal": "SIGSEGV"}, 139, "", Outcome.REPRODUCED),
+        ({"signal": "SIGSEGV"}, 134, "", Outcome.DIFFERENT_FAILURE),
+        ({"signal": "SIGSEGV"}, 1, "worker is killed by signal: Segmentation fault\n", Outcome.DIFFERENT_FAILURE),
+        ({"exception": "TypeError"}, 1, LOG, Outcome.REPRODUCED),
+        ({"exception": "TypeError"}, 1, "no traceback", Outcome.DIFFERENT_FAILURE),
+        ({"exception": "TypeError", "message": "Type promotion"}, 1, LOG, Outcome.REPRODUCED),
+        ({"message": r"/^\(Invalid\w+\) Type/"}, 1, LOG, Outcome.REPRODUCED),
+        ({"message": "iteration 1"}, 1, LOG, Outcome.DIFFERENT_FAILURE),
+        ({"frames": ["train.py:<module>", "cross_entropy_loss.py:forward"]}, 1, LOG, Outcome.REPRODUCED),
+        ({"frames": ["cross_entropy_loss.py:forward", "train.py:<module>"]}, 1, LOG, Outcome.DIFFERENT_FAILURE),
+        ({"output": "elementwise_mean"}, 0, WARNING, Outcome.REPRODUCED),
+        ({"output": r"/^a\.py:\d+: .*deprecated$/"}, 0, WARNING, Outcome.REPRODUCED),
+        ({"output": "/^UserWarning/"}, 0, WARNING, Outcome.PASSED),
+        ({"output": "elementwise_mean", "exit_code": "nonzero"}, 0, WARNING, Outcome.PASSED),
+        ({"output": "cut"}, 1, "[reprokit: 10 bytes (1 lines) cut]\n", Outcome.DIFFERENT_FAILURE),
+    ],
+)  # fmt: skip
+def test_each_key(failure: dict[str, Any], code: int | None, text: str, expected: Outcome) -> None:
+    assert outcome(failure, Ending(exit_code=code), text) is expected
+
+
+@pytest.mark.parametrize(
+    ("failure", "ending", "text", "expected"),
+    [
+        # stopped by us: its exit status says nothing
+        ({}, {"exit_code": 137, "timed_out": True}, "", Outcome.TIMED_OUT),
+        ({"exit_code": 137}, {"exit_code": 137, "timed_out": True}, "", Outcome.TIMED_OUT),
+        ({"signal": "SIGKILL"}, {"exit_code": 137, "timed_out": True}, "", Outcome.TIMED_OUT),
+        ({"timed_out": True}, {"exit_code": 137, "timed_out": True}, "", Outcome.REPRODUCED),
+        ({"timed_out": True}, {"exit_code": 1}, "", Outcome.DIFFERENT_FAILURE),
+        ({"timed_out": True}, {"exit_code": 0}, "", Outcome.PASSED),
+        ({"timed_out": False, "exit_code": 1}, {"exit_code": 1}, "", Outcome.REPRODUCED),
+        ({"timed_out": False, "output": "loss"}, {"exit_code": 137, "timed_out": True}, LOG, Outcome.TIMED_OUT),
+        ({"output": "loss 0.5"}, {"exit_code": 137, "timed_out": True}, LOG, Outcome.REPRODUCED),
+        ({"exception": "TypeError", "exit_code": 1}, {"exit_code": 137, "timed_out": True}, LOG, Outcome.TIMED_OUT),
+        # killed for memory
+        ({}, {"exit_code": 137, "oom": True}, "", Outcome.OUT_OF_MEMORY),
+        ({"signal": "SIGKILL"}, {"exit_code": 137, "oom": True}, "", Outcome.OUT_OF_MEMORY),
+        ({"out_of_memory": True}, {"exit_code": 137, "oom": True}, "", Outcome.REPRODUCED),
+        ({"out_of_memory": True, "exit_code": 137}, {"exit_code": 137, "oom": True}, "", Outcome.REPRODUCED),
+        ({"out_of_memory": True}, {"exit_code": 137}, "", Outcome.DIFFERENT_FAILURE),
+        ({"out_of_memory": True}, {"exit_code": 137, "timed_out": True}, "", Outcome.TIMED_OUT),
+        # only one process in the container was: the program went on
+        ({"exception": "TypeError"}, {"exit_code": 1, "oom": True}, LOG, Outcome.REPRODUCED),
+        ({"exception": "KeyError"}, {"exit_code": 1, "oom": True}, LOG, Outcome.OUT_OF_MEMORY),
+        ({"output": "killed by signal"}, {"exit_code": 0, "oom": True}, "all well", Outcome.PASSED),
+    ],
+)
+def test_a_stopped_container(failure: dict[str, Any], ending: dict[str, Any], text: str, expected: Outcome) -> None:
+    assert outcome(failure, Ending(**ending), text) is expected
+
+
+@pytest.mark.parametrize(
+    ("failure", "ending", "text", "reason"),
+    [
+        (
+            {"exception": "ValueError"},
+            Ending(exit_code=1),
+            LOG,
+            f"exit status 1 with {SHOWN}, not ValueError",
+        ),
+        ({"signal": "SIGABRT"}, Ending(exit_code=139), "", "exit status 139 (SIGSEGV), not SIGABRT"),
+        ({"exit_code": 2, "exception": "KeyError"}, Ending(exit_code=1), LOG, f"exit status 1, not 2, with {SHOWN}"),
+        ({"frames": ["a.py:f"]}, Ending(exit_code=1), LOG, f"exit status 1 with {SHOWN}, but {NOT_THROUGH}"),
+        ({"output": "/x+/"}, Ending(exit_code=0), "", "exit status 0"),
+        ({"output": "loss"}, Ending(exit_code=0), LOG, "exit status 0; line 1: iteration 1, loss 0.5"),
+        ({}, Ending(exit_code=137, timed_out=True, seconds=3), "", "stopped at its time limit after 3.0 s"),
+        ({}, Ending(exit_code=137, oom=True), "", "killed for memory, exit status 137 (SIGKILL)"),
+        (
+            {"output": "nan"},
+            Ending(exit_code=134),
+            "free(): invalid pointer\n",
+            f"exit status 134 (SIGABRT) with abort: free(): invalid pointer, but {NOTHING} nan",
+        ),
+    ],
+)  # fmt: skip
+def test_reasons(failure: dict[str, Any], ending: Ending, text: str, reason: str) -> None:
+    assert judge(Failure(**failure), ending, text).reason == reason
+
+
+def test_checks_name_their_lines() -> None:
+    judgement = judge(Failure(exception="TypeError", output="iteration"), Ending(exit_code=1), LOG)
+    assert [(check.key, check.matched, check.lines) for check in judgement.checks] == [
+        ("exception", True, (2, 7)),
+        ("output", True, (1,)),
+    ]
+    assert judgement.exception is not None
+    assert judgement.rules == "1"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "seen", "matches"),
+    [
+        ("KeyError", "KeyError", True),
+        ("OutOfMemoryError", "torch.cuda.OutOfMemoryError", True),
+        ("cuda.OutOfMemoryError", "torch.cuda.OutOfMemoryError", True),
+        ("torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError", False),
+        ("torch.OutOfMemoryError", "OutOfMemoryError", False),
+        ("MemoryError", "torch.cuda.OutOfMemoryError", False),
+    ],
+)
+def test_exception_types(wanted: str, seen: str, matches: bool) -> None:
+    assert type_matches(wanted, seen) is matches
+
+
+@pytest.mark.parametrize(
+    ("wanted", "matches"),
+    [
+        (("b.py:g",), True),
+        (("/app/x/a.py:f", "b.py:g"), True),
+        (("x/a.py:f", "x/b.py:g", "c.py:<module>"), True),
+        (("b.py:g", "a.py:f"), False),
+        (("a.py:f", "a.py:f"), False),
+        (("p/a.py:f",), False),
+        (("aa.py:f",), False),
+        (("b.py:f",), False),
+        (("b.py",), True),
+    ],
+)
+def test_frames(wanted: tuple[str, ...], matches: bool) -> None:
+    frames = [("/app/x/a.py", "f"), ("/app/x/b.py", "g"), ("c.py", "<module>")]
+    seen = ExceptionSeen(type="E", message="", frames=tuple(Frame(file=f, line=1, function=n) for f, n in frames))
+    assert frames_match(wanted, seen) is matches
+
+
+@pytest.mark.parametrize("pattern", ["/.*value/", "/^.*?value=\\d/", "/.*value.*end/"])
+def test_a_regex_over_endless_lines_takes_no_time(pattern: str) -> None:
+    text = ("z" * 2_000_000 + "\n") * 3
+    started = time.perf_counter()
+    assert outcome({"output": pattern}, Ending(exit_code=0), text) is Outcome.PASSED
+    assert outcome({"output": pattern}, Ending(exit_code=0), text + "a value=1 end\n") is Outcome.REPRODUCED
+    assert time.perf_counter() - started < 3
+
+
+def test_evidence_needs_neither_engine_nor_pydantic() -> None:
+    code = "import json, sys, reprokit.evidence, reprokit.evidence.verdict; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = set(json.loads(done.stdout))
+    assert not {name for name in modules if name.startswith(("pydantic", "docker", "reprokit.engine", "reprokit.store"))}
+
+
+@pytest.mark.parametrize("pattern", ["needle", "/ne+dle/"])
+@pytest.mark.parametrize("length", [0, 1, LONG_LINE - 1, LONG_LINE, LONG_LINE + 1, 3 * LONG_LINE])
+def test_the_line_of_a_match_is_the_logs_own_however_long_others_are(pattern: str, length: int) -> None:
+    log = f"first\n{'x' * length}\n\nhere is a needle\nlast\n"
+    [check] = judge(Failure(output=pattern), Ending(exit_code=1), log).checks
+    assert check.lines == (4,)
+    [check] = judge(Failure(output=pattern), Ending(exit_code=1), f"{'x' * length} needle\nlast").checks
+    assert check.lines == (1,)

@@ -1,0 +1,96 @@
+"""The composite action's inputs as words of a command line, and what its run says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from reprokit.cli import invoke
+from reprokit.core.errors import UsageError
+from reprokit.github.action import FAIL_ON, arguments, fails
+from reprokit.github.verdicts import markdown
+
+
+def test_inputs_become_options() -> None:
+    inputs = {
+        "case": "cases/a.yaml\n\n  bugs with spaces/ \n",
+        "cuda": "11.8,12.0",
+        "python": "",
+        "axes": "arch=sm_35,sm_90\npaddle=2.6",
+        "only": "cuda=11.8\narch=sm_90",
+        "trials": "max=20",
+        "fix": "True",
+        "artifact": "x",
+    }
+    assert arguments(inputs) == [
+        *("run", "--cuda=11.8,12.0", "--trials=max=20", "--axis=arch=sm_35,sm_90", "--axis=paddle=2.6"),
+        *("--only=cuda=11.8", "--only=arch=sm_90", "--fix", "--yes", "--", "cases/a.yaml", "bugs with spaces/"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({"case": " \n"}, "name a case file"),
+        ({"case": "a\n-"}, "no standard input"),
+        ({"case": "a", "fix": "yes"}, "`fix`: expected true or false"),
+    ],
+)
+def test_what_is_no_value_is_refused(inputs: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        arguments(inputs)
+
+
+@settings(deadline=None)
+@given(st.dictionaries(st.sampled_from(["case", "os", "cuda", "only", "axes", "trials", "dataset"]), st.text()))
+def test_no_input_becomes_another_option(inputs: dict[str, str]) -> None:
+    words = arguments({**inputs, "case": "--fix\n" + inputs.get("case", "").replace("-", "x")})
+    options = words[1 : words.index("--")]
+    known = ("--os=", "--cuda=", "--only=", "--axis=", "--trials=", "--dataset=", "--yes")
+    assert all(word.startswith(known) for word in options)
+    assert words[words.index("--") + 1] == "--fix"
+
+
+def test_what_ends_the_step_as_a_failure() -> None:
+    assert {word: [status for status in (0, 1, 2, 3, 130) if fails(word, status)] for word in FAIL_ON} == {
+        "departure": [1, 2, 130],
+        "inconclusive": [1, 2, 3, 130],
+        "never": [2, 130],
+    }
+    with pytest.raises(UsageError, match="did you mean 'never'"):
+        fails("nevr", 0)
+
+
+def test_a_result_file_of_a_runner_that_lies_is_text() -> None:
+    lies: list[dict[str, Any]] = [
+        {"cell": {"x": "1|2", "y": "<b>"}, "verdict": "reproduced", "reason": "<img src=x>\n@everyone `x` | y"},
+        {"cell": {"x": "@me"}, "verdict": "<script>", "expected": "@me", "variant": "fix", "reason": 7},
+        {"cell": 3},
+    ]
+    text = markdown({"cases": [{"id": "a`</h3>", "cells": [*lies, 1, *lies * 500]}]})
+    for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(text):
+        assert token.type != "html_block"
+        for child in token.children or ():
+            assert child.type in {"text", "code_inline", "strong_open", "strong_close", "html_inline", "text_special"}
+            assert child.type != "html_inline" or child.content in ("<code>", "</code>")
+            assert child.type != "text" or "@everyone" not in child.content
+    assert len(text) < 60_000
+    for nothing in ({"cases": "x"}, {}, {"cases": [3]}):
+        assert markdown(nothing) == "No case was run.\n"
+    assert "no cell was run" in markdown({"cases": [{}]})
+
+
+def test_a_job_of_a_night_tells_what_is_wrong_with_its_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
+    for entry, words, told in (("x", "", "not JSON"), ("{}", "", "Field required"), ("{}", "'", "ARGUMENTS: No")):
+        monkeypatch.setenv("ENTRY", entry)
+        monkeypatch.setenv("ARGUMENTS", words)
+        assert invoke(["github", "run-cells", "--store", str(tmp_path / "store")]) == 2
+        assert told in capsys.readouterr().err

@@ -1,0 +1,194 @@
+"""The dialogue of ``reprokit new``: at a real terminal, by options, and where there is none."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from reprokit.case.files import load_text
+from reprokit.cli.new_command import command as new
+from reprokit.environment.measured import Measured
+from reprokit.intake import asking, draft
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/home/anna/app/train.py", line 9, in <module>
+    main()
+ValueError: bad shape (3, 4)
+"""
+HERE = Measured(os="debian-12", python="3.11.9", gcc="12.2.0", cuda="12.4")
+
+
+class Person:
+    """Answers in turn; '' takes the default."""
+
+    def __init__(self, *answers: str, pasted: str = "") -> None:
+        self.answers, self.pasted, self.asked = list(answers), pasted, list[str]()
+
+    def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
+        self.asked.append(question)
+        return check(self.answers.pop(0) or default)
+
+    def lines(self, question: str) -> str:
+        return self.pasted
+
+
+def case_of(answers: asking.Answers, folder: Path) -> tuple[asking.Answers, draft.Draft]:
+    made = asking.draft(answers, folder, {})
+    load_text("x.yaml", draft.render(made))
+    return answers, made
+
+
+def test_answers_become_a_case(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('{{ x }}')\n")
+    person = Person(
+        "It breaks", "python train.py", "", "3.10, 3.11", "", "-", "numpy==1.26.4 'pandas<2'", pasted=TRACEBACK
+    )
+    _, made = case_of(asking.ask(person, asking.Answers(), lambda: HERE), tmp_path)
+    assert made.data["matrix"] == {"os": ["debian-12"], "python": ["3.10", "3.11"]}
+    assert made.data["environment"] == {"pip": ["numpy==1.26.4", "pandas<2"]}
+    assert made.data["expect"]["failure"]["exception"] == "ValueError"
+    assert list(made.data["files"]) == ["train.py"]
+    assert "anna" not in draft.render(made)
+    assert "line" not in draft.render(made).split("expect:")[1]
+
+
+def test_what_is_known_is_not_asked(tmp_path: Path) -> None:
+    known = asking.Answers(
+        title="x", command="make", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
+    )
+    person = Person()
+    _, made = case_of(asking.ask(person, known, lambda: pytest.fail("nothing to measure")), tmp_path)
+    assert made.data["expect"]["failure"] == {"exit_code": "2"}
+    assert not made.missing
+    assert "matrix" not in made.data
+
+
+def test_a_file_that_is_not_here_is_missing(tmp_path: Path) -> None:
+    known = asking.Answers(
+        title="x", command="python gone.py", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
+    )
+    assert "gone.py" in asking.draft(known, tmp_path, {}).missing[0]
+
+
+def test_defaults_are_this_machines_where_they_take_part() -> None:
+    assert asking.defaults(HERE, "python x.py") == {"os": "debian-12", "python": "3.11", "gcc": "", "cuda": ""}
+    assert asking.defaults(HERE, "gcc a.c")["gcc"] == "12"
+    assert asking.defaults(HERE, "nvcc a.cu") == {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}
+    assert asking.defaults(Measured(os="arch-1"), "x")["os"] == ""
+
+
+@pytest.mark.parametrize(("axis", "text"), [("os", "debain-12"), ("python", "latest"), ("gcc", "12 or 13")])
+def test_what_cannot_be_a_value_is_refused(axis: str, text: str) -> None:
+    with pytest.raises(ValueError, match=r"debian-12|versions such as"):
+        asking.check_axis(axis, text)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(new, list(words), standalone_mode=False)
+
+
+def test_options_alone_do_without_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log").write_text(TRACEBACK)
+    words = [
+        "--title",
+        "It breaks",
+        "--command",
+        "python -c 'raise SystemExit(1)'",
+        "--python",
+        "3.11",
+        "--failure",
+        "log",
+    ]
+    done = run(*words, "--os", "debian-12", "--gcc", "-", "--cuda", "-", "--pip", "six==1.16.0")
+    assert done.exception is None
+    case = load_text("x.yaml", (tmp_path / "it-breaks.yaml").read_text()).case
+    assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",)}
+    assert case.environment.pip == ("six==1.16.0",)
+    assert "it-breaks.yaml" in done.stderr
+
+
+def test_without_a_terminal_it_says_what_else_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = str(run().exception)
+    assert "no terminal" in said
+    assert "--from" in said
+    assert "reprokit capture" in said
+    assert "--python x: expected versions" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
+    assert "with --from" in str(run("--from", "x.md", "--title", "a").exception)
+    assert not list(tmp_path.iterdir())
+
+
+class AtTerminal:
+    """Types into the real program, each time it has asked."""
+
+    def __init__(self, folder: Path) -> None:
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reprokit", "new"], cwd=folder, stdin=slave, stdout=slave, stderr=slave,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "dumb"}, start_new_session=True,
+        )  # fmt: skip
+        os.close(slave)
+        self.said = ""
+
+    def reads(self, until: str) -> None:
+        end = time.monotonic() + 60
+        while until not in self.said:
+            assert time.monotonic() < end, self.said
+            if select.select([self.master], [], [], 1)[0]:
+                try:
+                    self.said += os.read(self.master, 4096).decode()
+                except OSError:
+                    break
+        before, found, self.said = self.said.partition(until)
+        assert found, before
+
+    def answers(self, question: str, answer: str) -> None:
+        self.reads(question)
+        os.write(self.master, f"{answer}\n".encode())
+
+    def ends(self) -> int:
+        try:
+            while os.read(self.master, 4096):
+                pass
+        except OSError:
+            pass
+        os.close(self.master)
+        return self.process.wait(60)
+
+
+def test_at_a_real_terminal(tmp_path: Path) -> None:
+    user = AtTerminal(tmp_path)
+    user.answers("in one line?", "Shapes do not fit")
+    user.answers("Which command", "python train.py")
+    user.answers("os (", "windows")
+    user.answers("expected one of", "debian-12")
+    user.answers("python (", "3.11")
+    user.answers("gcc (", "-")
+    user.answers("cuda (", "-")
+    user.answers("Python packages", "")
+    user.answers("Paste the traceback", TRACEBACK + ".")
+    user.reads("next: ")
+    assert user.ends() == 0
+    case = load_text("x.yaml", (tmp_path / "shapes-do-not-fit.yaml").read_text()).case
+    assert case.expect.failure.exception == "ValueError"
+    assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",)}
+
+
+def test_a_dialogue_that_is_left_writes_nothing(tmp_path: Path) -> None:
+    user = AtTerminal(tmp_path)
+    user.answers("in one line?", "Shapes do not fit")
+    user.reads("Which command")
+    os.write(user.master, b"\x04")
+    assert user.ends() == 130
+    assert not list(tmp_path.iterdir())

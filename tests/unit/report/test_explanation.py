@@ -1,0 +1,264 @@
+"""What explanations say: at the end of a run, in `show`, `explain`, the result file and JUnit."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from reprokit.case import load
+from reprokit.case.matrix import Selection, parse_group, select
+from reprokit.cli import invoke
+from reprokit.engine.protocol import Trial
+from reprokit.evidence.model import Ending, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report import explanation, junit
+from reprokit.report.result import dumps, result
+from reprokit.run.request import Request
+from reprokit.run.session import Session
+from tests.unit.fakes import FakeEngine
+
+BAD, GOOD = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
+CASE = """\
+schema: reprokit/v1
+id: x
+title: t
+matrix: {os: [debian-12], cuda: ["11.8", "12.0"], cudnn: ["8.6", "8.9"], exclude: [{cuda: "12.0", cudnn: "8.6"}]}
+command: x
+"""
+
+
+def cell(number: int, verdict: Verdict | None, variant: str = "case", case: str = "x", **axes: str) -> CellRecord:
+    return CellRecord(
+        number=number,
+        case_id=case,
+        case_path=f"{case}.yaml",
+        case_digest=case,
+        cell=axes,
+        variant=variant,
+        verdict=verdict,
+        expected=GOOD,
+    )
+
+
+def full(records: list[CellRecord], text: str = "") -> list[str]:
+    files = {"x": load("-", stdin=io.StringIO(text))[0]} if text else {}
+    return list(explanation.full(explanation.of_records(records, files.get)))
+
+
+def test_conditions_come_with_the_cells_behind_them() -> None:
+    records = [
+        cell(1, GOOD, os="debian-12", cuda="11.8", gcc="11"),
+        cell(2, BAD, os="debian-12", cuda="11.8", gcc="12"),
+        cell(3, GOOD, os="debian-12", cuda="12.0", gcc="12"),
+        cell(4, Verdict.BUILD_FAILED, os="debian-12", cuda="12.0", gcc="11"),
+        cell(5, GOOD, "fix", os="debian-12", cuda="11.8", gcc="12"),
+    ]
+    assert full(records) == [
+        "x: 3 cells decided, 1 reproduces",
+        "it reproduces exactly when",
+        "  cuda = 11.8 and gcc = 12",
+        "      reproduces in: cuda=11.8 gcc=12",
+        "      not, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
+        "not decided: 1 build-failed",
+        "  if this holds, would reproduce: none of them",
+        "with the fix: gone in the one cell decided",
+    ]
+
+
+def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
+    records = [cell(at, BAD if at > 2 else GOOD, numpy=f"1.{at * 8}.0") for at in range(5)]
+    records.append(cell(6, Verdict.FLAKY, numpy="2.0.0"))
+    assert full(records) == [
+        "x: 6 cells decided, 3 reproduce, 1 of them not always",
+        "it reproduces exactly when",
+        "  numpy >= 1.24.0",
+        "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
+        "      not, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
+        "      it changes between numpy 1.16.0 and 1.24.0: nothing between them is decided",
+    ]
+
+
+def test_of_a_large_matrix_the_result_lists_some_cells_that_were_not_run() -> None:
+    values = ", ".join(f'"{value}"' for value in range(1000))
+    text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {{a: [{values}]}}\ncommand: x\n"
+    [file] = load("-", stdin=io.StringIO(text))
+    records = [cell(1, BAD, a="0"), cell(2, GOOD, a="1"), cell(3, Verdict.UNSUPPORTED, a="500")]
+    explained = explanation.of_records(records, {"x": file}.get)
+    assert list(explanation.short(explained)) == [
+        "reproduces exactly when a = 0 (in the 2 cells decided; 1 unsupported; 997 more in the matrix)"
+    ]
+    data = explanation.to_json(explained)
+    assert data["undecided"][0] == {"cell": {"a": "500"}, "verdict": "unsupported", "predicted": None}
+    assert (len(data["undecided"]), data["undecided_more"]) == (101, 897)
+    assert full(records, text)[-1] == "  not foreseeable: 998, with values that no decided cell has"
+
+
+def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart() -> None:
+    [file] = load("-", stdin=io.StringIO(CASE))
+    records = [
+        cell(1, GOOD, os="debian-12", cuda="11.8", cudnn="8.6"),
+        cell(2, BAD, os="debian-12", cuda="12.0", cudnn="8.9"),
+    ]
+    explained = explanation.of_records(records, {"x": file}.get)
+    data = explanation.to_json(explained)
+    assert (data["claim"], data["words"]) == ("one-of", "cuda = 12.0")
+    assert [rival["words"] for rival in data["rivals"]] == ["cudnn = 8.9"]
+    [telling] = data["tell_apart"]
+    assert (telling["in_matrix"], telling["if_reproduced"]) == (True, ["cudnn = 8.9"])
+    words = shlex.split(telling["command"])
+    assert words[:4] == ["reprokit", "run", "x.yaml", "--only"]
+    matrix = file.case.matrix
+    assert select(matrix.axes, matrix.exclude, matrix.include, Selection(only=(parse_group(words[4]),))) == [
+        telling["cell"]
+    ]
+    assert list(explanation.short(explained)) == [
+        "several conditions fit (in the 2 cells decided; 1 more in the matrix): cuda = 12.0; cudnn = 8.9",
+        f"what would tell them apart: {telling['command']}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "command"),
+    [
+        ("{a: [1], b: [x], include: [{a: 2, b: y}]}", ["--axis", "a=1", "--axis", "b=y"]),
+        ("{include: [{a: 1, b: x}, {a: 2, b: y}]}", None),
+    ],
+)
+def test_a_cell_beyond_the_matrix_is_asked_for_by_options_where_they_lead_to_it(
+    matrix: str, command: list[str] | None
+) -> None:
+    text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {matrix}\ncommand: x\n"
+    records = [cell(1, GOOD, a="1", b="x"), cell(2, BAD, a="2", b="y")]
+    [file] = load("-", stdin=io.StringIO(text))
+    [telling] = explanation.to_json(explanation.of_records(records, {"x": file}.get))["tell_apart"]
+    assert telling["in_matrix"] is False
+    assert telling["command"] == (command and shlex.join(["reprokit", "run", "x.yaml", *command]))
+    if command is None:
+        assert "once it is in the matrix, under include" in "\n".join(full(records, text))
+
+
+def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
+    def measured(verdict: Verdict, a: str, glibc: str) -> CellRecord:
+        environment: Mapping[str, object] = {"glibc": glibc, "packages": {"pip": {"numpy": "1.0"}}}
+        return CellRecord(
+            number=1, case_id="x", case_path="", case_digest="", cell={"a": a}, verdict=verdict, environment=environment
+        )
+
+    records = [
+        measured(BAD if at in (1, 3, 5) else GOOD, str(at), "2.31" if at in (1, 3, 5) else "2.36") for at in range(7)
+    ]
+    assert full(records)[1:] == [
+        "no claim: no condition is shorter than a list of the 3 cells that reproduce",
+        "measured: glibc 2.31 in all that reproduce, 2.36 in the others",
+    ]
+
+
+def run_of(*cells: CellRecord) -> RunRecord:
+    return RunRecord(id="r", started_at="", version="", request={}, host={}, owner={}, cells=cells)
+
+
+def test_a_run_over_many_cases_explains_those_that_depart_and_no_others() -> None:
+    cells = [
+        cell(number, verdict, case=f"case{number}", a=str(verdict)) for number in range(9) for verdict in (BAD, GOOD)
+    ]
+    quiet = [CellRecord(**{**vars(one), "expected": one.verdict}) for one in cells]
+    assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == []
+    lines = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:16], *cells[16:])), "r"))
+    assert lines == [
+        "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",
+        "8 more cases: reprokit explain r",
+    ]
+    few = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:4])), "r"))
+    assert [line.split(":")[0] for line in few] == ["case0", "case1"]
+
+
+def test_without_a_difference_a_run_says_nothing_and_its_result_makes_no_claim() -> None:
+    run = run_of(cell(1, BAD, a="1"), cell(2, BAD, a="2"), cell(3, Verdict.UNSUPPORTED, a="3"))
+    assert list(explanation.at_the_end(explanation.of_run(run), "r")) == []
+    [case] = result(run, Path("store"))["cases"]
+    found = case["explanation"]
+    assert (found["claim"], found["words"], found["decided"], found["conditions"]) == (
+        "none",
+        "both cells decided reproduce: no difference between them matters",
+        2,
+        [],
+    )
+    assert found["undecided"] == [{"cell": {"a": "3"}, "verdict": "unsupported", "predicted": None}]
+
+
+# As a user sees it
+
+TOY = """\
+schema: reprokit/v1
+id: toy
+title: A toy
+matrix: {os: [debian-12], a: ["1", "2", "6"], b: [x, y]}
+files: {go.py: "print()"}
+env: {A: "{{ a }}"}
+command: python go.py
+expect: {failure: {exit_code: 7}}
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    (tmp_path / "toy.yaml").write_text(TOY)
+    return tmp_path / "store"
+
+
+def toy(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+    """6 fails with the signature, and 2 otherwise."""
+    return Ending(exit_code={"6": 7, "2": 1}.get(trial.env["A"], 0), seconds=0.1)
+
+
+def ran(store: Path, *only: str) -> tuple[Session, list[str]]:
+    output = io.StringIO()
+    session = Session(store, stream=output, engine=lambda: FakeEngine(toy))
+    selection = Selection(only=tuple(parse_group(text) for text in only))
+    session.start(Request(cases=("toy.yaml",), base_images="registry", selection=selection))
+    return session, output.getvalue().splitlines()
+
+
+def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session, said = ran(store)
+    line = "reproduces exactly when a = 6 (in the 4 cells decided; 2 different-failure)"
+    assert said[-2] == line
+    assert invoke(["show"]) == 0
+    assert line in capsys.readouterr().out
+    assert invoke(["show", "--json"]) == 0
+    assert session.record is not None
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == json.loads(dumps(session.record, store, session.files.get)), "as --json had it"
+    assert shown["cases"][0]["explanation"]["words"] == "a = 6"
+    suite = ET.fromstring(junit.junit(session.record)).find("testsuite")
+    assert suite is not None
+    found = suite.find("properties/property[@name='explanation']")
+    assert found is not None
+    assert found.get("value") == line
+
+
+def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ran(store, "a=6")
+    ran(store, "a=1")
+    assert invoke(["explain"]) == 0
+    assert "no claim" in capsys.readouterr().out
+    for name in ("toy", "toy.yaml"):
+        assert invoke(["explain", name, "--json", "why.json"]) == 0
+        assert "\n  a = 6\n" in capsys.readouterr().out
+    data = json.loads(Path("why.json").read_text())
+    assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
+    Path("toy.yaml").write_text(TOY + "\n")
+    assert invoke(["explain", "toy.yaml"]) == 2
+    assert "no run of the case 'toy' as it is now is recorded; run it first" in capsys.readouterr().err
+    assert invoke(["explain", "nothing"]) == 2
+    assert "holds no run 'nothing'" in capsys.readouterr().err
+    assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2
+    assert "toy.yaml cannot be written" in capsys.readouterr().err

@@ -1,0 +1,220 @@
+"""Cells over time, from a store: what is told of them, what changed around their transitions, and what is left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, event, inspect, text
+
+from reprokit.cli import invoke
+from reprokit.report.history.changes import Change, describe
+from reprokit.report.history.series import gather
+from reprokit.store.database import Store
+from tests.unit.nights import CASE, Nights
+
+Said = Callable[..., str]
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    return Nights(tmp_path / "store")
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    def said(*words: str, status: int = 0) -> str:
+        assert invoke(list(words)) == status
+        seen = capsys.readouterr()
+        return seen.out + seen.err
+
+    return said
+
+
+def changes(nights: Nights) -> list[Change]:
+    history = gather(nights.store)
+    return describe(nights.store, history, [(one, each) for one in history.series for each in one.transitions])
+
+
+def environment(**pip: str) -> dict[str, Any]:
+    return {"os": "debian-12", "packages": {"pip": pip, "apt": {}}}
+
+
+def test_a_cell_is_told_with_first_and_last_seen_a_strip_and_its_transitions(nights: Nights, said: Said) -> None:
+    for state in "RR?RNN":
+        nights.run({"1": "N", "2": state}, environment=environment(numpy="1.0" if state == "R" else "1.1"))
+    shown = said("history", "nightly").splitlines()
+    assert shown[:4] == [
+        "nightly: 2 cells, 6 runs, 2026-01-01 to 2026-01-06",
+        "in all: os=debian-12",
+        "cell     first seen  last seen   6 runs  now",
+        "numpy=1  never                   ......  never reproduced",
+    ]
+    assert shown[4] == "numpy=2  2026-01-01  2026-01-04  RR?R..  gone since 2026-01-05; NOT AS EXPECTED"
+    assert shown[7:] == [
+        "2026-01-05  reproducing -> gone: numpy=2",
+        "  run 20260104-020000-0004 -> 20260105-020000-0005, then 20260106-020000-0006",
+        "    packages beneath the frameworks",
+        "      numpy  - 1.0  + 1.1",
+        "2026-01-01  new: 2 cells, 1 not reproducing, 1 reproducing (run 20260101-020000-0001)",
+    ]
+
+
+def test_only_and_limit_choose_cells_and_runs(nights: Nights, said: Said) -> None:
+    for state in "RRNN":
+        nights.run({"1": "N", "2": state})
+    shown = said("history", "nightly", "--only", "numpy=2", "-n", "1")
+    assert "nightly: 1 cell, 1 run, 2026-01-04\n" in shown
+    assert "2 earlier transitions: -n 4 shows all" in shown
+    assert "--only: no cell of nightly" in said("history", "nightly", "--only", "numpy=3", status=2)
+    assert "did you mean 'nightly'" in said("history", "nightl", status=2)
+
+
+def test_the_history_is_of_one_case(
+    nights: Nights, said: Said, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = CASE.replace("id: nightly", "id: other")
+    nights.run({"2": "R"})
+    nights.run({"2": "R"}, case=other, case_id="other")
+    for name, case in (("nightly", CASE), ("other", other)):
+        (tmp_path / f"{name}.yaml").write_text(case)
+    assert "name one of nightly, other" in said("history", str(tmp_path), status=2)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nightly").mkdir()
+    assert said("history", "nightly").startswith("nightly: 1 cell")
+    assert said("history", str(tmp_path / "other.yaml")).startswith("other: 1 cell")
+
+
+def test_a_run_that_began_while_the_store_is_read_is_left_out(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    nights.run({"2": "R"})
+    before = nights.store.runs(None)
+    nights.run({"2": "R"})
+    monkeypatch.setattr(nights.store, "runs", lambda limit: before)
+    [one] = gather(nights.store).series
+    assert len(one.results) == 1
+
+
+def test_json_has_every_result_and_what_changed(nights: Nights, said: Said) -> None:
+    for state in "RRN":
+        nights.run({"2": state}, kernel="6.1" if state == "R" else "6.2")
+    data = json.loads(said("history", "nightly", "--json"))
+    [cell] = data["cells"]
+    assert data["format"] == "reprokit-history/v1"
+    assert (cell["case"], cell["cell"], cell["engine"]) == ("nightly", {"os": "debian-12", "numpy": "2"}, "docker")
+    assert (cell["first_seen"]["at"], cell["last_seen"]["run"]) == (
+        "2026-01-01T02:00:00.000Z",
+        "20260102-020000-0002",
+    )
+    assert [one["verdict"] for one in cell["results"]] == ["reproduced", "reproduced", "not-reproduced"]
+    once = cell["transitions"][-1]
+    assert (once["from"], once["to"], once["confirmed"], once["seen"]) == ("reproducing", "not-reproducing", False, 1)
+    assert (once["before"]["run"], once["after"]["number"]) == ("20260102-020000-0002", 1)
+    assert once["changed"] == [{"concern": "kernel", "name": "release", "before": "6.1", "after": "6.2"}]
+
+
+def test_what_changed_names_the_base_the_case_the_rules_and_the_trials(nights: Nights) -> None:
+    nights.run({"2": "R"})
+    edited = CASE.replace("ValueError", "KeyError").replace("go.py", "go.py --fast")
+    nights.run({"2": "N"}, case=edited, details={"base": {"digest": "sha256:" + 64 * "b"}})
+    [_, once] = changes(nights)
+    found = {(one.concern, one.name): (one.before, one.after) for one in once.differences}
+    assert found.pop(("operating system", "base image")) == ("sha256:aaaaaaaaaaaa", "sha256:bbbbbbbbbbbb")
+    assert found.pop(("command", "command")) == ("python go.py", "python go.py --fast")
+    assert list(found) == [("case", "text (command, expect)")]
+
+
+def test_one_decided_result_counts(nights: Nights) -> None:
+    nights.run({"2": "R"})
+    nights.run({"2": "N"}, details={"trials": {"decided": "below", "policy": {"rate": 0.1}}})
+    [_, gone] = changes(nights)
+    assert gone.transition.confirmed
+    assert gone.settled == gone.after[0]
+
+
+def test_a_flaky_cell_is_told_with_its_rate_and_is_not_gone_while_that_may_be_chance(
+    nights: Nights, said: Said
+) -> None:
+    for state in "FFNN":
+        nights.run({"2": state})
+    assert "reproducing since 2026-01-01 in 2 of 12 trials; perhaps gone since 2026-01-03 (twice)" in said(
+        "history", "nightly"
+    )
+    assert "seen twice: does not count yet, 12 % chance of 6 clean trials at 2 of 6 before" in said(
+        "history", "nightly"
+    )
+    for _ in range(6):
+        nights.run({"2": "N"})
+    assert "gone since 2026-01-03; NOT AS EXPECTED" in said("history", "nightly")
+
+
+def test_engines_are_kept_apart_and_a_run_without_any_is_the_usual_ones(nights: Nights) -> None:
+    for engine, state in (("Docker Engine 1", "R"), ("venv", "N"), ("Docker Engine 1", "R"), ("venv", "N"), ("", "?")):
+        nights.run({"2": state}, engine=engine)
+    docker, venv = gather(nights.store).series
+    assert (docker.engine, [one.verdict for one in docker.results if one.verdict][-1].value) == (
+        "docker",
+        "build-failed",
+    )
+    assert (venv.engine, len(venv.results)) == ("venv", 2)
+    assert [len(one.transitions) for one in (docker, venv)] == [1, 1]
+
+
+def test_a_run_without_any_engine_is_of_the_one_before_it(nights: Nights) -> None:
+    for engine, state in (("podman 4.3", "R"), ("", "?"), ("venv", "N"), ("", "?")):
+        nights.run({"2": state}, engine=engine)
+    podman, venv = gather(nights.store).series
+    assert (podman.engine, len(podman.results)) == ("podman", 3)
+    assert (venv.engine, len(venv.results)) == ("venv", 1)
+
+
+def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> None:
+    first = nights.run({"2": "R"})
+    own = {"search": {"kind": "bisect", "digest": first.cells[0].case_digest}}
+    nights.run({"2": "R"}, request=own)
+    nights.run({"2": "N"}, request=own, case=CASE + "\n# other sources")
+    [one] = gather(nights.store).series
+    assert len(one.results) == 2
+
+
+def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_read_does_without(
+    nights: Nights, tmp_path: Path
+) -> None:
+    nights.run({"2": "R"})
+    nights.store.close()
+    engine = create_engine(f"sqlite:///{tmp_path}/store/reprokit.db")
+    with engine.begin() as connection:
+        connection.execute(text("DROP INDEX cells_in_time"))
+    url = f"sqlite:///file:{tmp_path}/store/reprokit.db?mode=ro&uri=true"
+    assert len(gather(Store(tmp_path / "store", url)).series) == 1
+    assert "cells_in_time" not in {one["name"] for one in inspect(engine).get_indexes("cells")}
+    assert len(gather(Store(tmp_path / "store")).series) == 1
+    assert "cells_in_time" in {one["name"] for one in inspect(engine).get_indexes("cells")}
+
+
+def test_history_takes_as_many_queries_for_many_nights_as_for_few(tmp_path: Path) -> None:
+    def queries(count: int) -> list[str]:
+        nights = Nights(tmp_path / str(count))
+        for night in range(count):
+            nights.run({"1": "N", "2": "RRNN"[night % 4]})
+        seen: list[str] = []
+        event.listen(nights.store.engine, "before_cursor_execute", lambda *call: seen.append(call[2]))
+        gather(nights.store, ["nightly"])
+        return seen
+
+    few, many = queries(8), queries(40)
+    assert len(many) == len(few)
+    assert any("cells.cell_key" in one and "environment" not in one for one in many)
+
+
+def test_the_query_over_all_cells_reads_the_index_alone(nights: Nights) -> None:
+    nights.run({"2": "R"})
+    seen: list[Any] = []
+    event.listen(nights.store.engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
+    nights.store.results(["nightly"])
+    with nights.store.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {seen[0][0]}", seen[0][1]).all()
+    assert "USING COVERING INDEX cells_in_time" in str(plan)

@@ -1,0 +1,370 @@
+"""The Markdown of issues and job summaries, as GitHub's own renderer (cmark-gfm) reads it."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import re
+import tempfile
+import unicodedata
+from collections.abc import Sequence
+from html.parser import HTMLParser
+from pathlib import Path
+
+import cmarkgfm
+import pytest
+from cmarkgfm.cmark import Options
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.case import load
+from reprokit.case.files import digest_of
+from reprokit.case.markdown import blocks
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.report import markdown, table_csv
+from reprokit.report.markdown import Shared, Subject, fitting, parts, verdicts
+from reprokit.report.markdown import text as md
+
+CASE = "schema: reprokit/v1\nid: hostile\ntitle: A case\nmatrix: {a: ['1', '2']}\ncommand: 'false'\n"
+NASTY = [
+    "@everyone", "#1", "o/r#12", "GH-3", "https://evil.example/x", "www.evil.example", "mailto:a@b.example",
+    "_x_www.evil.example", "_GH-3",
+    "<script>alert(1)</script>", "<!--", "-->", "</details>", "<img src=x>", "![x](http://evil.example)",
+    "[x](javascript:alert(1))", "|", "\\|", "\\", "`", "``", "```", "````\n", "~~~", "\n", "\n\n# head\n",
+    "* item", "1. item", "- item", "| a |\n|---|\n", "***", "_x_", "~~x~~", "$x$", "&lt;", "&#64;everyone", ":tada:",
+    "\x1b[31mred\x1b[0m", "\x1b]8;;http://evil.example\x07x\x1b]8;;\x07", "\u202eabc", "\u200b", "\ufeff", "\r\n", "\t",
+    "schema: reprokit/v1", "```yaml\nschema: reprokit/v1\nid: evil\n```", "=HYPERLINK(1)", "日本語", "🚀", "a b",
+]  # fmt: skip
+hostile = st.lists(st.one_of(st.sampled_from(NASTY), st.text(max_size=5)), max_size=8).map("".join)
+
+
+class Page(HTMLParser):
+    """What a page shows: ``tags`` and the text outside of code (``plain``), in code, and of all."""
+
+    def __init__(self, markdown: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.plain, self.coded, self.all = "", "", ""
+        self._within = 0
+        html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+        self._within += tag in ("code", "pre")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._within -= tag in ("code", "pre")
+
+    def handle_comment(self, data: str) -> None:
+        raise AssertionError(f"a comment: {data}")
+
+    def handle_data(self, data: str) -> None:
+        self.all += data
+        if self._within:
+            self.coded += data
+        else:
+            self.plain += data
+
+
+OURS = {
+    "h2", "h3", "p", "strong", "code", "pre", "ul", "li", "table", "thead", "tbody", "tr", "th", "td",
+    "details", "summary",
+}  # fmt: skip
+LINKS = re.compile(r"@\w|#\d|GH-\d|\w://|www\.|mailto:\w|:[\w+-]+:", re.IGNORECASE)
+
+
+def is_harmless(page: Page) -> None:
+    assert set(page.tags) <= OURS
+    assert not LINKS.search(page.plain)
+    assert not [c for c in page.all if unicodedata.category(c) in {"Cc", "Cf", "Cs"} and c not in "\n\t\u200b"]
+
+
+def shown(text: str) -> str:
+    return " ".join(text.replace("\u200b", "").split())
+
+
+@given(hostile)
+def test_prose_shows_a_text_and_does_nothing_else(text: str) -> None:
+    page = Page(f"before\n\n{md.prose(text, 10_000)}\n\nafter\n")
+    is_harmless(page)
+    assert set(page.tags) <= {"p"}
+    assert shown(page.all) == shown(f"before {md.line(text)} after")
+
+
+@given(hostile)
+def test_code_shows_a_text_and_does_nothing_else(text: str) -> None:
+    page = Page(f"before {md.code(text, 10_000)} after\n")
+    is_harmless(page)
+    assert set(page.tags) <= {"p", "code"}
+    assert shown(page.coded) == shown(md.line(text))
+
+
+@given(hostile, hostile)
+def test_a_table_has_its_rows_and_columns_whatever_is_in_it(one: str, other: str) -> None:
+    cells = [md.code(one, 10_000, table=True), md.code(other, 10_000, table=True)]
+    page = Page(md.table(["a", "b"], [cells, cells]))
+    is_harmless(page)
+    assert (page.tags.count("tr"), page.tags.count("td")) == (3, 4)
+    assert shown(page.coded) == shown(f"{md.line(one)}{md.line(other)}" * 2)
+
+
+@given(hostile)
+def test_a_fence_ends_where_it_ends(text: str) -> None:
+    page = Page(f"{md.block(text.splitlines())}\nafter\n")
+    is_harmless(page)
+    assert page.tags == ["pre", "code", "p"]
+    assert page.plain.strip() == "after"
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.lists(st.text(max_size=40), min_size=1, max_size=3)), max_size=6))
+def test_what_fits_fits_and_what_is_worth_least_goes_first(given_sections: list[tuple[int, list[str]]]) -> None:
+    sections = [
+        fitting.Section(name=str(number), worth=worth, forms=tuple(sorted(forms, key=md.size, reverse=True)))
+        for number, (worth, forms) in enumerate(given_sections)
+    ]
+    limit = 60
+    found, cut = fitting.fit(sections, limit)
+    least = sum(md.size(section.forms[-1]) + 2 for section in sections)
+    assert sum(md.size(text) + 2 for text in found) <= max(limit, least)
+    kept = [section for section in sections if section.name not in cut]
+    left = [section for section in sections if found[int(section.name)] != section.forms[-1] and section.name in cut]
+    assert len(left) <= 1  # one is cut in part, and all that are worth less wholly
+    assert all(one.worth >= other.worth for one in kept if len(one.forms) > 1 for other in left)
+
+
+def cell(number: int, verdict: Verdict | None, values: dict[str, str], **more: object) -> CellRecord:
+    plain = CellRecord(
+        number=number,
+        case_id="hostile",
+        case_path="/home/somebody/case.yaml",
+        case_digest=digest_of(CASE),
+        cell=values,
+        verdict=verdict,
+        expected=None,
+        reason="why",
+    )
+    return dataclasses.replace(plain, **more)  # type: ignore[arg-type]
+
+
+def run_of(cells: Sequence[CellRecord], **more: object) -> RunRecord:
+    plain = RunRecord(
+        id="20260101-1",
+        started_at="2026-01-01T02:00:00.000Z",
+        version="1",
+        request={},
+        host={"engine": "Docker Engine 20.10.24", "kernel": "6.1"},
+        owner={},
+        cells=tuple(cells),
+    )
+    return dataclasses.replace(plain, **more)  # type: ignore[arg-type]
+
+
+def shared(
+    cells: Sequence[CellRecord], folder: Path, *, case: str = CASE, title: str = "A title", **more: object
+) -> Shared:
+    subject = Subject(run=run_of(cells), title=title, text=case, digest=digest_of(case))
+    return markdown.share(subject, folder, texts=lambda digest: case, **more)  # type: ignore[arg-type]
+
+
+def failing(number: int, values: dict[str, str], folder: Path, log: str, lines: tuple[int, ...] = (1,)) -> CellRecord:
+    (folder / "trial.log").write_text(log, encoding="utf-8")
+    trial = TrialRecord(
+        number=1, outcome=Outcome.REPRODUCED, exit_code=1, seconds=1, oom=False, timed_out=False, reason="r",
+        log="trial.log", lines=lines,
+    )  # fmt: skip
+    return cell(number, Verdict.REPRODUCED, values, trials=(trial,))
+
+
+@given(hostile)
+def test_a_strangers_words_are_nothing_but_words_anywhere(words: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        bad = failing(1, {"a": words, "b": "1"}, Path(folder), f"{words}\nschema: reprokit/v1\nid: evil\n")
+        bad = dataclasses.replace(bad, reason=words, details={"failure": {"version": 1, "id": "x", "title": words}})
+        good = cell(2, Verdict.NOT_REPRODUCED, {"a": "fine", "b": "2"}, reason=words)
+        result = shared([bad, good], Path(folder), title=words)
+    assert [block.text for block in blocks(result.text)] == [CASE]
+    head, _, case = result.text.rpartition("<details><summary>The case</summary>")
+    is_harmless(Page(head))
+    assert Page(result.text).tags.count("details") == Page(result.text).tags.count("summary")
+    assert digest_of(blocks(case)[0].text) == digest_of(CASE)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        CASE,
+        CASE.rstrip("\n"),
+        CASE.replace("\n", "\r\n"),
+        CASE + "description: |\n  ```yaml\n  schema: reprokit/v1\n  ```\n  </details> ````` <!--\n",
+        CASE + "description: '日本語 🚀 \\t'\n\n\n",
+    ],
+)
+def test_what_is_shared_is_read_back_as_the_very_case(case: str, tmp_path: Path) -> None:
+    file = tmp_path / "case.yaml"
+    file.write_bytes(case.encode())
+    [before] = load(str(file))
+    text = shared([cell(1, Verdict.REPRODUCED, {"a": "1"})], tmp_path, case=before.text).text
+    for pasted in (text, text.replace("\n", "\r\n")):
+        [after] = load("-", stdin=io.StringIO(pasted, newline=""))
+        assert after.digest == before.digest
+        assert after.case == before.case
+
+
+def matrix_of(count: int, values: str = "v") -> list[CellRecord]:
+    return [
+        cell(
+            number,
+            Verdict.REPRODUCED if number % 7 == 0 else Verdict.NOT_REPRODUCED,
+            {"x": f"{values}{number // 100}", "y": f"{values}{number % 100}"},
+            reason=f"{values * 20} {number}",
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.mark.parametrize("letter", ["a", "日", "🚀", "|", "`", "<"])
+def test_ten_thousand_cells_fit_an_issue_with_the_case_whole(letter: str, tmp_path: Path) -> None:
+    cells = matrix_of(10_000, letter)
+    cells[7] = failing(7, cells[7].cell, tmp_path, f"{letter * 500}\n" * 5000, tuple(range(1, 5000)))  # type: ignore[arg-type]
+    filled = CASE + "description: |\n" + f"  {letter * 70}\n" * 300
+    result = shared(cells, tmp_path, case=filled)
+    assert len(result.text) <= markdown.ISSUE_LIMIT
+    assert md.size(result.text) <= markdown.ISSUE_LIMIT
+    assert result.whole
+    assert blocks(result.text)[0].text == filled
+    assert "verdict | cells" in result.text
+
+
+def test_the_case_itself_goes_last_and_that_is_said(tmp_path: Path) -> None:
+    cells = [failing(1, {"a": "1"}, tmp_path, "boom\n" * 200), cell(2, Verdict.NOT_REPRODUCED, {"a": "2"})]
+    tight = CASE + "description: |\n" + "  words words words words words words words words\n" * 1245
+    result = shared(cells, tmp_path, case=tight)
+    assert md.size(result.text) <= markdown.ISSUE_LIMIT
+    assert result.whole
+    assert result.cut
+    assert f"left out: {', '.join(result.cut)}" in result.text
+    huge = shared(cells, tmp_path, case=tight * 2)
+    assert md.size(huge.text) <= markdown.ISSUE_LIMIT
+    assert not huge.whole
+    assert not blocks(huge.text)
+    assert "attach its file" in huge.text
+    assert digest_of(tight * 2) in huge.text
+
+
+def test_two_axes_are_rows_and_columns_and_more_are_a_list() -> None:
+    cells = [
+        cell(n, Verdict.REPRODUCED if n == 2 else Verdict.NOT_REPRODUCED, {"os": "d", "x": str(n % 3), "y": str(n % 2)})
+        for n in range(6)
+    ]
+    assert verdicts.tables(cells).splitlines()[0] == "| `x` ↓ `y` → | `0` | `1` |"
+    assert "**reproduced** | not-reproduced" in verdicts.tables(cells)
+    three = [dataclasses.replace(one, cell={**one.cell, "z": str(one.number)}) for one in cells]
+    assert verdicts.tables(three).splitlines()[0] == "| # | `x` | `y` | `z` | verdict | why |"
+    with_fix = verdicts.tables([*cells, dataclasses.replace(cells[2], variant="fix", verdict=Verdict.NOT_REPRODUCED)])
+    assert "With the fix:" in with_fix
+    departs = cell(1, Verdict.REPRODUCED, {"x": "1"}, expected=Verdict.NOT_REPRODUCED)
+    assert "**reproduced** (expected not-reproduced)" in verdicts.tables([departs])
+
+
+def test_a_log_is_called_the_failure_only_where_it_is(tmp_path: Path) -> None:
+    for verdict, title in (
+        (Verdict.REPRODUCED, "### The failure, in cell 1"),
+        (Verdict.DIFFERENT_FAILURE, "### Another failure than the one that is looked for, in cell 1"),
+        (Verdict.BUILD_FAILED, "### The build that failed, in cell 1"),
+    ):
+        details = {"failure": {"version": "1", "id": "a" * 12, "title": "AError"}}
+        assert title in shared([cell(1, verdict, {"a": "1"}, details=details)], tmp_path).text
+
+
+def test_that_a_signature_fits_several_ways_of_failing_is_said(tmp_path: Path) -> None:
+    ways = [{"failure": {"version": "1", "id": letter * 12, "title": f"{letter}Error"}} for letter in "ab"]
+    cells = [cell(at, Verdict.REPRODUCED, {"a": str(at)}, details=way) for at, way in enumerate(ways, 1)]
+    text = shared(cells, tmp_path).text
+    assert "the signature fits 2 ways of failing" in text
+    assert "**2 reproduced.**" in text  # the case expects nothing, so that nothing departs from it
+
+
+def test_groups_say_what_all_of_them_have() -> None:
+    found = verdicts.tables([*matrix_of(50), cell(50, Verdict.FLAKY, {"x": "v9", "y": "v9"})])
+    assert "| **reproduced** | 8 | `x=v0` | `x=v0 y=v0`," in found
+    assert "| **flaky** | 1 | `x=v9`, `y=v9` | `x=v9 y=v9` |" in found
+
+
+def test_the_nearest_cell_differs_least() -> None:
+    bad = cell(1, Verdict.REPRODUCED, {"a": "1", "b": "1"})
+    far = cell(2, Verdict.NOT_REPRODUCED, {"a": "2", "b": "2"}, environment={})
+    near = cell(3, Verdict.NOT_REPRODUCED, {"a": "2", "b": "1"}, environment={})
+    fix = cell(4, Verdict.NOT_REPRODUCED, {"a": "1", "b": "1"}, variant="fix", environment={})
+    assert parts.nearest(bad, [bad, far, near, fix]) == near
+    assert parts.nearest(bad, [bad, fix]) == fix
+    assert parts.nearest(bad, [bad]) is None
+
+
+def test_what_is_secret_is_taken_out_of_logs_reasons_and_environments(tmp_path: Path) -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\nMIIdef\n-----END RSA PRIVATE KEY-----"
+    bad = failing(1, {"a": "1"}, tmp_path, f"{key}\nhello s3cret\nfail\n", (6,))
+    environment = {"os": "debian-12", "packages": {"pip": {"x": "1 @ file:///s3cret"}, "apt": {}}}
+    bad = dataclasses.replace(bad, reason="s3cret", environment=environment, details={"notes": ["s3cret"]})
+    good = cell(2, Verdict.NOT_REPRODUCED, {"a": "2"}, environment={"packages": {"pip": {}, "apt": {}}})
+    result = shared([bad, good], tmp_path, scrub=lambda text: text.replace("s3cret", "<out>"))
+    assert "s3cret" not in result.text
+    assert "MII" not in result.text
+    assert ">     6 fail" in result.text
+
+
+def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
+    cells = []
+    for number in range(3000):
+        departs = number == 1500
+        cells.append(
+            cell(number, Verdict.REPRODUCED, {"a": "日" * 50}, case_id=f"case-{number}", case_digest=f"sha256:{number}",
+                 expected=Verdict.NOT_REPRODUCED if departs else Verdict.REPRODUCED, reason="@x " * 100)
+        )  # fmt: skip
+    text = markdown.run_summary(run_of(cells), limit=200_000)
+    assert len(text.encode()) <= 200_000
+    assert "`case-1500`" in text
+    assert "expected not-reproduced" in text
+    assert "shortened or left out" in text
+    is_harmless(Page(text))
+
+
+def test_csv_has_a_line_for_each_cell_and_no_formula() -> None:
+    cells = [
+        cell(
+            1,
+            Verdict.REPRODUCED,
+            {"=1+1": "-O2"},
+            reason='=HYPERLINK("http://evil.example")\n@x',
+            environment={"python": "3.11"},
+        ),
+        cell(2, None, {"y": "+1"}, seconds=1.5),
+    ]
+    text = table_csv.csv(run_of(cells))
+    rows = list(csv.reader(io.StringIO(text, newline="")))
+    assert len(rows) == 3
+    first, second = (dict(zip(rows[0], row, strict=True)) for row in rows[1:])
+    assert first["axis =1+1"] == "'-O2"
+    assert first["reason"] == '\'=HYPERLINK("http://evil.example") @x'
+    assert (first["verdict"], first["measured python"]) == ("reproduced", "3.11")
+    assert (second["verdict"], second["axis y"], second["seconds"]) == ("cancelled", "'+1", "1.500")
+
+
+@given(hostile)
+def test_no_text_is_a_formula(text: str) -> None:
+    assert not table_csv.plain(text).startswith(("=", "+", "-", "@", "\t", "\r", "\n", " "))
+    assert table_csv.plain(text).isprintable()
+
+
+def test_a_build_that_failed_is_told_without_the_sites_own_indexes(tmp_path: Path) -> None:
+    step = "RUN --mount=type=secret,id=pip_conf . /run/reprokit/site.sh && pip install six==99"
+    tail = ["Looking in indexes: https://pip.corp.example/simple", "ERROR: No matching distribution found for six==99"]
+    bad = cell(1, Verdict.BUILD_FAILED, {"a": "1"}, details={"build": {"step": step, "tail": tail}})
+    text = shared([bad, cell(2, Verdict.NOT_REPRODUCED, {"a": "2"})], tmp_path).text
+    assert "`RUN pip install six==99`" in text
+    assert "ERROR: No matching" in text
+    assert "corp.example" not in text
+    assert "What it takes" not in text  # one cell is decided: nothing is claimed

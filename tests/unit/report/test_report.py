@@ -1,0 +1,149 @@
+"""What people and machines read of a run."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import shlex
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reprokit.case.cellspec import Limits
+from reprokit.cli.display.live import print_table
+from reprokit.cli.display.plain import labels
+from reprokit.engine.protocol import Mount, Trial
+from reprokit.engine.repeat import docker_run_line
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.report import detail, words
+
+LOG = "".join(f"line {n}\n" for n in range(1, 101))
+TRIAL = TrialRecord(
+    number=1, outcome=Outcome.REPRODUCED, exit_code=1, seconds=0.5, oom=False, timed_out=False, reason="r", log="t.log"
+)
+
+
+def cell(number: int, verdict: Verdict | None, expected: Verdict | None = None, **values: object) -> CellRecord:
+    base = CellRecord(
+        number=number,
+        case_id="c",
+        case_path="c.yaml",
+        case_digest="sha256:1",
+        cell={"os": "debian-12", "cuda": str(number)},
+        verdict=verdict,
+        expected=expected,
+        reason="so it is\nand more",
+    )
+    return dataclasses.replace(base, **values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cells", "text"),
+    [
+        ([cell(1, Verdict.REPRODUCED, Verdict.REPRODUCED)], "1 reproduced; all as expected"),
+        ([cell(1, Verdict.REPRODUCED)], "1 reproduced; nothing departs"),
+        ([cell(1, Verdict.FLAKY, Verdict.REPRODUCED)], "1 flaky; 1 departs from what the case expects"),
+        ([cell(1, Verdict.UNSUPPORTED, Verdict.REPRODUCED)], "1 unsupported; 1 inconclusive"),
+        ([cell(1, None)], "1 undecided; 1 inconclusive"),
+    ],
+)
+def test_the_summary_says_what_the_exit_status_says(cells: list[CellRecord], text: str) -> None:
+    assert words.summary(cells) == text
+
+
+def test_labels_leave_out_what_is_the_same_everywhere() -> None:
+    fixed = dataclasses.replace(cell(2, None), number=3, variant="fix")
+    cells = [cell(1, None), cell(2, None), fixed]
+    assert labels(cells) == {1: "cuda=1", 2: "cuda=2", 3: "cuda=2 [fix]"}
+    assert labels(cells[:1]) == {1: "os=debian-12 cuda=1"}
+    assert labels([cell(1, None), cell(2, None, case_id="d")]) == {1: "c cuda=1", 2: "d cuda=2"}
+
+
+@pytest.mark.parametrize("width", [60, 100, 200])
+def test_a_row_of_the_table_stays_one_line_however_narrow_the_terminal(width: int) -> None:
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    print_table(console, [cell(n, Verdict.NOT_REPRODUCED, reason="a long reason " * 20) for n in (1, 2)])
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 4
+    assert "cuda=2" in lines[2]
+    assert "not-reproduced" in lines[2]
+
+
+def test_the_log_is_shown_around_what_matched_and_marked() -> None:
+    shown = detail.mark(LOG, dataclasses.replace(TRIAL, lines=(50,)), colour=False)
+    assert ">    50 line 50" in shown
+    assert shown[0] == "      ... 37 line(s) ..."
+    assert shown[-1] == "      ... 38 line(s) ..."
+    assert sum(line.startswith(">") for line in shown) == 1
+
+
+def test_a_log_without_a_match_is_shown_from_its_end() -> None:
+    assert detail.mark(LOG, TRIAL, colour=False)[-1] == "    100 line 100"
+    assert detail.mark("", TRIAL, colour=False) == ["(no output)"]
+
+
+def test_what_would_disturb_a_terminal_is_shown_as_its_number() -> None:
+    assert detail.printable("a\x07b\tc\r") == "a\\x07b\tc"
+    assert detail.printable("x" * 5000).endswith("4000 more characters")
+
+
+def test_a_cell_that_was_not_built_shows_step_and_tail(tmp_path: Path) -> None:
+    failed = cell(1, Verdict.BUILD_FAILED, details={"build": {"step": "RUN pip", "tail": ["ERROR: no such version"]}})
+    run = RunRecord(id="r", started_at="t", version="0", request={}, host={}, owner={}, cells=(failed,))
+    shown = detail.cell(run, failed, tmp_path, 1, colour=False)
+    assert "step: RUN pip" in shown
+    assert "ERROR: no such version" in shown
+
+
+def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
+    trial = Trial(
+        image="img:1",
+        command=("bash", "-c", "echo 'a b'"),
+        env={"A": "x y"},
+        workdir="/workspace",
+        limits=Limits(gpus=1, cpus=1.5, memory=1 << 30, shm_size=1 << 20, pids=9, user="root", network="bridge"),
+        mounts=(Mount(source=Path("/data"), target="/workspace/d"),),
+        files={"a/b.py": "pass"},
+        gpus=("GPU-1",),
+    )
+    line = shlex.split(docker_run_line(trial, Path("/store/files")))
+    for word in (
+        '--gpus="device=GPU-1"',
+        "--cpus=1.5",
+        "--memory=1073741824",
+        "--memory-swap=1073741824",
+        "--shm-size=1048576",
+        "--pids-limit=9",
+        "--user=root",
+        "--network=bridge",
+        "--env=A=x y",
+        "--mount=type=bind,source=/data,target=/workspace/d,readonly",
+        "--mount=type=bind,source=/store/files/a/b.py,target=/workspace/a/b.py,readonly",
+        "--cap-drop=ALL",
+    ):
+        assert word in line
+    assert line[-4:] == ["img:1", "bash", "-c", "echo 'a b'"]
+
+
+def test_the_line_that_repeats_a_trial_keeps_odd_names_whole() -> None:
+    files = dict.fromkeys(("a b.txt", "a,b.txt", 'say "x".txt', "it's.txt", "ü.txt"), "")
+    trial = Trial(
+        image="img:1",
+        command=("true",),
+        env={},
+        workdir="/workspace",
+        limits=Limits(),
+        mounts=(Mount(source=Path("/my,data"), target="/workspace/d", read_only=False),),
+        files=files,
+    )
+    words = shlex.split(docker_run_line(trial, Path("/store")))
+    mounts = [next(csv.reader([word[8:]], strict=True)) for word in words if word.startswith("--mount=")]
+    assert mounts == [
+        ["type=bind", "source=/my,data", "target=/workspace/d"],
+        *(["type=bind", f"source=/store/{name}", f"target=/workspace/{name}", "readonly"] for name in files),
+    ]
+    # Quotes only where there must be any: the client's CSV knows none inside of a plain field.
+    assert "--mount=type=bind,source=/store/it's.txt,target=/workspace/it's.txt,readonly" in words

@@ -1,0 +1,280 @@
+"""``reprokit bisect`` on a fake engine: what it goes along, its words, and that nothing is run twice."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.case import load
+from reprokit.case.matrix import Selection
+from reprokit.cli import invoke
+from reprokit.core.errors import BuildFailed, Cancelled, UsageError
+from reprokit.engine.protocol import Trial
+from reprokit.evidence.model import Ending, Verdict
+from reprokit.run.request import Request
+from reprokit.run.session import Session
+from reprokit.search.bisect.case import make
+from reprokit.search.bisect.line import along_axis
+from reprokit.search.releases import Policy
+from reprokit.search.session import SearchSession
+from tests.unit.fakes import FakeEngine
+from tests.unit.search.test_commits import commit, git
+
+CASE = """
+schema: reprokit/v1
+id: demo
+title: Demo
+matrix:
+  python: ["3.11"]
+  demo: ["1.0", "1.4"]
+  mode: [quick, slow]
+  step: [s1, s2, s3, s4, s5]
+environment:
+  pip: ["{% if mode == 'quick' %}demo=={{ demo }}{% endif %}"]
+sources: {}
+command: demo
+env: {AT: "{{ AXIS }}"}
+expect: {failure: {exit_code: 3}}
+"""
+
+
+class Project:
+    """A case, an engine that fails (exit status 3) at the values of ``bad``, and its searches."""
+
+    def __init__(self, folder: Path, bad: Callable[[str], bool], axis: str = "demo") -> None:
+        self.case = folder / "demo.yaml"
+        self.case.write_text(CASE.replace("AXIS", axis))
+        self.store = folder / "store"
+        self.engine = FakeEngine(self.behave)
+        self.output = io.StringIO()
+        self.bad = bad
+        self.ran: list[str] = []
+        self.stop_at = ""
+
+    def behave(self, trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        at = trial.env["AT"]
+        if at == self.stop_at:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert self.engine.cancel.wait(10)
+            raise Cancelled("stopped")
+        self.ran.append(at)
+        return Ending(exit_code=3 if self.bad(at) else 0, seconds=0.1)
+
+    def start(self, arguments: Mapping[str, Any], only: Mapping[str, str] | None = None, **more: Any) -> int:
+        groups = ({name: (value,) for name, value in only.items()},) if only else ()
+        request = Request(
+            cases=(str(self.case),), selection=Selection(only=groups), base_images="registry", jobs=1, **more
+        )
+        self.session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        policy = {"pre": False, "since": "", "before": "", "tags_only": False}
+        return self.session.start("bisect", request, {**policy, **arguments}, make)
+
+    def resume(self) -> int:
+        self.session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        return self.session.resume("bisect", [], make)
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        found = json.loads(json.dumps(self.session.result()))["answer"]
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    for minor in range(9):
+        (folder / f"demo-1.{minor}-py3-none-any.whl").touch()
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    return folder
+
+
+QUICK = {"mode": "quick", "step": "s1"}
+
+
+def test_the_release_since_which_it_is_broken(tmp_path: Path, wheels: Path) -> None:
+    (wheels / "demo-1.3.1rc1-py3-none-any.whl").touch()
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
+    assert project.answer["change"] == "broken"
+    assert (project.answer["last"], project.answer["since"]) == ("1.4", "1.5")
+    text = project.output.getvalue()
+    assert "note: 9 releases of demo from 1.0 to 1.8, about 5 runs" in text
+    assert "note: left out: 1.3.1rc1: a pre-release" in text
+    assert "note: demo 1.0 is good and 1.8 is bad: 8 places are left for the boundary, about 3 more runs" in text
+    assert "\nbroken since demo 1.5; last good 1.4\n5 of 9" in text
+    assert len(project.ran) == len(set(project.ran)) == 5
+
+
+def test_what_may_lie_at_the_boundary_unseen_is_said_with_it(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (wheels / "demo-1.5rc1-py3-none-any.whl").touch()
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
+    first, *more = project.answer["words"][:-1]
+    assert first == "broken since demo 1.5; last good 1.4"
+    assert more[0] == "  left out between them: 1.5rc1 (a pre-release)"
+    assert more[1:] == [f"  {note}" for note in project.answer["notes"]]
+    assert "says nothing of demo: no connection" in more[1]
+
+
+def test_the_release_since_which_it_is_fixed_and_what_cannot_be_judged(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    broken = {"1.4", "1.5"}
+
+    def build(*arguments: Any, **more: Any) -> Any:
+        if any(f"demo=={value}" in arguments[0].dockerfile for value in broken):
+            raise BuildFailed("no", step="RUN pip install", tail=("no",))
+        return build_it(*arguments, **more)
+
+    build_it, project.engine.build = project.engine.build, build  # type: ignore[method-assign]
+    assert project.start({"axis": "demo", "ends": ["1.8", "1.0"]}, QUICK) == 3
+    text = project.output.getvalue()
+    assert "fixed after demo 1.3 and not later than 1.6\n  cannot be judged: 1.4, 1.5 (build-failed)" in text
+    assert project.answer["unclear"] == ["1.4", "1.5"]
+    assert project.answer["since"] is None
+    assert "2 skipped" in text
+
+
+def test_ends_that_read_alike_are_told(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: True)
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 1
+    assert (
+        "no change: the failure reproduces with demo 1.0 and with 1.8; name ends that differ"
+        in project.output.getvalue()
+    )
+    assert sorted(project.ran) == ["1.0", "1.8"]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_what_the_last_run_has_otherwise_is_said(status: int, tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at == "1.4")
+    run = Session(project.store, stream=io.StringIO(), engine=lambda: project.engine)
+    only = ({name: (value,) for name, value in QUICK.items()},)
+    run.start(Request(cases=(str(project.case),), selection=Selection(only=only), base_images="registry"))
+    project.bad = lambda at: at == "1.8" and status == 0
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == status
+    assert project.answer["against"] == ["1.4"]
+    assert "  but by the last run of the case: 1.4 bad; so there are more changes, or" in project.output.getvalue()
+
+
+def test_a_bisection_that_was_stopped_goes_on_and_repeats_nothing(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at >= "1.7")
+    project.stop_at = "1.6"
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 130
+    before = list(project.ran)
+    assert len(before) >= 3
+    project.stop_at = ""
+    for wheel in wheels.iterdir():
+        wheel.unlink()  # the index has changed since: the line stays what it was
+    assert project.resume() == 0
+    assert (project.answer["last"], project.answer["since"]) == ("1.6", "1.7")
+    assert len(project.ran) == len(set(project.ran))
+    assert project.ran[: len(before)] == before
+
+
+def test_what_this_host_cannot_serve_is_left_out_before_anything_is_built(tmp_path: Path) -> None:
+    path = tmp_path / "nvcc.yaml"
+    path.write_text(
+        "schema: reprokit/v1\nid: nvcc\ntitle: Demo\ncommand: nvcc demo.cu\n"
+        'matrix: {os: [debian-12], cuda: ["11.8", "13.0"]}\n'
+    )
+    request = Request(cases=(str(path),), base_images="bootstrap")
+    line = along_axis(load(str(path))[0], request, "cuda", ("11.8", "13.0"), Policy())
+    assert (line.values[0], line.values[-1]) == ("11.8", "13.0")
+    assert "12.0" in line.left_out
+    assert "cuda 12.0 with nvcc, which the case calls, cannot be had on debian-12" in line.left_out["12.0"]
+
+
+def test_an_axis_without_releases_goes_along_the_matrix(tmp_path: Path) -> None:
+    project = Project(tmp_path, lambda at: at in ("s4", "s5"), axis="step")
+    assert project.start({"axis": "step", "ends": ["s1", "s5"]}, {"mode": "slow", "demo": "1.0"}) == 0
+    assert "broken since step s4; last good s3" in project.output.getvalue()
+
+
+def test_axes_that_are_left_open_are_named(tmp_path: Path) -> None:
+    project = Project(tmp_path, lambda at: True)
+    with pytest.raises(
+        UsageError, match=r"mode is quick or slow; step is s1, s2, s3, s4 or s5; say which, such as --only"
+    ):
+        project.start({"axis": "demo", "ends": ["1.0", "1.4"]})
+    with pytest.raises(UsageError, match=r"--axis step=s1\.\.s9: .* the matrix has no 's9'"):
+        project.start({"axis": "step", "ends": ["s1", "s9"]}, {"mode": "slow", "demo": "1.0"})
+    with pytest.raises(UsageError, match=r"are of a package's releases, and the values of step are none"):
+        project.start({"axis": "step", "ends": ["s1", "s3"], "pre": True}, {"mode": "slow", "demo": "1.0"})
+    with pytest.raises(UsageError, match="the case has no axis 'stepp'; did you mean 'step'"):
+        project.start({"axis": "stepp", "ends": ["s1", "s9"]}, {**QUICK, "demo": "1.0"})
+    assert not project.engine.trials
+
+
+def test_the_ends_choose_among_what_the_matrix_ties_to_them(tmp_path: Path) -> None:
+    project = Project(tmp_path, lambda at: at == "c")
+    project.case.write_text(
+        "schema: reprokit/v1\nid: demo\ntitle: Demo\ncommand: demo\nexpect: {failure: {exit_code: 3}}\n"
+        'matrix: {include: [{python: "3.9", demo: a}, {python: "3.11", demo: b}, {python: "3.11", demo: c}]}\n'
+        'env: {AT: "{{ demo }}"}\n'
+    )
+    assert project.start({"axis": "demo", "ends": ["b", "c"]}) == 0
+    assert project.session.record is not None
+    assert {cell.cell["python"] for cell in project.session.record.cells} == {"3.11"}
+
+
+def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    shas = [commit(folder, f"change {number}") for number in range(12)]
+    git(folder, "tag", "v1", shas[0])
+    project = Project(tmp_path, lambda at: at not in ("v1", *(sha[:12] for sha in shas[:7])), axis="tree")
+    text = project.case.read_text().replace(
+        "sources: {}", "sources: {tree: {git: 'https://x.invalid/t', ref: '{{ tree }}', path: t}}"
+    )
+    project.case.write_text(text.replace("demo: [", "tree: [v1]\n  demo: ["))
+    project.case.write_text(
+        project.case.read_text().replace("exit_code: 3}", "exit_code: 3}, reproduces: [{mode: slow}]")
+    )
+    asked = {"source": "tree", "ends": ["v1", "main"]}
+    assert project.start(asked, {**QUICK, "demo": "1.0"}, sources={"tree": folder}) == 0
+    assert (
+        f"broken since tree {shas[7][:12]} (2024-03-01 change 7); last good {shas[6][:12]}" in project.output.getvalue()
+    )
+    assert "v1" in project.ran
+    assert project.session.record is not None
+    promised = {cell.cell["tree"]: cell.expected for cell in project.session.record.cells}
+    assert len(promised) == len(project.ran)
+    assert promised.pop("v1") is Verdict.NOT_REPRODUCED  # a cell of the case itself, of which it expects something
+    assert set(promised.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--axis", "a=1,2"], "there is none"),
+        (["--axis", "a=1..2", "--source", "t=v1..main"], "there are 2"),
+        (["--axis", "a=1..1"], "both ends are the same"),
+        (["--source", "t=v1..main", "--pre"], "--pre, --since and --before are of releases"),
+        (["--axis", "a=1..2", "--tags-only"], "--tags-only is of a source's commits"),
+        (["--axis", "a=1..2", "--since", "2024-13-01"], "is no date"),
+        (["--resume", "--axis", "a=1..2"], "leave out the other options"),
+        (["--source", "t=../nowhere", "--axis", "a=1..2"], "is no folder"),
+    ],
+)
+def test_wrong_usage_is_said(words: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    case = Project(tmp_path, lambda at: True).case
+    assert invoke(["bisect", str(case), *words, "--store", str(tmp_path / "store")]) == 2
+    assert told in capsys.readouterr().err

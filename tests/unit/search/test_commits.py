@@ -1,0 +1,179 @@
+"""Commits between two refs of real repositories, made here."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from reprokit.case import CaseFile, load
+from reprokit.case.cellspec import SourceSpec
+from reprokit.case.render import render
+from reprokit.core.errors import UsageError
+from reprokit.run import sources
+from reprokit.run.sources import SourceError
+from reprokit.search.bisect.commits import axis_of, between, with_axis
+
+SPEC = SourceSpec(git="https://example.invalid/demo", ref="main", path="demo", patch="")
+
+
+def git(folder: Path, *words: str) -> str:
+    own = {f"GIT_{who}_{what}": "x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    days = {"GIT_AUTHOR_DATE": "2024-03-01T12:00:00Z", "GIT_COMMITTER_DATE": "2024-03-01T12:00:00Z"}
+    environ = {**os.environ, **own, **days, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(["git", *words], cwd=folder, env=environ, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, name: str) -> str:
+    (folder / "value").write_text(name)
+    git(folder, "add", "value")
+    git(folder, "commit", "-qm", name)
+    return git(folder, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """main: a b c (tag v2) M d; a branch of v1 comes from b: r (tag v1); M merges s, which comes from b."""
+    folder = tmp_path / "demo"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, "a")
+    commit(folder, "b")
+    git(folder, "switch", "-qc", "side")
+    (folder / "other").write_text("s")
+    git(folder, "add", "other")
+    git(folder, "commit", "-qm", "s")
+    git(folder, "switch", "-qc", "release", "main")
+    commit(folder, "r")
+    git(folder, "tag", "v1")
+    git(folder, "switch", "-q", "main")
+    commit(folder, "c | with, odd (words)")
+    git(folder, "tag", "-a", "-m", "second", "v2")
+    git(folder, "merge", "-q", "--no-ff", "-m", "M", "side")
+    commit(folder, "d")
+    return folder
+
+
+def subjects(folder: Path, low: str, high: str, **more: bool) -> list[str]:
+    return [one.subject.split()[0].strip(";") for one in between("demo", folder, low, high, **more).commits]
+
+
+def test_commits_come_as_the_branch_saw_them(checkout: Path) -> None:
+    assert subjects(checkout, "main~4", "main") == ["a", "b", "c", "M", "d"]
+    assert subjects(checkout, "main", "v2") == ["c", "M", "d"]  # whichever is named first
+    found = between("demo", checkout, "main~4", "main", spelt=("v2",)).commits
+    assert [one.value for one in found][2] == "v2"
+    assert found[2].details == "2024-03-01 c | with, odd (words)"
+    assert len(found[0].value) == 12
+    assert [one.merge for one in found] == [False, False, False, True, False]
+    assert between("demo", checkout, "main~4", "main").commits[2].details.startswith("v2, 2024-03-01")
+    assert subjects(checkout, "main~4", "main", tags_only=True) == ["a", "c", "d"]
+
+
+def test_odd_subjects_and_tags_do_no_harm(checkout: Path) -> None:
+    commit(checkout, "clear \x1b[2J screen \u2028 and \x0c page \x1f field")
+    git(checkout, "tag", "a),b")
+    last = between("demo", checkout, "v2", "main").commits[-1]
+    assert last.subject == "clear \ufffd[2J screen \ufffd and \ufffd page \ufffd field"
+    assert last.tags == ("a),b",)
+
+
+def test_a_ref_of_another_branch_is_followed_by_where_both_come_from(checkout: Path) -> None:
+    found = between("demo", checkout, "v1", "main")
+    assert [one.subject[0] for one in found.commits] == ["r", "b", "c", "M", "d"]
+    assert found.commits[0].value == "v1"
+    assert found.commits[1].details.endswith("b; v1 branched off here")
+    assert "v1 is not part of main" in found.note
+    # The way into a merge, which the command tells.
+    merge = between("demo", checkout, "v2", "main").commits[1].value
+    assert subjects(checkout, f"{merge}^1", f"{merge}^2") == ["c", "b", "s"]
+
+
+def test_refs_that_are_not_there_are_refused(checkout: Path) -> None:
+    with pytest.raises(UsageError, match=r"--source demo=v1\.\.mian: .* no commit, tag or branch 'mian'; did you mean"):
+        between("demo", checkout, "v1", "mian")
+    with pytest.raises(UsageError, match="both are the commit"):
+        between("demo", checkout, "main", "main~0")
+    git(checkout, "switch", "-q", "--orphan", "alone")
+    commit(checkout, "z")
+    with pytest.raises(UsageError, match="no commit in common"):
+        between("demo", checkout, "main", "alone")
+
+
+def test_history_is_that_of_a_repository_or_fetched(checkout: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    fetched = sources.history("demo", SPEC, stand_in=checkout, kept=kept)
+    assert subjects(fetched, "v1", "main")[-1] == "d"
+    commit(checkout, "e")
+    assert sources.history("demo", SPEC, stand_in=checkout, kept=kept) == fetched
+    assert subjects(fetched, "v1", "main")[-1] == "e"
+    # The tree of a commit comes out of it, and not what the checkout happens to hold.
+    (checkout / "value").write_text("uncommitted")
+    spec = SourceSpec(git=SPEC.git, ref=between("demo", fetched, "v1", "main").commits[-2].value, path="demo", patch="")
+    assert (sources.fetch("demo", spec, stand_in=fetched, kept=kept).archive / "value").read_text() == "d"
+    own = SourceSpec(git=str(checkout), ref="main", path="demo", patch="")
+    assert subjects(sources.history("demo", own, kept=kept), "v1", "main")[-1] == "e"
+    bare = tmp_path / "bare"
+    git(tmp_path, "clone", "-q", "--bare", str(checkout), str(bare))
+    assert sources.history("demo", SPEC, stand_in=bare, kept=kept) == bare
+    # A branch that a clone knows of its origin alone is found too.
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(checkout), str(clone))
+    assert subjects(sources.history("demo", SPEC, stand_in=clone, kept=kept), "main~4", "release") == ["b", "r"]
+
+
+def test_history_that_is_not_there_is_refused(checkout: Path, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    with pytest.raises(SourceError, match="this is no git repository"):
+        sources.history("demo", SPEC, stand_in=tmp_path, kept=kept)
+    shallow = tmp_path / "shallow"
+    git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))
+    with pytest.raises(SourceError, match="git fetch --unshallow"):
+        sources.history("demo", SPEC, stand_in=shallow, kept=kept)
+    gone = SourceSpec(git=str(tmp_path / "gone"), ref="main", path="demo", patch="")
+    with pytest.raises(SourceError, match="cannot fetch the history"):
+        sources.history("demo", gone, kept=kept)
+
+
+CASE = """
+schema: reprokit/v1
+id: demo
+title: Demo
+matrix: {mode: [a, b]}
+sources:
+  demo-tree: {git: https://example.invalid/demo, ref: REF, path: demo}
+command: run
+fix: {env: {X: 1}}
+"""
+
+
+def case(tmp_path: Path, ref: str) -> CaseFile:
+    path = tmp_path / "demo.yaml"
+    path.write_text(CASE.replace("REF", ref))
+    return load(str(path))[0]
+
+
+def test_a_cell_names_its_commit(tmp_path: Path) -> None:
+    file = case(tmp_path, "v1")
+    axis = axis_of(file, "demo-tree")
+    assert axis == "demo_tree"
+    changed = with_axis(file, "demo-tree", axis)
+    assert changed.digest == file.digest
+    for one in (changed.case, changed.fixed):
+        assert one is not None
+        assert render(one, {"mode": "a", axis: "abc"}).sources["demo-tree"].ref == "abc"
+    assert render(file.case, {"mode": "a"}).sources["demo-tree"].ref == "v1"
+
+
+def test_an_axis_that_is_the_ref_is_the_one_to_go_along(tmp_path: Path) -> None:
+    file = case(tmp_path, '"{{ mode }}"')
+    assert axis_of(file, "demo-tree") == "mode"
+    assert with_axis(file, "demo-tree", "mode") is file
+    with pytest.raises(UsageError, match="no such source; did you mean 'demo-tree'"):
+        axis_of(file, "demo_treee")
+    (tmp_path / "demo.yaml").write_text(CASE.replace("REF", "v1").replace("mode:", "demo_tree:"))
+    with pytest.raises(UsageError, match="an axis 'demo_tree' that is not the ref"):
+        axis_of(load(str(tmp_path / "demo.yaml"))[0], "demo-tree")

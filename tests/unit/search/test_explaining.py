@@ -1,0 +1,298 @@
+"""Which difference matters: the smallest conditions over axes, true of every decided cell, and their rivals."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from reprokit.case.matrix import Cell
+from reprokit.evidence.reading import Reading
+from reprokit.search.explain.conditions import Conditions, holds, in_order, of_axis, words
+from reprokit.search.explain.covering import separate, size_of
+from reprokit.search.explain.explain import Claim, Explanation, explain
+
+BAD, GOOD, UNKNOWN = Reading.BAD, Reading.GOOD, Reading.UNKNOWN
+
+
+def grid(**axes: str) -> list[Cell]:
+    """Every combination of values that are written with spaces between them."""
+    return [
+        dict(zip(axes, values, strict=True)) for values in itertools.product(*(some.split() for some in axes.values()))
+    ]
+
+
+def explained(
+    cells: list[Cell], fails: Callable[[Cell], bool], skip: Callable[[Cell], bool] = lambda _: False
+) -> Explanation:
+    return explain(cells, [UNKNOWN if skip(cell) else BAD if fails(cell) else GOOD for cell in cells])
+
+
+PTXAS = grid(os="debian-12", cuda="11.7 11.8 12.0", arch="sm_35 sm_90")
+VERSIONS = grid(cuda="none 11.8 12.0", gcc="9 10 11 12", python="3.9 3.10 3.11")
+
+
+@pytest.mark.parametrize(
+    ("cells", "fails", "expected"),
+    [
+        (PTXAS, lambda c: c["cuda"] == "12.0", "cuda = 12.0"),
+        (
+            PTXAS,
+            lambda c: (c["cuda"], c["arch"]) in {("11.7", "sm_90"), ("12.0", "sm_35")},
+            "cuda = 11.7 and arch = sm_90, or cuda = 12.0 and arch = sm_35",
+        ),
+        (VERSIONS, lambda c: c["gcc"] in ("10", "11", "12"), "gcc >= 10"),
+        (VERSIONS, lambda c: c["cuda"] == "11.8" and c["gcc"] in ("11", "12"), "cuda = 11.8 and gcc >= 11"),
+        (VERSIONS, lambda c: c["gcc"] in ("9", "10"), "gcc < 11"),
+        (VERSIONS, lambda c: c["python"] in ("3.10", "3.11"), "python >= 3.10"),
+        (VERSIONS, lambda c: c["cuda"] == "none", "cuda = none"),
+        (VERSIONS, lambda c: c["cuda"] != "11.8", "cuda != 11.8"),
+        (
+            grid(torch="1.4.0 1.5.1 1.6.0 1.7.1 2.0"),
+            lambda c: c["torch"] in ("1.5.1", "1.6.0"),
+            "torch in {1.5.1, 1.6.0}",
+        ),
+        (
+            grid(torch="1.4.0 1.5.1 1.6.0 1.10.0 2.0"),
+            lambda c: c["torch"] not in ("1.4.0", "2.0"),
+            "1.5.1 <= torch <= 1.10.0",
+        ),
+        (grid(lr="0.01 1e38 1 10"), lambda c: float(c["lr"]) >= 10, "lr >= 10"),
+        (grid(shm="64m 1g 2g"), lambda c: c["shm"] != "64m", "shm >= 1g"),
+        (
+            grid(load="strict update lenient x y", n="1 2"),
+            lambda c: c["load"] in ("strict", "update"),
+            "load in {strict, update}",
+        ),
+        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2"}], lambda c: "b" in c, "b = x"),
+        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2", "b": "y"}], lambda c: "b" not in c, "b absent"),
+        ([{"a": "1"}, {"a": "1", "b": "x"}, {"a": "2", "b": "y"}], lambda c: "b" in c, "b present"),
+        (
+            [{"cuda": "11.8", "gcc": "11"}, {"cuda": "11.8", "gcc": "12"}, {"cuda": "12.0", "gcc": "12"}],
+            lambda c: c == {"cuda": "11.8", "gcc": "12"},
+            "cuda = 11.8 and gcc = 12",
+        ),
+    ],
+)
+def test_the_smallest_conditions_are_found_in_the_simplest_words(
+    cells: list[Cell], fails: Callable[[Cell], bool], expected: str
+) -> None:
+    found = explained(cells, fails)
+    assert (words(found.found), found.claim, found.minimal) == (expected, Claim.EXACT, True)
+
+
+@pytest.mark.parametrize(
+    ("values", "order"),
+    [
+        (("3.9", "3.10"), []),  # as numbers the other way round
+        (("1.9.0", "1.10.0"), ["1.9.0", "1.10.0"]),
+        (("2.13.0+cpu", "1.4.0"), ["1.4.0", "2.13.0+cpu"]),
+        (("1e38", "0.01", "-1"), ["-1", "0.01", "1e38"]),
+        (("0.1", "0.01"), ["0.01", "0.1"]),  # the same release, as versions are compared
+        (("1", "1.0"), []),
+        (("nan", "inf", "1"), []),
+        (("64m", "1g"), ["64m", "1g"]),
+        (("1m30s", "10s"), ["10s", "1m30s"]),
+        (("3", "3x1x1"), []),
+        (("none", "2", "10", None), ["2", "10"]),
+    ],
+)
+def test_values_have_an_order_where_it_is_certain(values: tuple[str | None, ...], order: list[str]) -> None:
+    assert in_order("free", values) == order
+    assert in_order("os", values) == []
+
+
+def test_values_that_would_be_read_as_several_words_are_in_quotes() -> None:
+    said = explained([{"a": "x, or b = 3"}, {"a": ""}, {"a": "y\x1b[2J\nz"}], lambda cell: "\n" not in cell["a"])
+    assert words(said.found) == r'a != "y\u001b[2J\nz"'
+    said = explained([{"a": "x, or b = 3"}, {"a": "ü"}, {"a": ""}, {"a": "d"}], lambda cell: len(cell["a"]) > 1)
+    assert words(said.found) == 'a = "x, or b = 3"'
+
+
+def test_versions_of_known_axes_are_in_the_order_of_versions() -> None:
+    assert in_order("python", ("3.10", "3.9", "none")) == ["3.9", "3.10"]
+
+
+def test_each_condition_names_the_cells_behind_it() -> None:
+    found = explained(PTXAS, lambda c: (c["cuda"], c["arch"]) in {("11.7", "sm_90"), ("12.0", "sm_35")})
+    one, other = found.conditions
+    assert [PTXAS[at] for at in one.reproducing] == grid(os="debian-12", cuda="11.7", arch="sm_90")
+    assert [(PTXAS[at]["cuda"], PTXAS[at]["arch"]) for at in one.near] == [
+        ("11.7", "sm_35"),
+        ("11.8", "sm_90"),
+        ("12.0", "sm_90"),
+    ]
+    assert [PTXAS[at] for at in other.reproducing] == grid(os="debian-12", cuda="12.0", arch="sm_35")
+
+
+@pytest.mark.parametrize(
+    ("readings", "why"),
+    [
+        ([], "no cell is decided"),
+        ([UNKNOWN, UNKNOWN], "no cell is decided"),
+        ([BAD, UNKNOWN], "one cell is decided, and none to compare it with"),
+        ([BAD, BAD, UNKNOWN], "both cells decided reproduce: no difference between them matters"),
+        ([GOOD, UNKNOWN, GOOD], "none of the 2 cells decided reproduces"),
+    ],
+)
+def test_no_claim_is_made_where_there_is_no_difference(readings: list[Reading], why: str) -> None:
+    found = explain([{"a": str(number)} for number in range(len(readings))], readings)
+    assert (found.claim, found.why, found.conditions, found.rivals) == (Claim.NONE, why, (), ())
+
+
+def test_no_claim_is_made_where_it_would_only_list_the_cells() -> None:
+    parity = explained(grid(a="1 2", b="1 2", c="1 2"), lambda c: list(c.values()).count("1") % 2 == 0)
+    assert (parity.claim, parity.why) == (
+        Claim.NONE,
+        "no condition is shorter than a list of the 4 cells that reproduce",
+    )
+    some = explained(grid(seed="a b c d e f g h"), lambda c: c["seed"] in "bdg")
+    assert some.claim is Claim.NONE
+    chance = random.Random(0)
+    random_looking = explained(grid(a="1 2 3 4 5", b="1 2 3 4 5", c="1 2 3 4 5"), lambda _: chance.random() < 0.4)
+    assert random_looking.claim is Claim.NONE
+
+
+def test_cells_that_are_not_decided_count_for_neither_side_and_are_predicted() -> None:
+    cells = grid(cuda="11.8 12.0", gcc="11 12")
+    found = explain(cells, [GOOD, UNKNOWN, BAD, BAD])
+    assert words(found.found) == "cuda = 12.0"
+    assert (found.undecided, found.predicted, found.decided) == ((1,), {1: False}, 3)
+    new = explain([*cells, {"cuda": "13.0", "gcc": "11"}], [GOOD, GOOD, BAD, BAD, UNKNOWN])
+    assert new.predicted == {}, "nothing is known of a value that was never decided"
+
+
+def test_deleting_cells_makes_rivals_appear_and_they_are_told_apart_by_what_was_deleted() -> None:
+    cells = grid(cuda="11.8 12.0", cudnn="8.6 8.9", gcc="11 12")
+
+    def fails(cell: Cell) -> bool:
+        return cell["cuda"] == "12.0"
+
+    whole = explained(cells, fails)
+    assert (whole.claim, whole.rivals, whole.tell_apart) == (Claim.EXACT, (), ())
+    together = explained(cells, fails, skip=lambda cell: (cell["cuda"] == "12.0") != (cell["cudnn"] == "8.9"))
+    assert (together.claim, words(together.found)) == (Claim.ONE_OF, "cuda = 12.0")
+    assert [words(rival) for rival in together.rivals] == ["cudnn = 8.9"]
+    [telling] = together.tell_apart
+    assert telling.at is not None
+    assert (cells[telling.at]["cuda"] == "12.0") != (cells[telling.at]["cudnn"] == "8.9")
+    assert telling.kept == (0,) if telling.cell["cuda"] == "12.0" else (1,)
+
+
+def test_what_is_in_no_matrix_is_proposed_to_tell_rivals_apart() -> None:
+    cells = [{"os": "debian-11", "torch": "1.4"}, {"os": "debian-12", "torch": "2.0"}]
+    found = explain(cells, [GOOD, BAD])
+    assert [words(found.found), *map(words, found.rivals)] == ["torch = 2.0", "os = debian-12"]
+    [telling] = found.tell_apart
+    assert (telling.at, sorted(telling.cell.items())) in [
+        (None, [("os", "debian-11"), ("torch", "2.0")]),
+        (None, [("os", "debian-12"), ("torch", "1.4")]),
+    ]
+    assert explain(cells, [GOOD, BAD], askable=lambda cell: False).tell_apart == ()
+
+
+def test_what_is_proposed_keeps_values_together_that_were_met_together() -> None:
+    cells = [
+        {"os": "debian-12", "cuda": "11.8", "gcc": "12"},
+        {"os": "debian-13", "cuda": "11.8", "gcc": "14"},
+        {"os": "debian-12", "cuda": "11.8", "gcc": "11"},
+        {"os": "debian-13", "cuda": "12.4", "gcc": "13"},
+    ]
+    found = explain(cells, [BAD, BAD, GOOD, GOOD])
+    assert "cuda = 11.8 and gcc >= 12" in [words(each) for each in (found.found, *found.rivals)]
+    assert next(telling.cell for telling in found.tell_apart) == {"os": "debian-13", "cuda": "11.8", "gcc": "13"}
+
+
+def test_the_preferred_axes_come_first_among_those_that_serve_as_well() -> None:
+    cells = [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
+    assert words(explain(cells, [GOOD, BAD], first=["b"]).found) == "b = y"
+    assert words(explain(cells, [GOOD, BAD]).found) == "a = 2"
+
+
+# Planted causes
+
+SIZES = st.lists(st.integers(min_value=2, max_value=4), min_size=2, max_size=4)
+
+
+@st.composite
+def planted(draw: st.DrawFn) -> tuple[list[Cell], Conditions]:
+    """Some cells of a random grid and conditions over it."""
+    sizes = draw(SIZES)
+    axes = {f"axis{at}": [str(value) for value in range(size)] for at, size in enumerate(sizes)}
+    singles = [one for axis, values in axes.items() for one in of_axis(axis, values)[0]]
+    conjunctions = []
+    for _ in range(draw(st.integers(min_value=1, max_value=3))):
+        some = draw(st.lists(st.sampled_from(singles), min_size=1, max_size=3, unique_by=lambda one: one.axis))
+        conjunctions.append(tuple(some))
+    cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())]
+    return draw(st.lists(st.sampled_from(cells), min_size=2, unique_by=lambda cell: str(cell))), tuple(conjunctions)
+
+
+def split(cells: list[Cell], conditions: Conditions) -> tuple[list[Cell], list[Cell]]:
+    bad = [cell for cell in cells if holds(conditions, cell)]
+    return bad, [cell for cell in cells if cell not in bad]
+
+
+@given(planted())
+def test_what_is_said_is_true_of_every_decided_cell_and_never_longer_than_the_cause(
+    case: tuple[list[Cell], Conditions],
+) -> None:
+    cells, cause = case
+    bad, good = split(cells, cause)
+    assume(bad and good)
+    found = separate(bad, good)
+    assert found.answers
+    for answer in found.answers:
+        assert all(holds(answer, cell) is True for cell in bad)
+        assert all(holds(answer, cell) is False for cell in good)
+        assert size_of(answer) == size_of(found.answers[0])
+    if found.minimal:
+        assert size_of(found.answers[0]) <= size_of(cause)
+
+
+@given(planted(), st.randoms(use_true_random=False))
+def test_the_order_of_the_cells_does_not_matter(case: tuple[list[Cell], Conditions], chance: random.Random) -> None:
+    cells, cause = case
+    bad, good = split(cells, cause)
+    once = separate(bad, good)
+    chance.shuffle(bad)
+    chance.shuffle(good)
+    assert separate(bad, good) == once
+
+
+@given(planted(), st.data())
+def test_asking_what_tells_rivals_apart_leads_to_one_explanation(
+    case: tuple[list[Cell], Conditions], data: st.DataObject
+) -> None:
+    cells, cause = case
+    known = data.draw(st.sets(st.sampled_from(range(len(cells))), min_size=2))
+    for _ in range(len(cells)):
+        readings = [
+            UNKNOWN if at not in known else BAD if holds(cause, cell) else GOOD for at, cell in enumerate(cells)
+        ]
+        found = explain(cells, readings)
+        asked = {telling.at for telling in found.tell_apart} - {None}
+        if found.claim is not Claim.ONE_OF or not asked:
+            break
+        assert not asked & known, "what is decided tells nothing apart"
+        known |= {at for at in asked if at is not None}
+    else:
+        pytest.fail("it never ends")
+
+
+def test_few_cells_are_short_of_the_budget_and_many_are_explained_all_the_same() -> None:
+    chance = random.Random(1)
+    cells = [{f"axis{at}": str(chance.randrange(5)) for at in range(10)} for _ in range(10_000)]
+    unique = list({str(cell): cell for cell in cells}.values())
+
+    def fails(cell: Cell) -> bool:
+        return (cell["axis1"] == "1" and cell["axis2"] >= "3") or (cell["axis3"] == "4" and cell["axis4"] == "2")
+
+    found = explained(unique, fails)
+    assert words(found.found) == "axis1 = 1 and axis2 >= 3, or axis3 = 4 and axis4 = 2"
+    noise = explained(unique, lambda _: chance.random() < 0.3)
+    assert (noise.claim, noise.minimal) == (Claim.NONE, False)

@@ -1,0 +1,333 @@
+"""``reprokit isolate`` over a case: its ends, its words, and its JSON, on a fake engine."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.case import CaseFile, load
+from reprokit.case.matrix import Cell
+from reprokit.core.errors import Cancelled, UsageError
+from reprokit.engine.protocol import Trial
+from reprokit.evidence.model import Ending
+from reprokit.run.request import Request
+from reprokit.run.session import Session
+from reprokit.search.isolate import ends, reported
+from reprokit.search.isolate.case import make
+from reprokit.search.session import SearchSession
+from tests.unit.fakes import FakeEngine
+
+CASE = """\
+schema: reprokit/v1
+id: toy
+title: A toy
+matrix:
+  a: ["1", "2", "3"]
+  b: [x, y]
+  c: [p, q]
+  d: [r, s]
+  exclude: [{b: y, c: q, d: s}]
+env: {CELL: "{{ a }} {{ b }} {{ c }} {{ d }}"}
+command: toy
+expect:
+  failure: {exit_code: 3}
+"""
+
+
+def fails_where(condition: Callable[[str, str, str, str], bool]) -> Callable[..., Ending]:
+    return lambda trial, sink: Ending(exit_code=3 if condition(*trial.env["CELL"].split()) else 0, seconds=0.1)
+
+
+class Project:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
+        self.case = folder / "toy.yaml"
+        self.case.write_text(CASE)
+        self.store = folder / "store"
+        self.engine = FakeEngine()
+        self.output = io.StringIO()
+        self.result: dict[str, Any] = {}
+        self.jobs = 2
+
+    @property
+    def request(self) -> Request:
+        return Request(cases=(str(self.case),), base_images="registry", jobs=self.jobs)
+
+    def isolate(self, **arguments: object) -> int:
+        given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
+        session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        status = session.start("isolate", self.request, {**given, **arguments}, make)
+        self.result = session.result()
+        return status
+
+    @property
+    def said(self) -> str:
+        return self.output.getvalue()
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+def file_of(text: str, folder: Path) -> CaseFile:
+    path = folder / "other.yaml"
+    path.write_text(text)
+    return load(str(path))[0]
+
+
+def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project) -> None:
+    project.engine.behave = fails_where(lambda a, b, c, d: a in "23")
+    assert project.isolate(bad="a=3,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
+    assert "the difference that matters: a 1 -> 3" in project.said
+    assert "no matter: b, c, d" in project.said
+    assert "along a: 1 is the last that ends well and 2 the first that fails, of 3 values from 1 to 3" in project.said
+    answer = project.result["answer"]
+    assert answer["changes"] == [[{"axis": "a", "good": "1", "bad": "3"}]]
+    assert answer["boundary"] == [{"axis": "a", "values": ["1", "2", "3"], "good": "1", "bad": "2", "unjudged": []}]
+    assert answer["ends"]["bad"] == {
+        "cell": {"a": "3", "b": "x", "c": "q", "d": "s"},
+        "number": 1,
+        "verdict": "reproduced",
+    }
+    assert project.result["format"] == "reprokit-search/v1"
+    assert len(project.result["cells"]) == len(project.engine.trials)
+    assert (
+        "of the 16 mixes of both ends, and 1 cell between them; the matrix has 21; 1 trial of a cell at most"
+        in project.said
+    )
+
+
+def test_a_pair_is_told_with_what_was_seen_of_it(project: Project) -> None:
+    project.engine.behave = fails_where(lambda a, b, c, d: (a, c) == ("2", "q"))
+    assert project.isolate(bad="a=2,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
+    assert "it takes these together: a 1 -> 2 and c p -> q" in project.said
+    assert "with any one of them set back the bad end ends well: #" in project.said
+
+
+def test_what_the_case_excludes_is_not_asked_for_and_what_it_leaves_open_is_told(project: Project) -> None:
+    project.case.write_text(CASE.replace("{b: y, c: q, d: s}", "{b: x, c: q}, {b: y, c: p}"))
+    project.engine.behave = fails_where(lambda a, b, c, d: b == "y")
+    assert project.isolate(bad="a=1,b=y,c=q,d=r", good="a=1,b=x,c=p,d=s") == 3
+    assert "not decided" in project.said
+    assert "the cells that would tell them apart cannot be judged: " in project.said
+    assert "(the case excludes it)" in project.said
+    assert "no sign of: d" in project.said
+    assert project.result["answer"]["changes"] == []
+    assert [{"axis": "b", "good": "x", "bad": "y"}] in [one[0] for one in project.result["answer"]["rivals"]]
+
+
+def test_an_end_that_is_not_what_was_said_is_told(project: Project) -> None:
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "1")
+    assert project.isolate(bad="a=2", good="a=1") == 1
+    assert "it is the other way round" in project.said
+    project.engine.behave = lambda trial, sink: Ending(exit_code=4, seconds=0.1)
+    assert project.isolate(bad="a=2", good="a=1") == 3
+    assert "different-failure, neither bad nor good" in project.said
+
+
+def test_open_axes_are_chosen_so_that_the_ends_differ_least_and_that_is_said(project: Project) -> None:
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
+    assert project.isolate(bad="a=3,d=s", good="a=1,b=y") == 0
+    chosen = project.result["answer"]["ends"]
+    bad, good = chosen["bad"]["cell"], chosen["good"]["cell"]
+    assert ends.distance(bad, good) == 1
+    assert (bad["d"], good["b"]) == ("s", "y")
+    assert "--bad leaves open, and is taken with: " in project.said
+
+
+def test_without_ends_those_of_the_last_run_are_taken(project: Project) -> None:
+    with pytest.raises(UsageError, match="--bad and --good: say in which cell"):
+        project.isolate()
+    project.engine.behave = fails_where(lambda a, b, c, d: b == "y")
+    Session(project.store, stream=project.output, engine=lambda: project.engine).start(project.request)
+    assert project.isolate() == 0
+    assert "bad end, of the last run: " in project.said
+    assert project.isolate(bad="a=3,c=p") == 0
+    assert project.result["answer"]["ends"]["bad"]["cell"]["a"] == "3"
+
+
+def test_ends_that_cannot_be_are_refused_in_words(project: Project) -> None:
+    for bad, good, words in (
+        ("aa=1", "a=2", "the case has no axis 'aa'; did you mean 'a'"),
+        ("a=1,a=2", "a=3", "a is given twice"),
+        ("a", "a=3", "'a' is not of the form axis=value"),
+        ("b=y,c=q,d=s", "a=3", "excludes every such cell"),
+        ("a=1,b=x,c=p,d=r", "d=r,c=p,b=x,a=1", "say the same"),
+        ("a=1", "a=1", "say the same: a=1"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            project.isolate(bad=bad, good=good)
+    with pytest.raises(UsageError, match="the two ends do not differ in it"):
+        project.isolate(bad="a=1", good="a=2", axes={"b": {"values": ["z"]}})
+    with pytest.raises(UsageError, match="0 of the two report"):
+        project.isolate(reported=True)
+
+
+def test_a_comma_within_brackets_belongs_to_its_value() -> None:
+    assert ends.parse("--bad", "shape=(1,),numpy=1.17.5") == {"shape": "(1,)", "numpy": "1.17.5"}
+
+
+def test_values_that_the_command_line_adds_lie_between(project: Project) -> None:
+    project.engine.behave = fails_where(lambda a, b, c, d: float(a) >= 1.5)
+    axes = {"a": {"values": ["1.25", "1.5", "7"]}}
+    assert project.isolate(bad="a=2", good="a=1", axes=axes) == 0
+    assert (
+        "along a: 1.25 is the last that ends well and 1.5 the first that fails, of 4 values from 1 to 2" in project.said
+    )
+
+
+REPORTED = [
+    {
+        "platform": "Linux-5.10.0-1.0.0.26-x86_64-with-glibc2.31",
+        "Python": "3.11.3 (main, Apr  5 2023, 14:15:06) [GCC 9.4.0]",
+        "NVCC": "Build cuda_12.0.r12.0/compiler.32267302_0",
+        "cudnn": "8.9",
+        "GPUs used": 1,
+        "GCC": "gcc (Debian 12.2.0-14) 12.2.0",
+        "PaddlePaddle": "2.6.2",
+    },
+    {
+        "OS": "Debian GNU/Linux 12 (bookworm)",
+        "Python version": "3.10.12 (main) [GCC 11.4.0] (64-bit runtime)",
+        "CUDA runtime version": "11.8.89",
+        "cuDNN version": "8907",
+        "GCC version": "(Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0",
+        "mode": "fast",
+    },
+]
+
+
+def test_pasted_environments_are_read_as_axes(tmp_path: Path) -> None:
+    own: dict[str, tuple[str, ...]] = {"gcc": ("12.2", "11.4"), "mode": ("fast", "slow")}
+    first, second = (reported.read(one, own, ["paddle"]) for one in REPORTED)
+    assert dict(first.cell) == {
+        "gcc": "12.2",
+        "os": "ubuntu-20.04",
+        "python": "3.11",
+        "cuda": "12.0",
+        "cudnn": "8.9",
+        "paddle": "2.6.2",
+    }
+    assert first.unused == ("GPUs used",)
+    assert dict(second.cell) == {
+        "gcc": "11.4",
+        "mode": "fast",
+        "os": "debian-12",
+        "python": "3.10",
+        "cuda": "11.8",
+        "cudnn": "8.9",
+    }
+    bare = reported.read({"Python": "3.11.3", "GCC": "gcc (GCC) 8.2.0", "Paddle compiled with cuda": True}, {}, [])
+    assert (dict(bare.cell), bare.unused) == ({"python": "3.11", "gcc": "8"}, ("Paddle compiled with cuda",))
+
+
+def test_a_difference_that_an_axis_does_not_tell_is_said() -> None:
+    environments = [{"Python": "3.11.3 (main)"}, {"Python": "3.11.2 (main)"}]
+    found = [reported.read(one, {}, []) for one in environments]
+    assert reported.hidden(environments, found) == [
+        "Python is '3.11.3' and '3.11.2', both read as python 3.11: what differs in that is not looked at"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("environment", "cell"),
+    [
+        (
+            {"操作系统": "Ubuntu 20.04", "Python 版本": "3.9.13", "CUDA版本": "CUDA 11.8"},
+            "python=3.9 cuda=11.8 os=ubuntu-20.04",
+        ),
+        ({"gcc": "x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14) 12.2.0"}, "gcc=12"),
+        ({"编译器": "gcc-13", "操作系统": "Ubuntu 20.04"}, "gcc=13 os=ubuntu-20.04"),
+        # Another compiler, the driver's CUDA, and what is missing are no versions of the axes.
+        ({"gcc": "clang version 15.0.7", "compiler": "MSVC 19.3"}, ""),
+        ({"cuda": "12.2 (driver)", "python": None, "cudnn": "N/A", "os": "Windows 11"}, ""),
+        ({"cuda": "none"}, "cuda=none"),
+    ],
+)
+def test_only_what_a_report_says_of_an_axis_is_read_as_it(environment: dict[str, Any], cell: str) -> None:
+    found = reported.read(environment, {"python": ("3.9",), "cuda": ("none", "11.8")}, ["paddle"])
+    assert " ".join(f"{name}={value}" for name, value in found.cell.items()) == cell
+
+
+def test_the_ends_may_be_the_environments_of_the_report_in_either_order(project: Project) -> None:
+    report = "report: {environments: [{a: 1, b: x, shell: bash}, {a: 2, b: y}]}\n"
+    project.case.write_text(CASE + report)
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "2")
+    assert project.isolate(reported=True) == 0
+    assert "environment 1 of the report: a: a 1, b: b x" in project.said
+    assert "not read: shell" in project.said
+    assert "not in the report, and as in the case: c=p d=r" in project.said
+    assert project.result["answer"]["changes"] == [[{"axis": "a", "good": "1", "bad": "2"}]]
+
+
+def test_cells_of_a_matrix_of_include_alone_can_be_ends(tmp_path: Path) -> None:
+    text = CASE.replace('  a: ["1", "2", "3"]\n  b: [x, y]\n  c: [p, q]\n  d: [r, s]\n', "").replace(
+        "  exclude: [{b: y, c: q, d: s}]\n",
+        "  include: [{a: '1', b: x, c: p, d: r}, {a: '2', b: y, c: p, d: r}]\n",
+    )
+    chosen = ends.choose(file_of(text, tmp_path), {"a": "2"}, {"a": "1"})
+    same: tuple[Cell, Cell] = ({"a": "2", "b": "y", "c": "p", "d": "r"}, {"a": "1", "b": "y", "c": "p", "d": "r"})
+    assert (chosen.bad, chosen.good) == same
+
+
+def test_where_an_axis_pins_a_package_its_releases_are_pointed_at(project: Project) -> None:
+    project.case.write_text(CASE.replace("command:", 'environment: {pip: ["six=={{ a }}"]}\ncommand:'))
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
+    assert project.isolate(bad="a=3,b=x", good="a=1,b=x") == 0
+    assert "releases between a 2 and 3: --axis a=2..3 looks among them, too" in project.said
+
+
+BUILT = """\
+schema: reprokit/v1
+id: built
+title: Some of the axes take images of their own
+matrix: {a: [bash, curl], b: [gawk, wget], c: ["1", "2"], d: ["1", "2"], e: ["1", "2"]}
+environment: {apt: ["{{ a }}", "{{ b }}"]}
+env: {CELL: "{{ b }} {{ c }} {{ d }} {{ e }}"}
+command: toy
+expect: {failure: {exit_code: 3}}
+"""
+ENDS = {"bad": "a=curl,b=wget,c=2,d=2,e=2", "good": "a=bash,b=gawk,c=1,d=1,e=1"}
+
+
+@pytest.mark.parametrize("stop", range(1, 9))
+def test_stopped_anywhere_it_goes_the_same_way_though_images_stand_by_then(tmp_path: Path, stop: int) -> None:
+    whole, stopped = (Project(folder) for folder in (tmp_path / "whole", tmp_path / "stopped"))
+    behave = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
+    for project in (whole, stopped):
+        project.jobs = 1  # one program at a time: the ones before the interrupt are decided
+        project.case.write_text(BUILT)
+        project.engine.behave = behave
+    whole.isolate(**ENDS)
+    count = len(whole.result["cells"])
+
+    done: list[str] = []
+
+    def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        if len(done) == stop:
+            os.kill(os.getpid(), signal.SIGINT)
+            assert stopped.engine.cancel.wait(10)
+            raise Cancelled("stopped")
+        done.append(trial.env["CELL"] + trial.image)
+        return behave(trial, sink)
+
+    stopped.engine.behave = interrupted
+    assert stopped.isolate(**ENDS) == 130
+    stopped.engine.behave = behave
+    stopped.engine.trials.clear()
+    session = SearchSession(stopped.store, stream=stopped.output, engine=lambda: stopped.engine)
+    assert session.resume("isolate", (), make) == 0
+    shown = [
+        [(cell["cell"], cell["verdict"]) for cell in result["cells"]] for result in (whole.result, session.result())
+    ]
+    assert shown[0] == shown[1]
+    assert session.result()["answer"] == whole.result["answer"]
+    assert len(stopped.engine.trials) == count - stop
+    assert not set(done) & {trial.env["CELL"] + trial.image for trial in stopped.engine.trials}

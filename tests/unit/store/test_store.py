@@ -1,0 +1,128 @@
+"""The store, on a real SQLite file."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from reprokit.core.errors import UsageError
+from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord, exit_status
+from reprokit.store.database import Store
+from reprokit.store.folder import Measurements, find_folder
+from reprokit.store.recorder import Recorder, RecordError
+
+
+def cell(number: int, **values: object) -> CellRecord:
+    base = CellRecord(
+        number=number, case_id="c", case_path="c.yaml", case_digest="sha256:1", cell={"cuda": str(number)}
+    )
+    return dataclasses.replace(base, **values)
+
+
+def run(run_id: str, *cells: CellRecord) -> RunRecord:
+    return RunRecord(
+        id=run_id,
+        started_at=f"2026-01-01T00:00:0{run_id[-1]}Z",
+        version="0",
+        request={},
+        host={},
+        owner={},
+        cells=cells,
+    )
+
+
+TRIAL = TrialRecord(
+    number=1,
+    outcome=Outcome.REPRODUCED,
+    exit_code=255,
+    seconds=0.5,
+    oom=False,
+    timed_out=False,
+    reason="r",
+    log="l",
+    lines=(3,),
+)
+
+
+def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    store.begin(run("run-1", cell(1), cell(2)), {"sha256:1": ("c", "t", "text")})
+    decided = cell(
+        1, verdict=Verdict.REPRODUCED, expected=Verdict.REPRODUCED, reason="so", image={"id": "i"}, trials=(TRIAL,)
+    )
+    store.decide("run-1", decided)
+    store.decide("run-1", decided)  # a repeat replaces, it does not double
+    again = Store(tmp_path / "s").run("last")
+    assert again.cells == (decided, cell(2))
+    assert store.case_text("sha256:1") == "text"
+    first, second = store.results(["c"])
+    assert [(one.run_id, one.verdict, one.as_expected) for one in (first, second)] == [
+        ("run-1", Verdict.REPRODUCED, True),
+        ("run-1", None, None),
+    ]
+    assert store.results(["d"]) == []
+    assert store.records([second.row, first.row]) == {first.row: decided, second.row: cell(2)}
+    assert store.tallies([first.row, second.row]) == {first.row: (1, 1)}
+
+
+def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    assert store.last_seen("c") is None
+    store.begin(run("run-1", cell(1), cell(2)), {})
+    store.begin(run("run-2", cell(1), cell(2, case_id="other")), {})
+    store.begin(dataclasses.replace(run("run-3", cell(1)), request={"search": {"kind": "reduce"}}), {})
+    seen = store.last_seen("c")
+    assert seen is not None
+    assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])
+
+
+def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s")
+    for name in ("run-1", "run-2"):
+        store.begin(run(name), {})
+    assert store.run("run-2").id == store.run("last").id == "run-2"
+    with pytest.raises(UsageError, match="several"):
+        store.run("run")
+    with pytest.raises(UsageError, match="holds no run 'x'"):
+        store.run("x")
+
+
+def test_measurements_are_kept_per_image_and_probe(tmp_path: Path) -> None:
+    Measurements(tmp_path).keep("sha256:a", "1", {"python": "3.11.2"})
+    assert Measurements(tmp_path).get("sha256:a", "1") == {"python": "3.11.2"}
+    assert Measurements(tmp_path).get("sha256:a", "2") is None
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "status"),
+    [
+        ([(Verdict.REPRODUCED, Verdict.REPRODUCED), (Verdict.NOT_REPRODUCED, None)], 0),
+        ([(Verdict.REPRODUCED, Verdict.NOT_REPRODUCED), (Verdict.UNSUPPORTED, Verdict.REPRODUCED)], 1),
+        ([(Verdict.FLAKY, Verdict.REPRODUCED)], 1),
+        ([(Verdict.REPRODUCED, Verdict.REPRODUCED), (Verdict.BUILD_FAILED, Verdict.REPRODUCED)], 3),
+        ([(None, None)], 3),
+    ],
+)
+def test_exit_status(verdicts: list[tuple[Verdict | None, Verdict | None]], status: int) -> None:
+    assert exit_status([cell(i, verdict=v, expected=e) for i, (v, e) in enumerate(verdicts)]) == status
+
+
+def test_the_folder_is_found_upwards(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / ".reprokit").mkdir()
+    assert find_folder(tmp_path / "a" / "b") == tmp_path / "a" / ".reprokit"
+
+
+def test_the_recorder_writes_in_its_own_process_and_says_what_went_wrong(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path)
+    recorder.call("begin", run("run-1", cell(1)), {})
+    recorder.call("decide", "run-1", cell(1, verdict=Verdict.REPRODUCED))
+    recorder.close()
+    assert Store(tmp_path).run("last").cells[0].verdict == Verdict.REPRODUCED
+    refused = Recorder(tmp_path)
+    refused.call("begin", run("run-1"), {})  # the id is taken
+    with pytest.raises(RecordError, match="UNIQUE"):
+        refused.close()
