@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many, near
+from reprokit.core.near_match import near
+from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -43,7 +44,7 @@ def choose(files: Sequence[CaseFile], wanted: Filter) -> list[CaseFile]:
         fits = _fits(known.values(), wanted)
         chosen = [file for file in chosen if fits(known[id(file)])]
     if not chosen:
-        raise UsageError(f"none of the {many(len(files), 'case')} fits {wanted}")
+        raise UsageError(f"none of the {pluralize(len(files), 'case')} fits {wanted}")
     return chosen
 
 

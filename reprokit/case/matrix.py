@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -197,3 +198,8 @@ def parse_values(text: str) -> tuple[str, ...]:
 def label(cell: Partial) -> str:
     """A cell in one line, for people: ``cuda=11.8 gcc=12``."""
     return " ".join(f"{name}={value}" for name, value in cell.items()) or "(the only cell)"
+
+
+def cell_key(cell: Mapping[str, str]) -> str:
+    """Canonical text of a cell: the same for the same values, whatever their order."""
+    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"), ensure_ascii=False)

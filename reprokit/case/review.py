@@ -16,12 +16,10 @@ from enum import Enum
 
 from reprokit.case import CaseFile
 from reprokit.case.facts import rendered, requirement
-from reprokit.case.matrix import Cell, expand
+from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case
 from reprokit.case.tree import Loc
-from reprokit.core.near_match import many
-from reprokit.evidence.records import cell_key
-from reprokit.evidence.text import seen
+from reprokit.core.text import is_visible, pluralize
 
 SHOWN = 100
 """Characters of a case's own text that one line of a summary shows."""
@@ -100,7 +98,7 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto",
     shown = _some_of_each(look, most)
     lines += [f"  {ask.line}:{ask.column}: {ask.words}" for ask in shown]
     if len(look) > len(shown):
-        more = many(len(look) - len(shown), "thing")
+        more = pluralize(len(look) - len(shown), "thing")
         lines.append(f"  ... and {more} more, all in: reprokit validate {printable(file.path)} --asks")
     return "\n".join(lines) + "\n"
 
@@ -118,17 +116,17 @@ def _some_of_each(look: Sequence[Ask], most: int | None) -> list[Ask]:
 def printable(text: str, most: int = SHOWN) -> str:
     """A stranger's text on one line, without what would move a cursor or turn the direction of writing around."""
     line = " ".join(text.split())
-    plain = "".join(c if seen(c) else f"\\u{ord(c):04x}" for c in line[:most])
+    plain = "".join(c if is_visible(c) else f"\\u{ord(c):04x}" for c in line[:most])
     return f"{plain} ..." if len(line) > most else plain
 
 
 def _unseen(file: CaseFile) -> Iterator[Ask]:
     """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
-    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not seen(found[0])]
+    bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not is_visible(found[0])]
     if bad:
         line = file.text.count("\n", 0, bad[0].start()) + 1
         at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
-        words = f"holds {many(len(bad), 'character')} that nobody sees, the first U+{ord(bad[0][0]):04X}"
+        words = f"holds {pluralize(len(bad), 'character')} that nobody sees, the first U+{ord(bad[0][0]):04X}"
         yield Ask(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
 
 
@@ -176,7 +174,7 @@ class _Reader:
             for text in odd:
                 yield self.ask("apt", ("environment", "apt", index), f"hands apt-get {printable(text)}")
         if plain:
-            words = f"installs {many(plain, 'package')} of the distribution"
+            words = f"installs {pluralize(plain, 'package')} of the distribution"
             yield self.ask("apt", ("environment", "apt"), words, look=False)
         yield from self._pip(environment.pip)
         for index, template in enumerate(environment.pip_options):
@@ -193,7 +191,7 @@ class _Reader:
                 elif said := _option(text) if text.startswith("-") else _elsewhere(text):
                     yield self.ask("pip", ("environment", "pip", index), said)
         if plain:
-            words = f"installs {many(len(plain), 'Python package')} by name, which may run code of theirs as root"
+            words = f"installs {pluralize(len(plain), 'Python package')} by name, which may run code of theirs as root"
             yield self.ask("pip", ("environment", "pip"), words, look=False)
 
     def _sources(self) -> Iterator[Ask]:
@@ -231,7 +229,10 @@ class _Reader:
         yield from self.each("network", at("network"), limits.network, _network)
         yield from self.each("user", at("user"), limits.user, _user)
         yield from self.each(
-            "gpus", at("gpus"), limits.gpus, lambda text: f"gets {many(int(text), 'GPU')}" if _positive(text) else ""
+            "gpus",
+            at("gpus"),
+            limits.gpus,
+            lambda text: f"gets {pluralize(int(text), 'GPU')}" if _positive(text) else "",
         )
         for name, value in self.case.env.items():
             if name.startswith("NVIDIA_"):
@@ -242,7 +243,7 @@ class _Reader:
         yield self.ask("memory", at("memory"), words, look=False)
         times = " or ".join(printable(text) for text in self.texts(limits.timeout))
         trials = self.case.trials if isinstance(self.case.trials, int) else self.case.trials.max
-        words = f"{many(self.count, 'cell')}, {many(trials, 'trial')} each of at most {times}"
+        words = f"{pluralize(self.count, 'cell')}, {pluralize(trials, 'trial')} each of at most {times}"
         yield self.ask("time", at("timeout"), words, look=False)
         command = self.case.command if isinstance(self.case.command, str) else " ".join(self.case.command)
         yield self.ask("command", ("command",), f"runs in each: {printable(command)}", look=False)
@@ -253,7 +254,7 @@ def _positive(text: str) -> bool:
 
 
 def _lines(text: str) -> str:
-    return many(len(text.splitlines()), "line")
+    return pluralize(len(text.splitlines()), "line")
 
 
 def _from(image: str) -> str:

@@ -25,8 +25,9 @@ from reprokit.cli import options
 @options.store_option
 def command(**given: Any) -> int:
     """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
+    from reprokit.cli.display.screen import Screen
     from reprokit.run.session import Session
 
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     given["trials"] = None
-    return Session(store_folder, verbose=verbose).build(options.request_of(given))
+    return Session(store_folder, display=Screen(verbose=verbose)).build(options.request_of(given))

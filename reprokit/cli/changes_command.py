@@ -128,17 +128,17 @@ def _json(
 def _print(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series], verbose: bool
 ) -> None:
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.report import timeline
 
     counted = sum(map(_counts, changes))
     new = sum(change.transition.old is None for change in changes)
     tentative = len(changes) - counted - new
-    parts = [many(counted, "change") if counted else "nothing has changed"]
+    parts = [pluralize(counted, "change") if counted else "nothing has changed"]
     parts += [f"{tentative} not counted yet"] if tentative else []
-    parts += [many(new, "new cell")] if new else []
+    parts += [pluralize(new, "new cell")] if new else []
     parts += [f"{len(blind)} without a verdict now"] if blind else []
-    click.echo(f"since {at[:16].replace('T', ' ')} UTC, {many(len(runs), 'run')}: {', '.join(parts)}")
+    click.echo(f"since {at[:16].replace('T', ' ')} UTC, {pluralize(len(runs), 'run')}: {', '.join(parts)}")
     stamp = timeline.stamps(history.runs.values())
     unjudged = {id(one) for one in blind}
     for case_id, group in groupby(history.series, lambda one: one.case_id):

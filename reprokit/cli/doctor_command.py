@@ -78,14 +78,14 @@ def _is_command(fix: str) -> bool:
 
 def summary(findings: list[Finding]) -> str:
     """What it comes to, on one line."""
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
 
     counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
     if counts["fail"]:
-        words = f"{many(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"
+        words = f"{pluralize(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"
         return click.style(words, fg="red", bold=True) + (
-            f", {many(counts['warn'], 'warning')}" if counts["warn"] else ""
+            f", {pluralize(counts['warn'], 'warning')}" if counts["warn"] else ""
         )
     if counts["warn"]:
-        return click.style(f"nothing prevents runs; {many(counts['warn'], 'warning')}", fg="yellow")
+        return click.style(f"nothing prevents runs; {pluralize(counts['warn'], 'warning')}", fg="yellow")
     return click.style("nothing is wrong", fg="green")

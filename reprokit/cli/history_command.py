@@ -81,14 +81,14 @@ def _runs(store: Store, limit: int) -> None:
 
 
 def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.report import timeline
     from reprokit.report.history.changes import describe
 
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
-    click.echo(f"{case_id}: {many(len(history.series), 'cell')}, {many(len(shown), 'run')}, {when}")
+    click.echo(f"{case_id}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
     for line in timeline.grid(history, history.series, shown, options.width()):
         click.echo(line)
     if verbose:
@@ -102,7 +102,7 @@ def _print(store: Store, case_id: str, history: History, shown: Sequence[str], v
     for line in timeline.blocks(describe(store, history, chosen), name, stamp, whole=verbose):
         click.echo(line)
     if earlier := len(every) - len(chosen):
-        click.echo(f"{many(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
+        click.echo(f"{pluralize(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
 
 
 def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:

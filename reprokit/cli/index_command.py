@@ -38,7 +38,7 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     It lists every case by topic: what one sees, with which versions it fails, what was last seen, and what it needs.
     """
     from reprokit.core.errors import UsageError
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.report.catalogue import page, verdicts
 
     folder = folder or Path("cases")
@@ -56,7 +56,7 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
         _write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
     _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
-    click.echo(f"{path}: {many(len(library.files), 'case')}, {many(cells, 'cell')}")
+    click.echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
     if library.catalogue and library.catalogue.documents and library.unnamed:
         click.echo(f"named by no entry of the catalogue: {', '.join(library.unnamed)}")
     return 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -135,4 +135,4 @@ def _print(rows: list[_Row]) -> None:
             )
         else:
             click.echo(f"{line(values)}  {title}")
-    click.echo(f"{many(len(rows), 'case')}, {many(sum(len(row.facts.cells) for row in rows), 'cell')}")
+    click.echo(f"{pluralize(len(rows), 'case')}, {pluralize(sum(len(row.facts.cells) for row in rows), 'cell')}")

@@ -45,6 +45,7 @@ def command(**given: Any) -> int:
     Cells that a fresh lock holds are left as they are. A cell that is unsupported is locked as that, with the reason.
     Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
+    from reprokit.cli.display.screen import Screen
     from reprokit.run.session import Session
 
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
@@ -52,4 +53,6 @@ def command(**given: Any) -> int:
     if upgrade and check:
         raise UsageError("--check writes nothing, and --upgrade does: leave one out")
     given["trials"] = None
-    return Session(store_folder, verbose=verbose).lock(options.request_of(given), upgrade=upgrade, check=check)
+    return Session(store_folder, display=Screen(verbose=verbose)).lock(
+        options.request_of(given), upgrade=upgrade, check=check
+    )

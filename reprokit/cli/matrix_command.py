@@ -78,7 +78,7 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
     from reprokit.case.filters import choose
     from reprokit.case.matrix import label
     from reprokit.core.errors import UsageError
-    from reprokit.environment import host
+    from reprokit.engine.gpus import discovery
     from reprokit.run.plan import cells_of, load_all, promised_of
     from reprokit.run.predicting import predict
 
@@ -86,7 +86,7 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
     cells = list(cells_of(choose(load_all(cases), wanted), selection))
     if not cells:
         raise UsageError("the selection is empty: no cell is left")
-    facts = host.facts()
+    facts = discovery.facts()
     rows = [(file.case.id, cell, promised_of(file, cell), predict(file, cell, supply, facts)) for file, cell in cells]
     if as_json:
         objects = [

@@ -54,7 +54,7 @@ def command(
     FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that are nobody's job are
     taken over as they are. To merge again changes nothing; what a later job adds is added.
     """
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.run.invocation import now
     from reprokit.store.database import Store
     from reprokit.store.merging import merge as merging
@@ -70,7 +70,7 @@ def command(
     _tell(done, err=Path("-") in (json_file, junit_file))
     _write(done, store, json_file, junit_file)
     if keep and (gone := merging.forget(store, keep)):
-        click.echo(f"{many(len(gone), 'old run')} forgotten", err=True)
+        click.echo(f"{pluralize(len(gone), 'old run')} forgotten", err=True)
     store.close()
     own = done.nights[-1].exit_status or 0 if done.nights else 0
     return 1 if own == 1 else 3 if own or done.problems else 0
@@ -80,7 +80,7 @@ def _planned(path: Path) -> Planned:
     from reprokit.core.errors import UsageError
     from reprokit.run.chosen import read_all
     from reprokit.run.invocation import workflow
-    from reprokit.store.merging.merge import planned
+    from reprokit.run.planned_cells import planned
 
     try:
         text = path.read_text(encoding="utf-8")
@@ -91,22 +91,24 @@ def _planned(path: Path) -> Planned:
 
 
 def _tell(done: Merged, *, err: bool) -> None:
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.report import failures
     from reprokit.report.words import summary
 
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
-        click.echo(f"lost: {job}: {many(count, 'cell')} that no job recorded", err=err)
+        click.echo(f"lost: {job}: {pluralize(count, 'cell')} that no job recorded", err=err)
     for run in done.nights:
         jobs = len(run.request["merged"])
-        click.echo(f"run {run.id}, {run.started_at}: {many(jobs, 'job')}, {many(len(run.cells), 'cell')}", err=err)
+        click.echo(
+            f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err
+        )
         click.echo(summary(run.cells), err=err)
         for line in failures.lines(run.cells):
             click.echo(line, err=err)
     if done.imported:
-        click.echo(f"{many(len(done.imported), 'run')} taken over as they are", err=err)
+        click.echo(f"{pluralize(len(done.imported), 'run')} taken over as they are", err=err)
     if not done.changed:
         click.echo("nothing is new: the store holds all of it", err=err)
 

@@ -87,11 +87,11 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> Iterator[str]:
     """What a draft holds and lacks, in a few lines."""
     from reprokit.case.matrix import count
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.intake.draft import summary
 
     matrix = case.case.matrix
-    cells = many(count(matrix.axes, matrix.exclude, matrix.include), "cell")
+    cells = pluralize(count(matrix.axes, matrix.exclude, matrix.include), "cell")
     yield f"{output or 'draft'}: {case.case.id}, from {origin}: {cells}"
     failure = case.case.expect.failure
     told = {
@@ -107,7 +107,7 @@ def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> I
         if text:
             yield f"  {name:<9} {text}"
     if made.missing:
-        yield f"not found out ({many(len(made.missing), 'thing')}, also at the head of the draft):"
+        yield f"not found out ({pluralize(len(made.missing), 'thing')}, also at the head of the draft):"
         yield from (f"  - {sentence}" for sentence in made.missing)
     if made.omitted:
         yield f"left out as secret or personal: {'; '.join(summary(made.omitted))}"

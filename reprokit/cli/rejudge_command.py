@@ -124,7 +124,7 @@ def _judged(
 ) -> Iterator[Again | Skipped]:
     from datetime import datetime, timezone
 
-    from reprokit.report.history.changed import read
+    from reprokit.case.recorded import recorded_case
     from reprokit.report.history.rejudging import CannotJudge, rejudge
     from reprokit.report.history.since import stamp
 
@@ -133,7 +133,7 @@ def _judged(
     for run, cells in runs:
         for cell in cells:
             try:
-                again = rejudge(run, cell, lambda digest: read(texts(digest)), store.folder, at, file)
+                again = rejudge(run, cell, lambda digest: recorded_case(texts(digest)), store.folder, at, file)
             except CannotJudge as error:
                 yield run, cell, error
             else:

@@ -163,7 +163,7 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 
 def _build(store: Store, target: Path, wanted: Wanted) -> None:
     """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.report.html.building import build
     from reprokit.report.publishing import Scrubber
     from reprokit.store.recorder import RecordError
@@ -172,12 +172,16 @@ def _build(store: Store, target: Path, wanted: Wanted) -> None:
         built = build(store, target, wanted)
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
-    size = f"{built.bytes / 1e6:.1f} MB in {many(built.files, 'file')}"
-    click.echo(f"{target / 'index.html'}: {many(built.cases, 'case')}, {many(built.cells, 'page')} of cells, {size}")
+    size = f"{built.bytes / 1e6:.1f} MB in {pluralize(built.files, 'file')}"
+    click.echo(
+        f"{target / 'index.html'}: {pluralize(built.cases, 'case')}, {pluralize(built.cells, 'page')} of cells, {size}"
+    )
     if isinstance(wanted.clean, Scrubber) and wanted.clean.left_out:
         click.echo(f"left out of the texts: {', '.join(wanted.clean.left_out)} (--as-recorded keeps them)")
     if built.left_out:
-        click.echo(f"{many(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True)
+        click.echo(
+            f"{pluralize(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True
+        )
 
 
 def _serve(store: Store, wanted: Wanted, output: Path | None, port: int) -> int:

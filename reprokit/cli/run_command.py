@@ -77,11 +77,12 @@ def command(**given: Any) -> int:
     from reprokit.store.recorder import Recorder
 
     recorder = Recorder(store_folder)
+    from reprokit.cli.display.screen import Screen
     from reprokit.run.session import Session
 
     # Where the result goes to standard output, people read standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
-    session = Session(store_folder, stream=stream, verbose=verbose, recorder=recorder)
+    session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder)
     try:
         if resume:
             jobs = given["jobs"] if options.typed("jobs") else None

@@ -54,9 +54,11 @@ def serve(
         raise UsageError("--resume goes on with what was asked then: leave out the other options")
     begin = None if resume else asked(case, given)
     # Imported here, since `reprokit --help` must not pay for it.
+    from reprokit.cli.display.screen import Screen
     from reprokit.search.session import SearchSession
 
-    session = SearchSession(store_folder, stream=sys.stderr if json_file == Path("-") else sys.stdout, verbose=verbose)
+    stream = sys.stderr if json_file == Path("-") else sys.stdout
+    session = SearchSession(store_folder, display=Screen(stream, verbose=verbose))
     try:
         if begin is None:
             return session.resume(kind, [case] if case else [], make, jobs)

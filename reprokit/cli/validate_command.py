@@ -20,14 +20,14 @@ Examples:
 def command(cases: tuple[str, ...], asks: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
     from reprokit.case.matrix import count
-    from reprokit.core.near_match import many
+    from reprokit.core.text import pluralize
     from reprokit.run.plan import load_all
 
     files = load_all(cases)
     for file in files:
         matrix = file.case.matrix
         cells = count(matrix.axes, matrix.exclude, matrix.include)
-        click.echo(f"{file.path}: {file.case.id}: valid ({many(cells, 'cell')})")
+        click.echo(f"{file.path}: {file.case.id}: valid ({pluralize(cells, 'cell')})")
     if asks:
         from reprokit.case import review
 

@@ -21,8 +21,3 @@ def near(word: str, among: Iterable[str], *, prefix: str = "", cutoff: float = 0
 
 def _fold(word: str) -> str:
     return word.lower().replace("-", "_")
-
-
-def many(count: int, word: str, plural: str = "") -> str:
-    """``1 case``, ``2 cases``; ``plural`` where an s is not enough."""
-    return f"{count} {word if count == 1 else plural or word + 's'}"

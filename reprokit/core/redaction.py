@@ -18,8 +18,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from reprokit.intake.draft import Omitted
-
 _TOKENS: dict[str, str] = {
     "github-token": r"gh[pousr]_[A-Za-z0-9]{20,255}|github_pat_[A-Za-z0-9_]{20,255}",
     "gitlab-token": r"gl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|oas|imt|ffct)-[A-Za-z0-9_.=-]{20,300}",
@@ -143,6 +141,17 @@ _GENERIC = frozenset(
 
 _PASSES = 5
 """What was put in place of one thing may end the word that hid another."""
+
+
+@dataclass(frozen=True, kw_only=True, order=True)
+class Omitted:
+    """Something secret that was left out: its kind, such as ``github-token``, and where it stood; never what it was."""
+
+    kind: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} ({self.where})" if self.where else self.kind
 
 
 @dataclass(frozen=True, kw_only=True)

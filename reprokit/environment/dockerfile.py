@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment as Templates
 
     from reprokit.environment.lock import Pins
-    from reprokit.run.sources import SourceTree
+    from reprokit.environment.model import SourceTree
 
 TAG_PREFIX = "reprokit/img:"
 VENV_PREFIX = "reprokit/venv:"

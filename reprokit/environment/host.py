@@ -1,12 +1,11 @@
-"""What this host has: GPUs, driver, kernel, architecture. Asks NVML or nvidia-smi, never the container engine."""
+"""What a host has and permits, as plain data: GPUs, driver, programs, limits. The engine room measures it."""
 
 from __future__ import annotations
 
-import platform
-import shutil
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from reprokit.engine.gpus import nvml
+from reprokit.environment.model import Interpreter
 
 QUERY = ("index", "uuid", "name", "memory.total", "compute_cap", "driver_version")
 MIB = 1024 * 1024
@@ -46,50 +45,6 @@ class HostFacts:
     note: str = ""
 
 
-def facts() -> HostFacts:
-    """Measure this host. A host without GPU answers at once; an NVML that hangs is given up after 10 s."""
-    return replace(_nvidia(), kernel=platform.release(), architecture=platform.machine())
-
-
-def _nvidia() -> HostFacts:
-    if nvml.library() and nvml.installed():
-        return _by_nvml()
-    if program := shutil.which("nvidia-smi"):
-        return _by_program(program)
-    if nvml.library():
-        return HostFacts(note="there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py")
-    return HostFacts(note=f"neither {nvml.LIBRARY} nor nvidia-smi was found")
-
-
-def _by_nvml() -> HostFacts:
-    try:
-        found = nvml.ask()
-    except OSError as error:
-        return HostFacts(asked="NVML", note=f"NVML failed: {error}")
-    gpus = tuple(Gpu(**{**gpu, "processes": tuple(gpu["processes"])}) for gpu in found["gpus"])
-    note = f"NVML says: {'; '.join(found['problems'])}" if found["problems"] else ""
-    if not gpus and not note:
-        note = "NVML lists no GPU"
-    return HostFacts(gpus=gpus, driver=found["driver"], cuda=found["cuda"] or "", asked="NVML", note=note)
-
-
-def _by_program(program: str) -> HostFacts:
-    failed = "nvidia-smi failed"
-    try:
-        code, said = nvml.answer(
-            [program, f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"], nvml.SECONDS
-        )
-    except OSError as error:
-        return HostFacts(asked="nvidia-smi", note=f"{failed}: {error}")
-    gpus, driver = parse(said)
-    if code:
-        # With one GPU lost it still lists the others, and says so in between.
-        words = [line for line in said.splitlines() if line.count(",") != len(QUERY) - 1]
-        note = f"{failed}: {words[0].strip() if words else f'exit status {code}'}"
-        return HostFacts(gpus=gpus, driver=driver, asked="nvidia-smi", note=note)
-    return HostFacts(gpus=gpus, driver=driver, asked="nvidia-smi", note="" if gpus else "nvidia-smi lists no GPU")
-
-
 def parse(text: str) -> tuple[tuple[Gpu, ...], str | None]:
     """GPUs and driver from nvidia-smi's CSV (columns as in QUERY, no header, no units)."""
     gpus: list[Gpu] = []
@@ -103,3 +58,46 @@ def parse(text: str) -> tuple[tuple[Gpu, ...], str | None]:
         size = int(memory) * MIB if memory.isdigit() else 0
         gpus.append(Gpu(index=int(index), uuid=uuid, name=name, memory=size, compute=compute))
     return tuple(gpus), driver
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostCapabilities:
+    """What this host permits us to enforce; each is '' where it is permitted, else says why it is not.
+
+    ``namespaces``: file system, processes and shared memory of a trial's own. ``network``: cutting it off.
+    ``memory``, ``cpu``, ``pids``: limits by control groups.
+    """
+
+    namespaces: str = ""
+    network: str = ""
+    memory: str = ""
+    cpu: str = ""
+    pids: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """This host as far as virtual environments are concerned.
+
+    ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
+    and ``cudnn``: what a program finds without being told. ``apt``: installed packages, None without dpkg.
+    ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are root.
+    """
+
+    os: str
+    glibc: str = ""
+    pythons: tuple[Interpreter, ...] = ()
+    uv_pythons: tuple[str, ...] = ()
+    gccs: Mapping[str, str] = field(default_factory=dict)
+    gcc: str | None = None
+    cuda: str | None = None
+    cudnn: str | None = None
+    apt: Mapping[str, str] | None = None
+    cpus: int = 1
+    root: bool = False
+    powers: HostCapabilities = field(default_factory=HostCapabilities)
+
+    @property
+    def reference(self) -> str:
+        """What stands for this host where an image has its base: equal where environments may be shared."""
+        return f"host:{self.os}-glibc-{self.glibc}" + ("" if not self.powers.namespaces else "-plain")

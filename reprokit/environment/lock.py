@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.case.matrix import KNOWN_AXES
-from reprokit.evidence.records import cell_key
+from reprokit.case.matrix import KNOWN_AXES, cell_key
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply

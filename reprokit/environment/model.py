@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 BASE_PREFIX = "reprokit/base:"
@@ -137,6 +138,21 @@ class OnHost:
         if self.gcc:
             served["gcc"] = f"{self.gcc.path} {self.gcc.version}"
         return served
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTree:
+    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers
+    content and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
+    ``note`` is what the user should know about where it came from.
+    """
+
+    name: str
+    commit: str
+    digest: str
+    archive: Path
+    path: str
+    note: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,60 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
 from reprokit.core.errors import Unsupported
 from reprokit.environment import compatibility, resolving, versions
+from reprokit.environment.host import Host
 from reprokit.environment.model import Base, Compiler, Cuda, Cudnn, Environment, Gcc, Interpreter, OnHost, Python
 
 CANNOT = "and a virtual environment cannot change that"
 SHM = 64 * 1024 * 1024
 """What a container engine gives /dev/shm unless asked, in bytes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Powers:
-    """What this host permits us to enforce; each is '' where it is permitted, else says why it is not.
-
-    ``namespaces``: file system, processes and shared memory of a trial's own. ``network``: cutting it off.
-    ``memory``, ``cpu``, ``pids``: limits by control groups.
-    """
-
-    namespaces: str = ""
-    network: str = ""
-    memory: str = ""
-    cpu: str = ""
-    pids: str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Host:
-    """This host as far as virtual environments are concerned.
-
-    ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
-    and ``cudnn``: what a program finds without being told. ``apt``: installed packages, None without dpkg.
-    ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are root.
-    """
-
-    os: str
-    glibc: str = ""
-    pythons: tuple[Interpreter, ...] = ()
-    uv_pythons: tuple[str, ...] = ()
-    gccs: Mapping[str, str] = field(default_factory=dict)
-    gcc: str | None = None
-    cuda: str | None = None
-    cudnn: str | None = None
-    apt: Mapping[str, str] | None = None
-    cpus: int = 1
-    root: bool = False
-    powers: Powers = field(default_factory=Powers)
-
-    @property
-    def reference(self) -> str:
-        """What stands for this host where an image has its base: equal where environments may be shared."""
-        return f"host:{self.os}-glibc-{self.glibc}" + ("" if not self.powers.namespaces else "-plain")
 
 
 def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> Environment:

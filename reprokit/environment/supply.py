@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.environment.on_host import Host
+from reprokit.environment.host import Host
 
 BASE_SOURCES = ("registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")

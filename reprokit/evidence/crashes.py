@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from reprokit.core.text import one_line
 from reprokit.evidence.model import Crash
-from reprokit.evidence.text import one_line
 
 PER_NEEDLE = 100
 """Lines with one needle that are looked at from the start of a text, and as many from its end."""

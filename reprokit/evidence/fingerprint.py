@@ -15,11 +15,12 @@ import re
 import signal
 from collections.abc import Iterator
 
+from reprokit.core.text import one_line
 from reprokit.evidence.frames import telling_frames
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
 from reprokit.evidence.stacks import crash_frames
-from reprokit.evidence.text import CUT_MARK, one_line
+from reprokit.evidence.text import CUT_MARK
 
 FINGERPRINT_VERSION = "1"
 

@@ -6,11 +6,11 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reprokit.core.text import one_line
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.match import OUTPUT_KEYS, check, chosen_exception, given_keys
 from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Fingerprint, Judgement, Observation, Outcome
 from reprokit.evidence.observation import cause_of, observe, telling_crash, without_cuts
-from reprokit.evidence.text import one_line
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure, Known

@@ -7,9 +7,10 @@ import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from reprokit.core.text import one_line
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.observation import last_exception
-from reprokit.evidence.text import bounded, find, is_regex, line_at, one_line
+from reprokit.evidence.text import bounded, find, is_regex, line_at
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure

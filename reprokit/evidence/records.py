@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -116,11 +115,6 @@ class Result(NamedTuple):
 def engine_kind(engine: str | None) -> str:
     """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
     return engine.split()[0].lower() if engine else ""
-
-
-def cell_key(cell: Mapping[str, str]) -> str:
-    """Canonical text of a cell: the same for the same values, whatever their order."""
-    return json.dumps(dict(sorted(cell.items())), separators=(",", ":"), ensure_ascii=False)
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

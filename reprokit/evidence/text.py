@@ -28,15 +28,6 @@ def clean(text: str) -> str:
     return text
 
 
-_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
-"""Characters that Unicode takes for letters and marks, and that show nothing (Default_Ignorable_Code_Point)."""
-
-
-def seen(character: str) -> bool:
-    """Whether a reader sees a character, or a space where it stands."""
-    return character.isprintable() and not _BLANK.match(character)
-
-
 _ANY_START = re.compile(r"\^?\.\*\??(?![*+?{|])(?=.)", re.DOTALL)
 
 
@@ -91,9 +82,3 @@ def _lines(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end + 1
     yield text[start:]
-
-
-def one_line(text: str, limit: int = 200) -> str:
-    """Return the first line of ``text`` that says something, shortened to ``limit`` characters."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
-    return line if len(line) <= limit else line[: limit - 1] + "…"

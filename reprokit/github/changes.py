@@ -14,9 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import label
-from reprokit.core.near_match import many
-from reprokit.evidence.records import cell_key
+from reprokit.case.matrix import cell_key, label
+from reprokit.core.text import pluralize
 from reprokit.report.markdown.text import code, size, table
 
 if TYPE_CHECKING:
@@ -199,13 +198,13 @@ def _title(issue: Issue) -> str:
     # A case's id is letters, digits and hyphens: nothing in a title can be more than text.
     changed = {name: followed for name, followed in issue.cases.items() if followed.cells}
     if issue.together:
-        return f"Nightly runs: {many(len(changed), 'case')} changed"
+        return f"Nightly runs: {pluralize(len(changed), 'case')} changed"
     [name] = issue.cases
     cells = list(changed[name].cells.values()) if changed else []
     states = {_words(cell) for cell in cells}
     how = states.pop() if len(states) == 1 else "changed"
     least = "at least " if changed and changed[name].full else ""
-    return f"{name}: {how} in {least}{many(len(cells), 'cell')}" if cells else f"{name}: as before"
+    return f"{name}: {how} in {least}{pluralize(len(cells), 'cell')}" if cells else f"{name}: as before"
 
 
 def _words(cell: Cell) -> str:
@@ -290,7 +289,7 @@ def _cells(issue: Issue, all_known: bool) -> str:
         return f"{_as_before(all_known)}.\n"
     head = [*(["case"] if issue.together else []), "cell", "before", "now", "since"]
     least = "" if all_known else "at least "
-    more = f"\nand {least}{many(count - len(rows[:NAMED]), 'more cell')}\n" if count > len(rows[:NAMED]) else ""
+    more = f"\nand {least}{pluralize(count - len(rows[:NAMED]), 'more cell')}\n" if count > len(rows[:NAMED]) else ""
     return table(head, rows[:NAMED]) + more
 
 
@@ -307,7 +306,7 @@ def _differences(news: Sequence[Mapping[str, Any]], most: int = 30) -> str:
             rows[tuple(code(str(text), 120, table=True) for text in shown)] = None
     if not rows:
         return ""
-    more = f"\nand {many(len(rows) - most, 'other fact')}\n" if len(rows) > most else ""
+    more = f"\nand {pluralize(len(rows) - most, 'other fact')}\n" if len(rows) > most else ""
     return "\nWhat else changed:\n\n" + table(["", "", "before", "after"], list(rows)[:most]) + more
 
 

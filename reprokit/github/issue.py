@@ -18,7 +18,7 @@ from reprokit.case.markdown import blocks
 from reprokit.case.matrix import count, expand
 from reprokit.case.tree import Loc
 from reprokit.core.errors import CaseError, Problem
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.report.markdown.text import fence
 
 NAME = "case"
@@ -155,7 +155,9 @@ def _more(file: CaseFile) -> Iterator[Problem]:
     matrix = file.case.matrix
     cells = count(matrix.axes, matrix.exclude, matrix.include)
     if cells > MAX_CELLS:
-        yield file.problem(("matrix",), f"{many(cells, 'cell')}; at most {MAX_CELLS} are run for an issue", key=True)
+        yield file.problem(
+            ("matrix",), f"{pluralize(cells, 'cell')}; at most {MAX_CELLS} are run for an issue", key=True
+        )
         return
     everywhere = expand(matrix.axes, matrix.exclude, matrix.include)
     variants = [(file.case, False)] + ([(file.fixed, True)] if file.fixed else [])

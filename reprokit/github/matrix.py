@@ -16,19 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import requirement
+from reprokit.case.matrix import cell_key
 from reprokit.core.errors import ReprokitError, UsageError
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.environment.dockerfile import LARGE
-from reprokit.evidence.records import cell_key
+from reprokit.environment.model import SourceTree
 from reprokit.github.partition import Bounds, Layer, Piece, cut
 from reprokit.run import chosen
 from reprokit.run.images import SourceTrees, wanted
-from reprokit.run.sources import SourceTree
 
 if TYPE_CHECKING:
     from reprokit.case.cellspec import SourceSpec
     from reprokit.environment.supply import Supply
-    from reprokit.run.plan import Task
+    from reprokit.run.task import Task
 
 MOST = 256
 """Jobs that one matrix of GitHub Actions may have (docs.github.com, "Actions limits")."""
@@ -84,7 +84,7 @@ class Plan:
         text = json.dumps({"include": self.include}, ensure_ascii=False, separators=(",", ":"))
         if len(text) > OUTPUT:
             raise UsageError(
-                f"the matrix names {many(self.cells, 'cell')} in {len(text)} characters, and an output of Actions "
+                f"the matrix names {pluralize(self.cells, 'cell')} in {len(text)} characters, and an output of Actions "
                 f"holds {OUTPUT}: choose fewer with --tag, --only or --skip"
             )
         return text
@@ -93,7 +93,8 @@ class Plan:
         """In words, for people."""
         made, distinct = self.images
         builds = f" in {made} builds" if made > distinct else ""
-        return f"{many(len(self.include), 'job')}, {many(self.cells, 'cell')}, {many(distinct, 'image')}{builds}"
+        jobs, cells = pluralize(len(self.include), "job"), pluralize(self.cells, "cell")
+        return f"{jobs}, {cells}, {pluralize(distinct, 'image')}{builds}"
 
 
 @dataclass(frozen=True, kw_only=True)

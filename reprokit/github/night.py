@@ -13,12 +13,12 @@ import click
 
 from reprokit.core import github_api, workflow_commands
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many
+from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
 from reprokit.report.markdown.text import code, line, table
-from reprokit.report.words import cell_name, first_line, summary
+from reprokit.report.words import cell_name, summary
 
 ARTIFACT = "nightly-store"
 SHOWN = 40
@@ -73,14 +73,16 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
     if lost := [cell for cell in run.cells if "merged" in run.request and not cell.details.get("job")]:
-        click.echo(workflow_commands.command("warning", f"{many(len(lost), 'cell')} left no record: see the summary"))
+        click.echo(
+            workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary")
+        )
     workflow_commands.add_summary(f"{night(run)}\n{changed(tonight)}")
 
 
 def night(run: RunRecord) -> str:
     """A run as Markdown: what departs, and what could not be judged and why."""
     jobs = len(run.request.get("merged") or [run])
-    parts = [f"### {many(len(run.cells), 'cell')} in {many(jobs, 'job')}: {summary(run.cells)}\n"]
+    parts = [f"### {pluralize(len(run.cells), 'cell')} in {pluralize(jobs, 'job')}: {summary(run.cells)}\n"]
     departing = [cell for cell in run.cells if cell.as_expected is False]
     if departing:
         rows = [_row(cell) for cell in departing[:SHOWN]]
@@ -119,7 +121,7 @@ def changed(found: Sequence[Mapping[str, Any]]) -> str:
     told = [one for one in found if one["from"] is not None]
     new = len(found) - len(told)
     if not told:
-        return "Nothing has changed" + (f"; {many(new, 'new cell')}.\n" if new else ".\n")
+        return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
     for one in told[:SHOWN]:
         name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + (

@@ -13,7 +13,7 @@ from typing import Any
 from reprokit.case.matrix import count
 from reprokit.case.review import Level, asks
 from reprokit.core.errors import Problem
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.github import verdicts
 from reprokit.github.issue import Review, label_of
 from reprokit.report.markdown.text import code, details, fence
@@ -108,7 +108,10 @@ def _none() -> str:
 
 def _invalid(review: Review) -> str:
     lines = review.text.split("\n")
-    words = [f"**The case has {many(len(review.problems), 'problem')}**; nothing is run before they are mended.", ""]
+    words = [
+        f"**The case has {pluralize(len(review.problems), 'problem')}**; nothing is run before they are mended.",
+        "",
+    ]
     words += [_problem(problem, lines) for problem in review.problems[:SHOWN]]
     if len(review.problems) > SHOWN:
         words.append(f"- ... and {len(review.problems) - SHOWN} more")
@@ -126,7 +129,7 @@ def _valid(review: Review, *, asked: bool = False) -> str:
     file = review.file
     assert file is not None
     matrix = file.case.matrix
-    cells = many(count(matrix.axes, matrix.exclude, matrix.include), "cell")
+    cells = pluralize(count(matrix.axes, matrix.exclude, matrix.include), "cell")
     words = [f"**The case {code(file.case.id)} is valid**: {cells}{', and a fix' if file.fixed else ''}.", ""]
     if not asked:
         label = f"A maintainer who has read the text below runs it with the label `{review.label}`."

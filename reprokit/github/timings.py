@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
-from reprokit.evidence.records import cell_key
 from reprokit.github.matrix import Known
 from reprokit.report.catalogue import verdicts
 

@@ -12,14 +12,14 @@ from typing import Any, Protocol
 
 from reprokit.case import units
 from reprokit.core.near_match import near
-from reprokit.core.redaction import for_shell, scrub
+from reprokit.core.redaction import Omitted, for_shell, scrub
 from reprokit.environment import catalog
 from reprokit.environment.measured import Measured
 from reprokit.intake import axes as reported
 from reprokit.intake import failure, naming
 from reprokit.intake.capturing import files
 from reprokit.intake.capturing.interpreter import words_of
-from reprokit.intake.draft import Draft, Omitted, literal
+from reprokit.intake.draft import Draft, literal
 from reprokit.intake.pieces import cut
 
 AXES = ("os", "python", "gcc", "cuda")

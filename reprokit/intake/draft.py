@@ -13,6 +13,7 @@ from reprokit.case.model import FIX_KEYS, RESERVED
 from reprokit.case.structure import keys_at
 from reprokit.case.templates import is_template
 from reprokit.case.tree import Loc
+from reprokit.core.redaction import Omitted
 
 SCHEMA = "reprokit/v1"
 _WIDTH = 110
@@ -22,17 +23,6 @@ _LINE = re.compile(r"line \d{1,9}", re.ASCII)
 _SHOWN = 12
 """Places of a kind of secret that are told one by one."""
 _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
-
-
-@dataclass(frozen=True, kw_only=True, order=True)
-class Omitted:
-    """Something secret that was left out: its kind, such as ``github-token``, and where it stood; never what it was."""
-
-    kind: str
-    where: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind} ({self.where})" if self.where else self.kind
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many
 from reprokit.core.redaction import for_shell, scrub
+from reprokit.core.text import pluralize
 from reprokit.evidence import frames as places
 from reprokit.intake import (
     axes,
@@ -89,7 +89,9 @@ class _Work:
         self.project = self._project()
         if not (self.running.command or self.shown):
             found = (
-                f"; all that it tells of is {many(len(self.environments), 'environment')}" if self.environments else ""
+                f"; all that it tells of is {pluralize(len(self.environments), 'environment')}"
+                if self.environments
+                else ""
             )
             raise UsageError(
                 f"{source}: no command, program or failure in it (looked for command lines, Python and C++ programs, "
@@ -112,7 +114,7 @@ class _Work:
                 f"The report looks as if it told of {problems} problems; a case is about one: cut it down to that."
             )
         if self.report.pictures:
-            pictures = many(self.report.pictures, "picture")
+            pictures = pluralize(self.report.pictures, "picture")
             self.missing.append(f"The report has {pictures}, which nobody but people can read.")
         self._left_out_of_shells()
         for key in ("command", "env", "files"):
@@ -324,7 +326,7 @@ class _Work:
             self.notes[("expect", "failure", key)] = (note,)
         if shown.others:
             self.missing.append(
-                f"The report shows {many(shown.others, 'other failure')}: a case is about one bug, and this one "
+                f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this one "
                 f"is about that in line {shown.line}."
             )
 
@@ -339,7 +341,8 @@ class _Work:
             self.missing.append("The failure speaks of CUDA and the report names no GPU: resources.gpus is not set.")
         if commands := [line for one in self.merged for line in one.setup]:
             self.missing.append(
-                f"The report's Dockerfile runs {many(len(commands), 'other command')}: environment.setup may need them."
+                f"The report's Dockerfile runs {pluralize(len(commands), 'other command')}: "
+                "environment.setup may need them."
             )
 
     def _head(self) -> None:

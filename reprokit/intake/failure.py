@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from reprokit.core.redaction import STANDS
+from reprokit.core.text import one_line
 from reprokit.evidence import frames as places
 from reprokit.evidence.crashes import ENFORCE
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import last_exception, observe, telling_crash
-from reprokit.evidence.text import one_line
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import Piece
 

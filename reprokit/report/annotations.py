@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import matches
 from reprokit.core.errors import ReprokitError
+from reprokit.core.text import first_line
 from reprokit.core.workflow_commands import command
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.words import cell_name, first_line
+from reprokit.report.words import cell_name
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile

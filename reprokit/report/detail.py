@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from reprokit.core.errors import UsageError
-from reprokit.environment.probe import Measured
+from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
 from reprokit.report.failures import ranges

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from reprokit.case.matrix import cell_key
 from reprokit.environment.lock import Entry, normalised
-from reprokit.evidence.records import CellRecord, RunRecord, cell_key
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
 FORMAT = "reprokit-diff/v1"

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, count, expand, label, matches, select
-from reprokit.core.near_match import many
+from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, cell_key, count, expand, label, matches, select
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import CellRecord, RunRecord, cell_key
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import Claim, Explanation, Telling, explain
 
@@ -166,7 +166,7 @@ def full(explained: Explained) -> Iterator[str]:
     found = explained.explanation
     flaky = sum(explained.records[at].verdict is Verdict.FLAKY for at in found.bad)
     some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}{f', {flaky} of them not always' * bool(flaky)}"
-    yield f"{explained.id}: {many(found.decided, 'cell')} decided, {some}"
+    yield f"{explained.id}: {pluralize(found.decided, 'cell')} decided, {some}"
     if found.claim is Claim.NONE:
         yield f"no claim: {found.why}"
     else:
@@ -207,7 +207,7 @@ def _rivals(found: Explanation) -> str:
 def _fix(fixed: Sequence[CellRecord]) -> str:
     left = sum(reading(record.verdict) is Reading.BAD for record in fixed)
     of = f"all {len(fixed)} cells" if len(fixed) > 1 else "the one cell"
-    return f"still there in {left} of {many(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
+    return f"still there in {left} of {pluralize(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
 
 
 def _telling_axes(explained: Explained) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 
@@ -69,10 +69,10 @@ def lines(cells: Sequence[CellRecord]) -> Iterator[str]:
 def _listed(found: Sequence[Group]) -> Iterator[str]:
     for group in found[:MOST]:
         known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
-        which = f"{many(len(group.cells), 'cell')} ({ranges(group.cells)})"
+        which = f"{pluralize(len(group.cells), 'cell')} ({ranges(group.cells)})"
         yield f"  {which}: {known}{group.failure['title']} [{group.failure['id']}]"
     if len(found) > MOST:
-        yield f"  ... and {many(len(found) - MOST, 'other')}; --json has them all"
+        yield f"  ... and {pluralize(len(found) - MOST, 'other')}; --json has them all"
 
 
 def ranges(numbers: Sequence[int]) -> str:

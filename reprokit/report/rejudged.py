@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.history.rejudging import Again, CannotJudge
 from reprokit.report.words import cell_name, expectation
@@ -36,11 +36,12 @@ def lines(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) 
     for run, _, error in skipped:
         reasons.setdefault((run.id, error.why), []).append(error.where)
     for (run_id, why), places in reasons.items():
-        yield f"not judged, {many(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
+        yield f"not judged, {pluralize(len(places), 'cell')} of run {run_id}: {why} ({places[0]})"
     runs = len({one.run.id for one in found})
     how = "changed" if written else "would change"
     hint = "; --write records it, and keeps what was there" if changed and not written else ""
-    yield f"{many(len(found), 'cell')} of {many(runs, 'run')} judged again: {len(changed) or 'none'} {how}{hint}"
+    cells = pluralize(len(found), "cell")
+    yield f"{cells} of {pluralize(runs, 'run')} judged again: {len(changed) or 'none'} {how}{hint}"
 
 
 def to_json(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from itertools import groupby
 import click
 
 from reprokit.case.matrix import label
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.differences import table
@@ -58,7 +58,7 @@ def grid(history: History, series: Sequence[Series], shown: Sequence[str], width
     """
     stamp = stamps(history.runs.values())
     common, name = names(series)
-    head = ("cell", "first seen", "last seen", many(len(shown), "run"), "now")
+    head = ("cell", "first seen", "last seen", pluralize(len(shown), "run"), "now")
     rows = []
     for one in series:
         times = [stamp(history.runs[seen.run_id].started_at) for seen in one.shown()] or ["never", ""]
@@ -149,7 +149,7 @@ def _new(alike: Sequence[Change], stamp: Callable[[str], str]) -> Iterable[str]:
     run, _ = alike[0].after
     states = sorted(change.transition.new.value.replace("-", " ") for change in alike)
     counts = ", ".join(f"{len(list(same))} {state}" for state, same in groupby(states))
-    yield f"{stamp(run.started_at)}  new: {many(len(alike), 'cell')}, {counts} (run {run.id})"
+    yield f"{stamp(run.started_at)}  new: {pluralize(len(alike), 'cell')}, {counts} (run {run.id})"
 
 
 def _block(alike: Sequence[Change], name: Names, stamp: Callable[[str], str], whole: bool) -> Iterable[str]:
@@ -188,7 +188,7 @@ def _chance(one: Transition) -> str:
     if one.rate is None or one.chance is None:
         return ""
     before = f"{one.rate[0]} of {one.rate[1]} before"
-    return f", {100 * one.chance:.0f} % chance of {many(one.clean, 'clean trial')} at {before}"
+    return f", {100 * one.chance:.0f} % chance of {pluralize(one.clean, 'clean trial')} at {before}"
 
 
 def unjudged(history: History, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
@@ -199,7 +199,7 @@ def unjudged(history: History, series: Sequence[Series], name: Names, stamp: Cal
             since = history.runs[one.results[one.blind].run_id].started_at
             grouped.setdefault((since, str(one.results[-1].verdict)), []).append(name(one))
     for (since, verdict), cells in sorted(grouped.items(), reverse=True):
-        which = cells[0] if len(cells) == 1 else many(len(cells), "cell")
+        which = cells[0] if len(cells) == 1 else pluralize(len(cells), "cell")
         yield f"{stamp(since)}  since then no verdict, {verdict}: {which}"
 
 

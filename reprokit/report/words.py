@@ -70,8 +70,3 @@ def standing(cells: Sequence[CellRecord]) -> str:
     if departures:
         return f"{departures} depart{'s' * (departures == 1)}"
     return f"{open_ones} inconclusive" if open_ones else "as expected"
-
-
-def first_line(text: str) -> str:
-    """The first line of a text that may have several."""
-    return text.strip().splitlines()[0] if text.strip() else ""

@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, is_own, label, select
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many, near
+from reprokit.core.near_match import near
+from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
     from reprokit.case import CaseFile
@@ -95,7 +96,9 @@ def from_json(tables: Sequence[Mapping[str, Any]], where: str = "the recorded re
         cells = found.setdefault((table["path"], table["digest"], table.get("fix", False)), [])
         for values in table["cells"]:
             if len(values) != len(axes):
-                raise UsageError(f"{at}: {many(len(values), 'value')} for {many(len(axes), 'axis', 'axes')}: {values}")
+                raise UsageError(
+                    f"{at}: {pluralize(len(values), 'value')} for {pluralize(len(axes), 'axis', 'axes')}: {values}"
+                )
             cell = dict(zip(axes, values, strict=True))
             key = table["digest"], frozenset(cell.items())
             if key in seen:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.ownership import birth
-from reprokit.engine.gpus import lost
+from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import Claim, Holder, Leases, default_folder
-from reprokit.environment import host, preflighting
+from reprokit.environment import preflighting
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.run.places import Places
-from reprokit.run.plan import Task
+from reprokit.run.task import Task
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
@@ -50,7 +50,7 @@ class Grant:
 
         The driver is asked. A GPU that it no longer knows is not lent again in this run.
         """
-        now = host.facts()
+        now = discovery.facts()
         if now.driver is None:
             return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
         if missing := lost.gone(self.gpus, now):
@@ -256,6 +256,6 @@ class GpuDesk:
         if died is None:
             return ""
         # Its container may be in an engine that we cannot ask. A program that computed there before is not of it.
-        now = next((found for found in host.facts().gpus if found.uuid == gpu.uuid), None)
+        now = next((found for found in discovery.facts().gpus if found.uuid == gpu.uuid), None)
         left = [pid for pid in (now.processes if now else ()) if (birth(pid) or 0.0) > died.since]
         return f"process {left[0]} still computes on it, and its last holder was killed ({died})" if left else ""

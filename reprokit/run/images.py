@@ -17,13 +17,14 @@ from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import dockerfile, resolve
-from reprokit.environment import probe as probing
 from reprokit.environment.alternative import without_downloads, without_registry
-from reprokit.environment.model import Environment
+from reprokit.environment.measured import Measured
+from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
+from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
-from reprokit.run import sources
-from reprokit.run.plan import Task
+from reprokit.run import probe, sources
+from reprokit.run.task import Task
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import Held
@@ -43,7 +44,7 @@ class Wanted:
 
     environment: Environment
     rendered: dockerfile.Rendered
-    sources: Mapping[str, sources.SourceTree] = field(default_factory=dict)
+    sources: Mapping[str, SourceTree] = field(default_factory=dict)
     held: Held | None = None
     instead: str = ""
     offline: str = ""
@@ -75,7 +76,7 @@ class Ready:
     bases: Mapping[str, ImageInfo]
     built: bool
     seconds: float
-    measured: probing.Measured
+    measured: Measured
 
     @property
     def base(self) -> ImageInfo:
@@ -89,10 +90,10 @@ class SourceTrees:
     def __init__(self, stand_ins: Mapping[str, Path], note: Callable[[str], None]) -> None:
         self._stand_ins = stand_ins
         self._note = note
-        self._trees: dict[tuple[str, SourceSpec], sources.SourceTree] = {}
+        self._trees: dict[tuple[str, SourceSpec], SourceTree] = {}
         self._failed: dict[tuple[str, SourceSpec], sources.SourceError] = {}
 
-    def of(self, spec: CellSpec) -> dict[str, sources.SourceTree]:
+    def of(self, spec: CellSpec) -> dict[str, SourceTree]:
         """The trees of a cell, by name. Raises sources.SourceError."""
         found = {}
         for name, source in spec.sources.items():
@@ -111,7 +112,7 @@ class SourceTrees:
             found[name] = replace(self._trees[key], path=source.path)
         return found
 
-    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
+    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
         return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
 
 
@@ -161,7 +162,7 @@ def _resolved(task: Task, supply: Supply) -> Environment:
     return resolve_on(supply.host, task.spec, network_written=written)
 
 
-def _check_places(files: Iterable[str], trees: Iterable[sources.SourceTree]) -> None:
+def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:
     """Raise SourceError for a file that would take the place of something else than a file of a source's tree.
 
     The engine unpacks without a word: a link to a folder becomes an empty folder, and a folder a file.
@@ -284,13 +285,13 @@ def _bases(
 
 def measure(
     engine: Engine, measurements: Measurements, image: ImageInfo, *, cancel: threading.Event, user: str = "repro"
-) -> probing.Measured:
+) -> Measured:
     """What the image is, from the record if this probe has seen it, else from inside."""
-    known = measurements.get(image.id, probing.VERSION)
+    known = measurements.get(image.id, PROBE_VERSION)
     if known is not None:
-        return probing.Measured.from_json(known)
-    measured = probing.measure(engine, image, gpus=(), cancel=cancel, user=user)
-    measurements.keep(image.id, probing.VERSION, measured.to_json())
+        return Measured.from_json(known)
+    measured = probe.measure(engine, image, gpus=(), cancel=cancel, user=user)
+    measurements.keep(image.id, PROBE_VERSION, measured.to_json())
     return measured
 
 

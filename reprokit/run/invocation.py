@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from reprokit.case.files import CaseFile, load_text
-from reprokit.cli.display.plain import say
 from reprokit.engine import site
+from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import lendable
-from reprokit.environment import host
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
+from reprokit.run.display import Display
 from reprokit.run.listener import Listener
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request
@@ -54,20 +52,17 @@ class Invocation:
         self,
         store_folder: Path,
         *,
-        stream: TextIO | None = None,
-        verbose: bool = False,
+        display: Display,
         engine: Callable[[], Engine] | None = None,
         recorder: Recorder | None = None,
     ) -> None:
         self.folder = store_folder
-        # Without standard output (`>&-`) there is nobody to tell, and a run all the same.
-        self._stream: TextIO = stream or sys.stdout or io.StringIO()
-        self._verbose = verbose
+        self._display = display
         self._engine = engine
         self._opened: Engine | None = None
         self._supplied: Supply | None = None
         self._started_recorder = recorder
-        self._facts = host.facts()
+        self._facts = discovery.facts()
         self.record: RunRecord | None = None
 
     def _open_engine(self, request: Request) -> Engine:
@@ -95,21 +90,6 @@ class Invocation:
             gpu_leases=own.gpu_leases,
         )
 
-    def _display(self) -> tuple[Any, Listener, Any]:
-        """(console or None, listener, context manager that shows it)."""
-        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        if self._verbose or not terminal:
-            from reprokit.cli.display.plain import PlainListener
-
-            return None, PlainListener(self._stream, verbose=self._verbose), nullcontext()
-        from rich.console import Console
-
-        from reprokit.cli.display.live import LiveListener
-
-        console = Console(file=self._stream, highlight=False)
-        live = LiveListener(console)
-        return console, live, live
-
     @property
     def _recorder(self) -> Recorder:
         if self._started_recorder is None:
@@ -130,7 +110,7 @@ class Invocation:
         }
 
     def _say(self, text: str) -> None:
-        say(self._stream, text)
+        self._display.say(text)
 
 
 def load_again(store: Store, request: Request, known: Mapping[str, str]) -> list[CaseFile]:

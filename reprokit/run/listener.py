@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from reprokit.evidence.records import CellRecord
-from reprokit.run.plan import Task
+from reprokit.run.task import Task
 
 
 class Listener(Protocol):

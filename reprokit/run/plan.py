@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,32 +21,12 @@ from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.run import datasets
 from reprokit.run.chosen import cells_named
+from reprokit.run.locking.held import held
 from reprokit.run.request import Request
+from reprokit.run.task import Task
 
 if TYPE_CHECKING:
-    from reprokit.environment.lock import Held
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
-
-    ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
-    ``tried``: of a case that a search rewrote to try it, what it does without, in words.
-    """
-
-    number: int
-    file: CaseFile
-    case: Case
-    variant: str
-    cell: Cell
-    spec: CellSpec
-    expected: Verdict | None
-    trials: Trials
-    datasets: Mapping[str, Path]
-    held: Held | None = None
-    refused: str = ""
-    tried: str = ""
+    pass
 
 
 def load_all(sources: Iterable[str]) -> list[CaseFile]:
@@ -94,8 +74,6 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
     if request.locked and request.engine == "venv":
         raise UsageError("--locked: a lock is of images, and a virtual environment on the host is none")
     if request.locked:
-        from reprokit.run.locking.standing import held
-
         return held(tasks)
     return tasks
 

@@ -17,13 +17,13 @@ from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
-from reprokit.environment import probe
-from reprokit.run import sources
+from reprokit.environment.model import SourceTree
+from reprokit.run import probe, sources
 from reprokit.run.images import SourceTrees, Wanted, wanted
 from reprokit.run.locking.bases import ensure as ensure_base
-from reprokit.run.plan import Task
 from reprokit.run.request import Request
 from reprokit.run.supplying import supply_of
+from reprokit.run.task import Task
 
 
 def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
@@ -91,12 +91,12 @@ class _Lenient(SourceTrees):
         self.missing: dict[str, str] = {}
         self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
 
-    def _fetch(self, name: str, source: SourceSpec) -> sources.SourceTree:
+    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
         try:
             return super()._fetch(name, source)
         except sources.SourceError as error:
             self.missing[f"{name} {source.git} {source.ref}"] = str(error)
-        return sources.SourceTree(
+        return SourceTree(
             name=name, commit="", digest="sha256:missing", archive=Path(self._empty.name), path=source.path
         )
 

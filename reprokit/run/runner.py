@@ -33,9 +33,9 @@ from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
 from reprokit.run.places import Places
-from reprokit.run.plan import Task
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
+from reprokit.run.task import Task
 from reprokit.run.trials import Bench, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 

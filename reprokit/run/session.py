@@ -9,18 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
-from reprokit.case.matrix import Cell, Selection, label
+from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION
-from reprokit.evidence.records import CellRecord, RunRecord, cell_key, exit_status
-from reprokit.report import failures
-from reprokit.report.words import summary
+from reprokit.evidence.records import CellRecord, RunRecord, exit_status
 from reprokit.run.approving import approve
 from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
 from reprokit.run.listener import Listener
-from reprokit.run.plan import Task, load_all, plan
+from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
+from reprokit.run.task import Task
 from reprokit.run.trials import blank
 from reprokit.store.folder import make_folder
 
@@ -95,9 +94,8 @@ class Session(Invocation):
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
         tasks = self._approved(load_all(request.cases), request)
         make_folder(self.folder)
-        _, listener, display = self._display()
-        runner = self._runner("", request, None, listener)
-        with display, signals():
+        with self._display.progress() as listener, signals():
+            runner = self._runner("", request, None, listener)
             listener.planned("", tasks)
             stand = runner.build(tasks)
         for _, ready, waiting in stand:
@@ -121,7 +119,7 @@ class Session(Invocation):
         wishes = updating.wishes(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
-                self._say(f"{wish.path}: fresh, {many(len(wish.tasks), 'cell')}")
+                self._say(f"{wish.path}: fresh, {pluralize(len(wish.tasks), 'cell')}")
             elif check:
                 self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
         todo = [task for wish in wishes for task in wish.todo]
@@ -129,10 +127,9 @@ class Session(Invocation):
             return 1 if todo else 0
         updating.check_folders(wishes)
         make_folder(self.folder)
-        _, listener, display = self._display()
-        runner = self._runner("", request, None, listener)
         engine = self._open_engine(request)
-        with display, signals():
+        with self._display.progress() as listener, signals():
+            runner = self._runner("", request, None, listener)
             listener.planned("", todo)
             stand = runner.build(todo, fresh=upgrade)
             entries, refused = updating.entries_of(engine, self.folder, stand, request, listener)
@@ -163,10 +160,9 @@ class Session(Invocation):
         done: dict[int, CellRecord],
     ) -> int:
         gc.enable()  # the command line starts without
-        console, listener, display = self._display()
-        runner = self._runner(record.id, request, self._recorder, listener)
         interrupted = False
-        with display, signals():
+        with self._display.progress() as listener, signals():
+            runner = self._runner(record.id, request, self._recorder, listener)
             listener.planned(record.id, tasks)
             if not request.locked:
                 self._note_locks(tasks, listener)
@@ -194,40 +190,16 @@ class Session(Invocation):
         try:
             self._recorder.close()
         finally:
-            self._close(console, record, interrupted)
+            self._display.run_ended(record, self.files.get, interrupted=interrupted)
         return status
 
     @staticmethod
     def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
-        from reprokit.run.locking.standing import unused
+        from reprokit.run.locking.held import unused
 
         if paths := unused(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
-
-    def _close(self, console: Any, record: RunRecord, interrupted: bool) -> None:
-        cells = record.cells
-        if console is not None:
-            from reprokit.cli.display.live import print_table
-
-            print_table(console, cells)
-        else:
-            self._say(summary(cells))
-        for line in failures.lines(cells):
-            self._say(line)
-        if interrupted:
-            open_cells = sum(cell.verdict in UNDECIDED for cell in cells)
-            self._say(
-                f"interrupted: {len(cells) - open_cells} of {len(cells)} cells are decided and kept; "
-                "go on with: reprokit run --resume"
-            )
-            return
-        if len(cells) > 1:
-            from reprokit.report import explanation
-
-            for line in explanation.at_the_end(explanation.of_run(record, self.files.get), record.id):
-                self._say(line)
-        self._say(f"details: reprokit show {record.id} [CELL]")
 
 
 def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:

@@ -14,12 +14,12 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case.cellspec import SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.environment.model import SourceTree
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GIT_SECONDS = 900
@@ -27,21 +27,6 @@ GIT_SECONDS = 900
 
 class SourceError(UsageError):
     """A source cannot be fetched, or its patch does not apply; the text says which, why and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceTree:
-    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers
-    content and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
-    ``note`` is what the user should know about where it came from.
-    """
-
-    name: str
-    commit: str
-    digest: str
-    archive: Path
-    path: str
-    note: str = ""
 
 
 def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> SourceTree:

@@ -25,7 +25,7 @@ from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.run.gpus import Grant
 from reprokit.run.images import Ready, Wanted, handed_files, image_json
 from reprokit.run.places import Places
-from reprokit.run.plan import Task
+from reprokit.run.task import Task
 
 
 def blank(task: Task) -> CellRecord:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 
-from reprokit.run.plan import Task
 from reprokit.run.runner import Runner
+from reprokit.run.task import Task
 
 
 class Ahead:

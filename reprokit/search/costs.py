@@ -12,7 +12,7 @@ from reprokit.run.sources import SourceError
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
     from reprokit.environment.supply import Supply
-    from reprokit.run.plan import Task
+    from reprokit.run.task import Task
     from reprokit.store.folder import SeenBases
 
 NEW_BASE = 100

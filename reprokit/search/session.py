@@ -2,7 +2,7 @@
 
 How a command uses it::
 
-    session = SearchSession(store_folder, stream=stream)
+    session = SearchSession(store_folder, display=display)
     status = session.start("isolate", request, arguments, make)  # or session.resume("isolate", cases, make)
     session.result()  # the JSON object, reprokit-search/v1
 
@@ -27,22 +27,24 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
-from reprokit.case.matrix import label
+from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import ANSWER, CellRecord, RunRecord, cell_key
+from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
 from reprokit.run.approving import approve
+from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
 from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals
 from reprokit.run.listener import Listener, Silent
-from reprokit.run.plan import Task, load_all, task_of
+from reprokit.run.plan import load_all, task_of
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner
+from reprokit.run.task import Task
 from reprokit.search.ahead import Ahead
 from reprokit.search.asking import Ask, Candidate, Search, drive
 from reprokit.search.costs import NOT_SERVED, cost
@@ -83,12 +85,11 @@ class SearchSession(Invocation):
         self,
         store_folder: Path,
         *,
-        stream: TextIO | None = None,
-        verbose: bool = False,
+        display: Display,
         engine: Callable[[], Engine] | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(store_folder, stream=stream, verbose=verbose, engine=engine, recorder=recorder)
+        super().__init__(store_folder, display=display, engine=engine, recorder=recorder)
         self.telling: tuple[str, ...] = ()
         self.answer: Answer | None = None
         self._records: dict[Key, CellRecord] = {}
@@ -159,7 +160,7 @@ class SearchSession(Invocation):
         search = make(self)
         store.take_over(record.id, owner())
         store.close()
-        self._say(f"resuming {kind} {record.id}: {many(len(self._records), 'cell')} decided")
+        self._say(f"resuming {kind} {record.id}: {pluralize(len(self._records), 'cell')} decided")
         return self._go(search)
 
     def recall(self, key: str, find: Callable[[], Any]) -> Any:
@@ -223,14 +224,16 @@ class SearchSession(Invocation):
     def _go(self, search: Search[Answer]) -> int:
         assert self.record is not None
         gc.enable()  # the command line starts without
-        console, self._listener, display = self._display()
-        runner = self._runner(self.record.id, self.request, self._recorder, self._listener)
-        for record in self._records.values():
-            runner.reuse(record)
-        status = 3
+        status, engine = 3, ""
         try:
-            with display, signals(), Ahead(self._silent_runner) as ahead:
-                self.answer = drive(search, functools.partial(self._decide, runner, ahead))
+            with self._display.progress() as self._listener, signals(), Ahead(self._silent_runner) as ahead:
+                runner = self._runner(self.record.id, self.request, self._recorder, self._listener)
+                for record in self._records.values():
+                    runner.reuse(record)
+                try:
+                    self.answer = drive(search, functools.partial(self._decide, runner, ahead))
+                finally:
+                    engine = runner.engine_info
                 status = self.answer.exit_status
                 self._recorder.call("find", self.record.id, ANSWER, _answer_json(self.answer))
         except KeyboardInterrupt:
@@ -239,8 +242,8 @@ class SearchSession(Invocation):
             status = error.exit_status
             raise
         finally:
-            self._finish(status, runner.engine_info)
-            self._close(console)
+            self._finish(status, engine)
+            self._close()
         return status
 
     def _decide(self, runner: Runner, ahead: Ahead, ask: Ask) -> tuple[Reading, ...]:
@@ -355,12 +358,9 @@ class SearchSession(Invocation):
         )
         self._recorder.close()
 
-    def _close(self, console: Any) -> None:
+    def _close(self) -> None:
         assert self.record is not None
-        if console is not None:
-            from reprokit.cli.display.live import print_table
-
-            print_table(console, self.record.cells)
+        self._display.search_ended(self.record.cells)
         if self.answer is not None:
             for line in self.answer.words:
                 self._say(line)
@@ -368,7 +368,7 @@ class SearchSession(Invocation):
         else:
             kind = self.record.request["search"]["kind"]
             count = sum(cell.verdict not in UNDECIDED for cell in self.record.cells)
-            self._say(f"stopped: {many(count, 'cell')} decided and kept; go on with: reprokit {kind} --resume")
+            self._say(f"stopped: {pluralize(count, 'cell')} decided and kept; go on with: reprokit {kind} --resume")
 
 
 def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:

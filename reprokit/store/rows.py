@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import Row
 
+from reprokit.case.matrix import cell_key
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord, cell_key
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:

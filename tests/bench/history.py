@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import insert
 
-from reprokit.evidence.records import cell_key
+from reprokit.case.matrix import cell_key
 from reprokit.store import tables
 from reprokit.store.database import Store
 

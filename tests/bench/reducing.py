@@ -12,8 +12,9 @@ from typing import Any
 
 from reprokit.evidence.reading import Reading
 from reprokit.search.asking import Ask, Candidate, drive
-from reprokit.search.reduce.algorithm import Trying, smallest
+from reprokit.search.reduce.algorithm import smallest
 from reprokit.search.reduce.parts import Group
+from reprokit.search.reduce.trying import Trying
 
 Answer = Callable[[frozenset[int]], Reading]
 """What a case with these parts shows."""

@@ -15,7 +15,8 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.engine import bases, site
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import Supply, bootstrap, catalog, compare, dockerfile, probe, resolve
+from reprokit.environment import Supply, bootstrap, catalog, compare, dockerfile, resolve
+from reprokit.run.probe import measure
 from tests.conftest import remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -70,7 +71,7 @@ def output(engine: DockerEngine, image: ImageInfo, script: str, **changes: objec
 @pytest.mark.parametrize("axes", DEBIANS, ids=lambda axes: axes["os"])
 def test_three_debian_releases_measure_as_asked(engine: DockerEngine, axes: dict[str, str]) -> None:
     image = built(engine, cell(axes))
-    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
     assert compare(axes, measured) == []
     assert (measured.cuda, measured.cudnn, measured.driver) == (None, None, None)
     assert measured.packages["apt"][f"gcc-{axes['gcc']}"]
@@ -82,7 +83,7 @@ def test_three_debian_releases_measure_as_asked(engine: DockerEngine, axes: dict
 def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
     """Its venv comes with pip 9, which has to replace itself through the site's settings; then the index serves."""
     image = built(engine, cell({"os": "ubuntu-18.04", "python": "3.6"}, pip=("iniconfig==1.1.1",)))
-    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
     assert compare({"os": "ubuntu-18.04", "python": "3.6.9", "gcc": "none"}, measured) == []
     assert (measured.packages["pip"]["pip"], measured.packages["pip"]["iniconfig"]) == ("21.3.1", "1.1.1")
 
@@ -105,7 +106,7 @@ def test_ptxas_knows_the_architectures_of_its_release(
     engine: DockerEngine, cuda: str, sm_35: bool, sm_90: bool
 ) -> None:
     image = built(engine, cell({"os": "debian-12", "cuda": cuda}))
-    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
     assert compare({"cuda": cuda, "gcc": "none", "cudnn": "none"}, measured) == []
     script = (
         "printf '.version 6.0\\n.target sm_35\\n.address_size 64\\n' > /tmp/a.ptx; "
@@ -172,7 +173,7 @@ def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
     base = bases.ensure(engine, environment.base, threading.Event(), lambda _: None)
     assert base.id == own.id
     image = built(engine, spec)
-    measured = probe.measure(engine, image, gpus=(), cancel=threading.Event())
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
     assert compare(spec.cell, measured) == ["the cell asks for python 3.11, the image measures Python 3.9.2"]
 
 

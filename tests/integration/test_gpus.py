@@ -11,7 +11,7 @@ import pytest
 
 from reprokit.core.errors import Unsupported
 from reprokit.engine.docker import DockerEngine
-from reprokit.environment import host
+from reprokit.engine.gpus import discovery
 from tests.conftest import never, trial
 from tests.integration.test_podman import engine, service, tiny  # noqa: F401
 from tests.integration.test_run import User
@@ -102,7 +102,7 @@ expect: {failure: {exit_code: nonzero}, reproduces: none}
 
 
 def test_a_real_gpu_reaches_its_trial(tmp_path: Path) -> None:
-    gpus = host.facts().gpus
+    gpus = discovery.facts().gpus
     if not gpus:
         pytest.skip("needs an NVIDIA GPU")
     user = User(tmp_path)

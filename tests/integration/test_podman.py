@@ -20,12 +20,36 @@ from reprokit.engine.protocol import Progress
 from reprokit.engine.select import make
 from reprokit.engine.site import Site
 from tests.conftest import build_of, import_tiny, never
-from tests.integration.test_engine_build import (
+from tests.integration.test_engine_build import (  # noqa: F401
     read,
+    tag,
+    test_a_base_that_cannot_be_had,
+    test_a_secret_does_not_change_the_cache_key,
+    test_cancel_stops_the_engine_too,
+    test_parallel_builds_have_their_own_secrets,
+    test_proxies_reach_steps_but_neither_history_nor_cache,
+    test_pull_of_an_unreachable_registry,
+    test_secrets_are_read_and_do_not_stay,
+    test_wrong_dockerfiles_are_build_failures,
 )
-from tests.integration.test_engine_run import (
+from tests.integration.test_engine_run import (  # noqa: F401
     _child,
     ours,
+    test_a_missing_image_is_an_engine_error,
+    test_a_trial_is_confined,
+    test_anonymous_volumes_go_too,
+    test_bridge_and_root_when_asked,
+    test_cancel_ends_at_once,
+    test_cpus_and_memory_are_set,
+    test_ctrl_c_leaves_nothing,
+    test_fork_bomb_is_contained,
+    test_imported_image_carries_its_labels,
+    test_memory_kill_is_seen_even_in_a_child,
+    test_mounts_are_read_only,
+    test_output_comes_at_once_and_lines_stay_whole,
+    test_sigkill_by_itself_is_no_memory_kill,
+    test_time_limit_counts_while_output_floods,
+    test_time_limit_stops_what_ignores_sigterm,
 )
 
 pytestmark = pytest.mark.integration

@@ -20,7 +20,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
-from reprokit.environment.on_host import Powers
+from reprokit.environment.host import HostCapabilities
 from reprokit.evidence.model import Ending
 from tests.integration.test_run import User
 
@@ -78,7 +78,7 @@ PLAIN = "not tried in this test"
 
 
 @pytest.fixture(params=["namespaces", "plain"])
-def powers(request: pytest.FixtureRequest) -> Powers:
+def powers(request: pytest.FixtureRequest) -> HostCapabilities:
     """What this host permits, and the same without namespaces."""
     found = host.powers()
     if request.param == "plain":
@@ -90,7 +90,7 @@ def powers(request: pytest.FixtureRequest) -> Powers:
 
 def run(
     kept: keeping.Kept,
-    powers: Powers,
+    powers: HostCapabilities,
     script: str,
     output: list[bytes] | None = None,
     cancel: threading.Event | None = None,
@@ -150,7 +150,7 @@ def test_what_the_host_is_not_is_unsupported_and_nothing_is_made(user: User) -> 
     assert len(list((keeping.top() / "environments").glob("*"))) == there
 
 
-def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: Powers) -> None:
+def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     ending = run(kept, powers, 'echo "$WORD"; ./sub/tool.sh; python -c "import sys; print(sys.prefix)"; exit 7', output)
     assert (ending.exit_code, ending.oom, ending.timed_out) == (7, False, False)
@@ -159,13 +159,13 @@ def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: Powers) -> None:
     assert left() == []
 
 
-def test_every_trial_has_a_work_folder_of_its_own(kept: keeping.Kept, powers: Powers) -> None:
+def test_every_trial_has_a_work_folder_of_its_own(kept: keeping.Kept, powers: HostCapabilities) -> None:
     script = "test ! -e mark && touch mark ${TMPDIR:-/tmp}/mark ~/mark && mkdir shut && chmod 0 shut"
     assert [run(kept, powers, script).exit_code for _ in range(2)] == [0, 0]
     assert left() == []
 
 
-def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: Powers, cache: Path) -> None:
+def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: HostCapabilities, cache: Path) -> None:
     (cache / "real").mkdir(exist_ok=True)
     (cache / "real" / "one.png").touch()
     output: list[bytes] = []
@@ -177,7 +177,7 @@ def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: Powers
     assert (cache / "real" / "one.png").exists()
 
 
-def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: Powers) -> None:
+def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     script = "id -u; touch /etc/mine; touch $VIRTUAL_ENV/mine; grep -E 'CapEff|NoNewPrivs' /proc/self/status; env"
     run(kept, powers, script, output)
@@ -190,7 +190,7 @@ def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: Powers) -
     assert os.getuid() != 0 or not (kept.folder / "venv" / "mine").exists()
 
 
-def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, powers: Powers) -> None:
+def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     script = "trap 'echo got TERM' TERM; (setsid bash -c 'trap \"\" TERM; (sleep 98765 &); sleep 98765' &)"
     ending = run(kept, powers, f"{script}; while true; do sleep 0.2; done", output, timeout=1.0)
@@ -201,18 +201,18 @@ def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, 
     assert left() == []
 
 
-def test_what_a_program_leaves_running_ends_with_it(kept: keeping.Kept, powers: Powers) -> None:
+def test_what_a_program_leaves_running_ends_with_it(kept: keeping.Kept, powers: HostCapabilities) -> None:
     assert run(kept, powers, "(setsid sleep 98764 &) ; sleep 0.2").exit_code == 0
     assert running("98764") == []
 
 
-def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.Kept, powers: Powers) -> None:
+def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.Kept, powers: HostCapabilities) -> None:
     with suppress(EngineError):  # where it can: an unprivileged user's, without namespaces
         run(kept, powers, "kill -9 $PPID; exec sleep 293", timeout=2.0)
     assert running("293") == []
 
 
-def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: Powers) -> None:
+def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: HostCapabilities) -> None:
     cancel = threading.Event()
     threading.Timer(1.0, cancel.set).start()
     with pytest.raises(Cancelled):
@@ -221,7 +221,7 @@ def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: Powers) ->
     assert left() == []
 
 
-def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: Powers) -> None:
+def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: HostCapabilities) -> None:
     def ends(program: str) -> tuple[int, bytes]:
         output: list[bytes] = []
         trial = Trial(
@@ -239,7 +239,7 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: 
     assert ends("./plain") == (126, b"./plain: Permission denied\n")
 
 
-def test_memory_beyond_the_limit_is_seen(kept: keeping.Kept, powers: Powers) -> None:
+def test_memory_beyond_the_limit_is_seen(kept: keeping.Kept, powers: HostCapabilities) -> None:
     if powers.memory:
         pytest.skip(powers.memory)
     hungry = "python -c 'x = bytearray(300 << 20)'"

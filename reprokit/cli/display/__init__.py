@@ -1,1 +1,1 @@
-"""cli/display."""
+"""Shows runs and searches: a live table on a terminal, plain lines elsewhere."""

@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import labels
+from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.words import expectation, first_line, seconds, style, summary
-from reprokit.run.plan import Task
+from reprokit.report.words import expectation, seconds, style, summary
+from reprokit.run.task import Task
 
 
 class LiveListener:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.case.matrix import label
+from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.words import case_names, expectation, first_line, seconds
-from reprokit.run.plan import Task
+from reprokit.report.words import case_names, expectation, seconds
+from reprokit.run.task import Task
 
 
 def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:

@@ -9,7 +9,7 @@ from typing import Any
 from reprokit.cli.doctor.finding import Finding, Voice, size
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache, ownership
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.engine import leftovers
 from reprokit.store.folder import find_folder
 
@@ -26,7 +26,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         if gone:
             nothing = False
             yield say.warn(
-                f"{many(len(gone), 'container')} of runs that were killed (the next run removes them)",
+                f"{pluralize(len(gone), 'container')} of runs that were killed (the next run removes them)",
                 f"{ground.client} rm -fv {' '.join(one['Id'][:12] for one in gone)}",
             )
         yield from _images(client, ground.client)
@@ -34,7 +34,9 @@ def check(ground: Ground) -> Iterator[Finding]:
     if folders:
         nothing = False
         names = " ".join(map(str, folders))
-        text = f"{many(len(folders), 'temporary folder')} of processes that are gone, {size(sum(map(used, folders)))}"
+        text = (
+            f"{pluralize(len(folders), 'temporary folder')} of processes that are gone, {size(sum(map(used, folders)))}"
+        )
         yield say.warn(text, f"rm -rf {names}")
     if nothing:
         yield say.ok("no container or temporary folder is left over")
@@ -71,7 +73,7 @@ def _images(client: Any, program: str) -> Iterator[Finding]:
             # Layers that images share are counted once for each: the engine tells no better without counting all.
             most = size(sum(image.get("Size", 0) for image in images))
             yield say.info(
-                f"{many(len(images), 'image')} {what}, {most} at most (they share layers); a run makes them again",
+                f"{pluralize(len(images), 'image')} {what}, {most} at most (they share layers); a run makes them again",
                 f"{program} image prune --all {chosen}",
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 
 say = Voice("locks")
 
@@ -19,7 +19,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     found = standing.stale(ground.folder)
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)
-        more = f" ({many(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""
+        more = f" ({pluralize(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""
         fix = f"rm {shlex.quote(path)}" if one.gone else f"reprokit lock {shlex.quote(case)}"
         yield say.warn(f"{path} is stale: {_near(ground, one.reasons[0])}{more}", fix)
     if not found:

@@ -24,8 +24,8 @@ def get(
 ) -> requests.Response:
     """What ``url`` answers, whatever its status. Raises NoConnection.
 
-    ``proxies``: variables as :func:`reprokit.engine.site.network.proxies` has them. ``bundle``: file of the authorities, '' =
-    the usual ones. ``seconds``: how long a silence may last.
+    ``proxies``: variables as :func:`reprokit.engine.site.network.proxies` has them. ``bundle``: file of the
+    authorities, '' = the usual ones. ``seconds``: how long a silence may last.
     """
     import requests
     from requests.utils import should_bypass_proxies

@@ -106,7 +106,7 @@ def _mounted(mountinfo: str, kind: str) -> Path | None:
 
 
 def refusals() -> dict[str, str]:
-    """By controller: '' where limits can be set, else why not, as :class:`reprokit.environment.on_host.Powers` has it.
+    """By controller: '' where limits can be set, else why not, as :class:`reprokit.environment.on_host.HostCapabilities` has it.
 
     Tried, not believed: a folder that looks writable may refuse all the same.
     """

@@ -20,8 +20,10 @@ from reprokit.engine.protocol import Trial
 from reprokit.engine.venv import cgroups, keeping, sandbox, trials
 from reprokit.environment import versions
 from reprokit.environment.model import Interpreter
-from reprokit.environment.on_host import Host, Powers
-from reprokit.environment.probe import Measured, command
+from reprokit.environment.host import Host
+from reprokit.environment.host import HostCapabilities
+from reprokit.environment.measured import Measured
+from reprokit.environment.probe import command
 from reprokit.core.errors import EngineError
 from reprokit.core.home import home
 
@@ -36,11 +38,11 @@ print(json.dumps([".".join(map(str, sys.version_info[:3])), os.path.realpath(sys
 
 
 @functools.cache
-def powers() -> Powers:
+def powers() -> HostCapabilities:
     """What this host permits, each tried once in this process."""
     namespaces = _refused(cut_off=False)
     network = namespaces or _refused(cut_off=True)
-    return Powers(namespaces=namespaces, network=network, **cgroups.refusals())
+    return HostCapabilities(namespaces=namespaces, network=network, **cgroups.refusals())
 
 
 def _refused(*, cut_off: bool) -> str:

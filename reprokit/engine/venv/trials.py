@@ -14,7 +14,7 @@ from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.venv import cgroups, keeping, layout, sandbox
 from reprokit.engine.venv.sandbox import Mount, Program
-from reprokit.environment.on_host import Powers
+from reprokit.environment.host import HostCapabilities
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
 
@@ -22,7 +22,7 @@ from reprokit.evidence.model import Ending
 def run(
     trial: Trial,
     kept: keeping.Kept | None,
-    powers: Powers,
+    powers: HostCapabilities,
     sink: Callable[[bytes], None],
     cancel: threading.Event,
     slot: Slot,
@@ -102,14 +102,14 @@ def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path |
     return layout.parents_first(found)
 
 
-def _unlent(trial: Trial, powers: Powers) -> dict[str, str]:
+def _unlent(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
     """Keeps a trial away from GPUs that it was not lent, where their devices cannot be hidden from it."""
     there = powers.namespaces and not trial.gpus and Path("/dev/nvidia0").exists()
     return {"CUDA_VISIBLE_DEVICES": ""} if there else {}
 
 
 @contextmanager
-def _limited(trial: Trial, powers: Powers) -> Iterator[cgroups.Group]:
+def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.Group]:
     permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
     here = {name: place for name, place in cgroups.places().items() if permitted[name]}
     try:

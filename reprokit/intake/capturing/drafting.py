@@ -12,15 +12,17 @@ from typing import Any
 
 from reprokit.case.model import Failure
 from reprokit.core import redaction
+from reprokit.core.redaction import Omitted
+from reprokit.core.text import one_line
 from reprokit.environment import catalog
 from reprokit.evidence import judge
-from reprokit.evidence.text import clean, one_line
+from reprokit.evidence.text import clean
 from reprokit.intake import naming
 from reprokit.intake.axes import unavailable
 from reprokit.intake.capturing import packages
 from reprokit.intake.capturing.interpreter import SHELLS
 from reprokit.intake.capturing.seen import Seen
-from reprokit.intake.draft import Draft, Omitted, literal
+from reprokit.intake.draft import Draft, literal
 from reprokit.search.reduce import signature
 
 _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:-[\d.]+)?")

@@ -8,8 +8,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from reprokit.core.redaction import scrub, secret_variable
-from reprokit.intake.draft import Omitted
+from reprokit.core.redaction import Omitted, scrub, secret_variable
 
 SECONDS = 20
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
 from reprokit.case.model import Case
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.report.catalogue.catalogue import Catalogue, Document, Entry, Group
 from reprokit.report.catalogue.flip import flip
@@ -126,12 +126,12 @@ def _how_to_run(library: Library) -> str:
 
 def _counts(library: Library) -> str:
     cells = sum(len(facts.cells) for facts in library.facts.values())
-    words = f"{many(len(library.files), 'case')} with {many(cells, 'cell')} (environments to try)"
+    words = f"{pluralize(len(library.files), 'case')} with {pluralize(cells, 'cell')} (environments to try)"
     images = {
         seen.image: seen.size for case in _fresh(library).values() for seen in case.cells if seen.image and seen.size
     }
     if images:
-        words += f", run in {many(len(images), 'image')}, of which the largest has {size(max(images.values()))}"
+        words += f", run in {pluralize(len(images), 'image')}, of which the largest has {size(max(images.values()))}"
     return words + "."
 
 
@@ -250,7 +250,7 @@ def _where_from(library: Library, documents: Sequence[Document]) -> list[str]:
         entries = [entry for _, entry in _entries(document)]
         with_cases = sum(bool(entry.cases) for entry in entries)
         lines += [f"### {inline(document.name)}", "", *_paragraphs(document.about)]
-        lines += [f"{many(len(entries), 'entry', 'entries')}, {with_cases} of them with cases.", ""]
+        lines += [f"{pluralize(len(entries), 'entry', 'entries')}, {with_cases} of them with cases.", ""]
         for topic in document.topics:
             rows = [
                 [

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from reprokit.case.recorded import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side
 from reprokit.report.history.rejudging import judged_by
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    pass
 
 Record = tuple[RunRecord, CellRecord]
 Texts = Callable[[str], str]
@@ -43,7 +42,7 @@ SHORT = len("sha256:") + 12
 
 def _sections(before: str, after: str) -> list[str]:
     """The keys of a case that differ between two texts of it, such as ``environment``; none where only words do."""
-    files = [read(text) for text in (before, after)]
+    files = [recorded_case(text) for text in (before, after)]
     old, new = ({} if file is None else file.case.model_dump() for file in files)
     return [name for name in new if old and old[name] != new[name]]
 
@@ -68,7 +67,7 @@ def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
     from reprokit.case.render import render
     from reprokit.core.errors import ReprokitError
 
-    file = read(text)
+    file = recorded_case(text)
     if file is None:
         return {}
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
@@ -78,16 +77,3 @@ def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
         return {}
     limits = {name: str(value) for name, value in dataclasses.asdict(spec.limits).items() if value is not None}
     return {"environment variables": spec.env, "command": {"command": spec.command[-1].strip()}, "limits": limits}
-
-
-@lru_cache(maxsize=256)
-def read(text: str) -> CaseFile | None:
-    """A case from its kept text; None where there is none, or today's format no longer takes it."""
-    from reprokit.case import load
-    from reprokit.core.errors import ReprokitError
-
-    try:
-        [file] = load("-", stdin=io.StringIO(text))
-    except (ReprokitError, ValueError):
-        return None
-    return file

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from reprokit.case.matrix import label
+from reprokit.case.matrix import cell_key, label
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, Result, RunRecord, cell_key
+from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import differences, explanation, timeline
 from reprokit.report.history.changes import Change, change_json
 from reprokit.report.history.series import Series

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.matrix import cell_key
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, Result, RunRecord, cell_key
+from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import explanation
 from reprokit.report.explanation import Explained, FileOf
 from reprokit.report.history.changes import Change, describe

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import Facts, facts
-from reprokit.core.near_match import many
+from reprokit.case.matrix import cell_key
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import Result, RunRecord, cell_key
+from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.catalogue.flip import flip
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import Known
@@ -147,7 +148,9 @@ def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[st
     """A run in the strip; ``now``: the keys of the cells that there are now."""
     found = [(result.verdict, result.as_expected) for result in results]
     cells = {result.cell_key for result in results}
-    some = "" if cells == now else f"{len(cells)} of {many(len(now), 'cell')}: " if cells < now else "other cells: "
+    some = (
+        "" if cells == now else f"{len(cells)} of {pluralize(len(now), 'cell')}: " if cells < now else "other cells: "
+    )
     return {
         "run": run.id,
         "at": run.started_at,

@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.environment.dockerfile import gist
-from reprokit.environment.probe import Measured
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
@@ -116,7 +116,7 @@ def _first(lines: Iterable[str], most: int) -> Iterator[str]:
     shown = list(lines)
     yield from shown[:most]
     if len(shown) > most:
-        yield f"... {many(len(shown) - most, 'more line')}"
+        yield f"... {pluralize(len(shown) - most, 'more line')}"
 
 
 def _around(lines: Sequence[str], most: int) -> list[str]:

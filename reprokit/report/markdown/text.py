@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reprokit.evidence.text import clean, seen
+from reprokit.core.text import is_visible
+from reprokit.evidence.text import clean
 
 BREAK = "&#8203;"
 """A zero-width space, as Dependabot and Renovate put it into mentions that are none."""
@@ -25,7 +26,7 @@ _LINKED = re.compile(
 
 def visible(text: str, *, keep: str = "\t") -> str:
     """A text in which no character moves a cursor, turns the direction of writing around or cannot be seen."""
-    return "".join(c if seen(c) or c in keep else f"\\u{ord(c):04x}" for c in clean(text))
+    return "".join(c if is_visible(c) or c in keep else f"\\u{ord(c):04x}" for c in clean(text))
 
 
 def line(text: str) -> str:

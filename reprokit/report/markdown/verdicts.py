@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reprokit.core.near_match import many
+from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.markdown.text import code, prose, table
-from reprokit.report.words import first_line
 
 MOST_CELLS = 40
 """Cells that are shown each; of more, groups."""
@@ -53,7 +52,7 @@ def reasons(cells: Sequence[CellRecord], most: int = 12) -> str:
         if reason
     ]
     if len(found) > most:
-        lines.append(f"- and {many(len(found) - most, 'other reason')}\n")
+        lines.append(f"- and {pluralize(len(found) - most, 'other reason')}\n")
     return "".join(lines)
 
 

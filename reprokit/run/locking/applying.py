@@ -11,7 +11,7 @@ from reprokit.core.errors import BuildFailed
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap, catalog, resolve
 from reprokit.environment.lock import Held
-from reprokit.environment.model import Environment
+from reprokit.environment.model import Environment, SourceTree
 from reprokit.run import sources
 from reprokit.run.locking import verify
 from reprokit.run.locking.bases import ensure as ensure_base
@@ -20,8 +20,8 @@ __all__ = ["applied", "build", "ensure_base"]
 
 
 def applied(
-    held: Held, spec: CellSpec, trees: Callable[[CellSpec], dict[str, sources.SourceTree]]
-) -> tuple[Environment, dict[str, sources.SourceTree]]:
+    held: Held, spec: CellSpec, trees: Callable[[CellSpec], dict[str, SourceTree]]
+) -> tuple[Environment, dict[str, SourceTree]]:
     """The environment on the lock's base, and the sources at the lock's commits.
 
     Raises Unsupported, and sources.SourceError where a tree is not the one that was locked.

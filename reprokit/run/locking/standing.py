@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reprokit.case import CaseFile
 from reprokit.case.matrix import label
 from reprokit.case.read import LOCK_SUFFIX
-from reprokit.core.errors import ReprokitError, UsageError
-from reprokit.environment import dockerfile
-from reprokit.environment.lock import Entry, Held, Lock, asked_digest
+from reprokit.core.errors import ReprokitError
+from reprokit.environment.lock import Entry, Held, Lock
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.locking import file
+from reprokit.run.locking.held import fault
 from reprokit.run.locking.verify import another_image
-from reprokit.run.plan import Task, load_all, plan
+from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
+from reprokit.run.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,22 +32,6 @@ class Stale:
     case: Path
     reasons: tuple[str, ...]
     gone: bool = False
-
-
-def asked_of(task: Task) -> str:
-    """What a task asks for, as a lock remembers it."""
-    return asked_digest(task.spec, reads_files=dockerfile.build_reads_files(task.spec, set()))
-
-
-def fault(lock: Lock, task: Task) -> str:
-    """Why ``lock`` does not hold for ``task``, in words; '' where it does."""
-    name = label(task.cell) + (" [fix]" if task.variant == "fix" else "")
-    found = lock.find(task.cell, task.variant)
-    if found is None:
-        return f"the cell {name} is not in it"
-    if found[1].asked != asked_of(task):
-        return f"the environment, sources or files of the cell {name} changed since it was locked"
-    return ""
 
 
 def doubt(lock: Lock, task: Task) -> str:
@@ -68,36 +53,6 @@ def identity(lock: Lock, entry: Entry, task: Task, trees: SourceTrees) -> str:
     """The tag of the image that is built from an entry. Raises Unsupported, sources.SourceError."""
     image = wanted(replace(task, held=Held(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
     return image.tag({})
-
-
-def held(tasks: Iterable[Task]) -> list[Task]:
-    """The tasks, each held to its lock, or refused by it.
-
-    Raises UsageError naming every lock that is missing or stale, and the cells.
-    """
-    locks: dict[Path, Lock | None] = {}
-    found: list[Task] = []
-    faults: dict[str, str] = {}
-    for task in tasks:
-        path = file.path_of(task.file.path, task.case.id)
-        if path not in locks:
-            locks[path] = file.load(path)
-        lock = locks[path]
-        mend = f"reprokit lock {task.file.path}{' --fix' if task.variant == 'fix' else ''}"
-        if lock is None:
-            faults[f"{path}: there is no such lock"] = mend
-        elif why := fault(lock, task):
-            faults[f"{path}: {why}"] = mend
-        else:
-            hit = lock.find(task.cell, task.variant)
-            assert hit is not None
-            entry, locked = hit
-            here = {"held": Held(lock=lock, entry=entry)} if entry else {"refused": lock.why(locked)}
-            found.append(replace(task, **here))
-    if faults:
-        mends = dict.fromkeys(faults.values())
-        raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"mend: {one}" for one in mends)]))
-    return found
 
 
 def stale(folder: Path) -> list[Stale]:
@@ -139,16 +94,3 @@ def _reasons(lock: Lock, files: Sequence[CaseFile]) -> list[str]:
         if task is not None and (why := doubt(lock, task)):
             reasons.append(why)
     return reasons
-
-
-def unused(tasks: Sequence[Task]) -> list[Path]:
-    """The locks that lie beside the cases of ``tasks``."""
-    paths = []
-    for path, case_id in dict.fromkeys((task.file.path, task.case.id) for task in tasks):
-        try:
-            beside = file.path_of(path, case_id)
-        except UsageError:
-            continue
-        if beside.is_file():
-            paths.append(beside)
-    return paths

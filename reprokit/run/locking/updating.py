@@ -10,18 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit import __version__
-from reprokit.case.matrix import label
+from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import ReprokitError, Unsupported, UsageError
 from reprokit.core.files import write
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.environment.lock import Entry, Lock, LockedCell, LockedSource
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, cell_key
+from reprokit.evidence.records import CellRecord
 from reprokit.run.images import Ready, SourceTrees, Wanted, measure
 from reprokit.run.locking import file
 from reprokit.run.locking.collect import Standing, pins_of
-from reprokit.run.locking.standing import asked_of, doubt, identity
-from reprokit.run.plan import Task
+from reprokit.run.locking.held import asked_of
+from reprokit.run.locking.standing import doubt, identity
+from reprokit.run.task import Task
 from reprokit.store.folder import Measurements
 
 if TYPE_CHECKING:
@@ -235,4 +236,4 @@ def keep(wish: Wish, entries: Sequence[tuple[int, Entry]], refused: Sequence[Ref
         raise UsageError(f"{wish.path}: cannot be written: {error.strerror or error}") from error
     cells = sum(len(entry.cells) for entry in lock.entries)
     without = f", {len(lock.unsupported)} unsupported" if lock.unsupported else ""
-    return f"{wish.path}: {many(len(lock.entries), 'environment')}, {many(cells, 'cell')}{without}"
+    return f"{wish.path}: {pluralize(len(lock.entries), 'environment')}, {pluralize(cells, 'cell')}{without}"

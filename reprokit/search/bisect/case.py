@@ -8,10 +8,9 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from reprokit.core.near_match import many
+from reprokit.case.matrix import cell_key
+from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import cell_key
-from reprokit.report.words import first_line
 from reprokit.search.asking import Ask, Candidate
 from reprokit.search.bisect import commits
 from reprokit.search.bisect.algorithm import Bisection, bisect
@@ -62,7 +61,7 @@ def _search(
 
     def tell(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
         told = " and ".join(f"{line.values[place]} is {readings[place]}" for place in places)
-        more = many(math.ceil(math.log2(left)), "more run")
+        more = pluralize(math.ceil(math.log2(left)), "more run")
         session.note(f"{line.of} {told}: {left} places are left for the boundary, about {more}")
 
     # With one job at a time, nothing is built beside what runs.
@@ -94,7 +93,7 @@ def opening(line: Line) -> list[str]:
     """What a bisection goes along, before it begins."""
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
-    texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {many(steps, 'run')}"]
+    texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {pluralize(steps, 'run')}"]
     return [*texts, *(f"left out: {values}: {why}" for values, why in _grouped(line.left_out)), *line.notes]
 
 

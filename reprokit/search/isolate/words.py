@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.case.matrix import Cell, label
-from reprokit.core.near_match import many
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
@@ -75,13 +75,13 @@ class Telling:
         }
 
     def _counts(self) -> str:
-        mixes = many(1 << len(self.found.changes), "mix", "mixes")
+        mixes = pluralize(1 << len(self.found.changes), "mix", "mixes")
         inner = sum(len(one.found.readings) - 2 for one in self.found.boundaries)
-        more = f", and {many(inner, 'cell')} between them" if inner else ""
+        more = f", and {pluralize(inner, 'cell')} between them" if inner else ""
         asked = f"asked for: {len(self.found.readings)} of the {mixes} of both ends{more}; the matrix has {self.matrix}"
         ran = {len(record.trials) for mix in self.found.readings if (record := self.record(self.found.cell(mix)))} - {0}
         # A failure that does not show each time would mislead where every cell had but one trial.
-        return asked + (f"; {many(max(ran), 'trial')} of a cell at most" if ran else "")
+        return asked + (f"; {pluralize(max(ran), 'trial')} of a cell at most" if ran else "")
 
     def _ends(self) -> Iterable[str]:
         whole = (1 << len(self.found.changes)) - 1
@@ -130,7 +130,7 @@ class Telling:
             more = _more(self.found.untold)
             yield f"  the cells that would tell them apart cannot be judged: {'; '.join(cells)}{more}"
         if self.found.stopped:
-            yield f"  stopped at {many(len(self.found.readings), 'cell')}: --max-cells allows more"
+            yield f"  stopped at {pluralize(len(self.found.readings), 'cell')}: --max-cells allows more"
         yield from self._no_matter(self.found.plausible, "no sign of")
 
     def _contradicted(self) -> Iterable[str]:

@@ -20,7 +20,7 @@ from reprokit.search.reduce.parts import Data, changed
 if TYPE_CHECKING:
     from lithium.strategies import ReductionIterator
 
-    from reprokit.search.reduce.algorithm import Asking, Trying
+    from reprokit.search.reduce.trying import Asking, Trying
 
 Pieces = list[tuple[str, bool]]
 """A text in pieces, each with whether it can go."""

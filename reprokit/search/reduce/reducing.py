@@ -19,8 +19,9 @@ from reprokit.evidence.records import CellRecord
 from reprokit.run.plan import cells_of, promised_of
 from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.reduce import candidates, words
-from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
+from reprokit.search.reduce.algorithm import Reduced, reduced
 from reprokit.search.reduce.signature import Seen, tightened
+from reprokit.search.reduce.trying import Trying
 from reprokit.search.session import Answer, SearchSession
 from reprokit.store.recorder import RecordError
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.case.model import Failure
+from reprokit.core.text import one_line
 from reprokit.evidence import judge
 from reprokit.evidence.fingerprint import last_words
 from reprokit.evidence.frames import telling_frames
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts
-from reprokit.evidence.text import one_line
 
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|(?:/[\w.+-]+){2,}|\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _SPECIAL = re.compile(r"[\\^$.|?*+()\[\]{}]")

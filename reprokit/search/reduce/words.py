@@ -8,10 +8,9 @@ from typing import Any
 
 from reprokit import __version__
 from reprokit.case.matrix import label
-from reprokit.core.near_match import many
+from reprokit.core.text import one_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound
-from reprokit.evidence.text import one_line
 from reprokit.search.reduce.algorithm import Kept, Reduced
 from reprokit.search.reduce.parts import KINDS
 
@@ -70,7 +69,7 @@ class Told:
     def lines(self) -> list[str]:
         """Lines for the terminal."""
         return [
-            f"reduced in {many(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes",
+            f"reduced in {pluralize(self.cells, 'cell')}, {self.seconds / 60:.1f} minutes",
             *(line for kind in KINDS for line in self._kind(kind, reasons=True)),
             *self._moved(),
             *self._notes(),

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from reprokit.case.matrix import expand
+from reprokit.case.matrix import cell_key, expand
 from reprokit.core.ownership import HOST
 from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, cell_key, engine_kind, exit_status
+from reprokit.evidence.records import CellRecord, RunRecord, engine_kind, exit_status
 
 Key = tuple[str, str, str]
 """What names a cell of a night: case, key of the cell, variant."""
@@ -132,11 +132,11 @@ def _from_job(cell: CellRecord, job: Mapping[str, Any]) -> CellRecord:
 
 def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], tuple[Any, ...]]:
     """The order in which one run would have had the cells: by file, and then as the matrix has them."""
-    from reprokit.report.history.changed import read
+    from reprokit.case.recorded import recorded_case
 
     orders: dict[str, dict[str, int]] = {}
     for digest in {cell.case_digest for cell in cells}:
-        file = read(text(digest))
+        file = recorded_case(text(digest))
         if file is not None:
             matrix = file.case.matrix
             own = expand(matrix.axes, matrix.exclude, matrix.include)

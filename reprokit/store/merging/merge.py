@@ -10,18 +10,14 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import many
-from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, cell_key
+from reprokit.core.text import pluralize
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.database import Store
 from reprokit.store.merging.joining import Missing, Night, join, key_of, kind_of, new_id, nights, workflow_of
 from reprokit.store.merging.sources import Source
-
-if TYPE_CHECKING:
-    from reprokit.run.chosen import Chosen
 
 
 @dataclass
@@ -46,23 +42,6 @@ class Planned:
     cells: tuple[Missing, ...]
     texts: Mapping[str, tuple[str, str, str]]
     workflow: Mapping[str, str]
-
-
-def planned(jobs: Mapping[str, tuple[Chosen, ...]], workflow: Mapping[str, str]) -> Planned:
-    """From what each job of a matrix names. Raises UsageError, CaseError when the cases are not here as they were."""
-    from reprokit.run.plan import load_all, plan
-    from reprokit.run.request import Request
-    from reprokit.run.trials import blank
-
-    files = load_all(dict.fromkeys(one.path for chosen in jobs.values() for one in chosen))
-    found = []
-    for job, chosen in jobs.items():
-        for task in plan(files, Request(cases=(), chosen=chosen)):
-            reason = f"the job {job} left no record of it: it was cancelled, or its artifact was lost"
-            cell = dataclasses.replace(blank(task), verdict=Verdict.CANCELLED, reason=reason, rules=RULES_VERSION)
-            found.append(Missing(job=job, cell=cell))
-    texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
-    return Planned(cells=tuple(found), texts=texts, workflow=workflow)
 
 
 def merge(sources: Iterable[Source], store: Store, plan: Planned | None, now: str) -> Merged:
@@ -229,7 +208,7 @@ class _Merger:
             lost += not _copy(source.folder, trial.log, self._store.folder / log)
             trials.append(dataclasses.replace(trial, log=log))
         if lost:
-            self._done.problems.append(f"{source.name}: {many(lost, 'log')} of {cell.case_id} cannot be read")
+            self._done.problems.append(f"{source.name}: {pluralize(lost, 'log')} of {cell.case_id} cannot be read")
         return dataclasses.replace(cell, trials=tuple(trials))
 
 

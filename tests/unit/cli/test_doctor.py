@@ -24,8 +24,8 @@ from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
+from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
-from reprokit.environment.on_host import Powers
 from tests.fake_nvml import H200, V100, FakeNvml
 from tests.unit.doctoring import engine, ground, program, said
 
@@ -191,17 +191,17 @@ def python(version: str) -> Interpreter:
         (
             ["3.12.1", "3.9.18", "3.12.4"],
             "0.9.1",
-            Powers(),
+            HostCapabilities(),
             False,
             [("ok", "Python 3.9, 3.12, of this host, with uv 0.9.1")],
         ),
-        (["3.11.2"], "", Powers(), False, [("info", "uv, which brings others, was not found")]),
-        ([], "0.9.1", Powers(), False, [("info", "no Python")]),
-        ([], "", Powers(), True, [("fail", "no Python")]),
+        (["3.11.2"], "", HostCapabilities(), False, [("info", "uv, which brings others, was not found")]),
+        ([], "0.9.1", HostCapabilities(), False, [("info", "no Python")]),
+        ([], "", HostCapabilities(), True, [("fail", "no Python")]),
         (
             ["3.11.2"],
             "1.0",
-            Powers(memory="no cgroups", pids="no cgroups"),
+            HostCapabilities(memory="no cgroups", pids="no cgroups"),
             True,
             [("ok", ""), ("warn", "no cgroups; cells")],
         ),
@@ -212,7 +212,7 @@ def test_what_virtual_environments_are_made_of(
     monkeypatch: pytest.MonkeyPatch,
     versions: list[str],
     uv: str,
-    powers: Powers,
+    powers: HostCapabilities,
     chosen: bool,
     wanted: list[tuple[str, str]],
 ) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.engine.gpus import nvml
-from reprokit.environment import host
+from reprokit.engine.gpus import discovery, nvml
 from tests.fake_nvml import H200, V100, FakeNvml, four_gpus
 
 REPOSITORY = Path(__file__).parents[3]
@@ -33,8 +32,8 @@ def loaded(fake: FakeNvml, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
 
 
 def seen_by_a_process(fake: FakeNvml) -> dict[str, Any]:
-    code = "import json, dataclasses; from reprokit.environment import host;"
-    code += "print(json.dumps(dataclasses.asdict(host.facts())))"
+    code = "import json, dataclasses; from reprokit.engine.gpus import discovery;"
+    code += "print(json.dumps(dataclasses.asdict(discovery.facts())))"
     environ = {**os.environ, **fake.environment, "PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True)
     facts: dict[str, Any] = json.loads(done.stdout)
@@ -54,20 +53,20 @@ def test_a_process_finds_the_library_and_its_gpus(fake: FakeNvml) -> None:
 @pytest.mark.parametrize("state", ["lost", "gone"])
 def test_a_lost_gpu_is_no_gpu_and_is_said(loaded: FakeNvml, state: str) -> None:
     loaded.gpus(*four_gpus(state))
-    facts = host.facts()
+    facts = discovery.facts()
     assert [gpu.uuid for gpu in facts.gpus] == ["GPU-0", "GPU-1", "GPU-2"]
     assert facts.note == "NVML says: GPU 3: GPU is lost"
 
 
 def test_memory_that_is_not_told_is_zero(loaded: FakeNvml) -> None:
     loaded.gpus("GPU-x|NVIDIA GB10|0|12.1|ok")
-    (gpu,) = host.facts().gpus
+    (gpu,) = discovery.facts().gpus
     assert (gpu.memory, gpu.compute) == (0, "12.1")
 
 
 def test_a_driver_that_is_not_loaded_is_said(loaded: FakeNvml) -> None:
     loaded.gpus(init=18)
-    facts = host.facts()
+    facts = discovery.facts()
     assert (facts.gpus, facts.driver, facts.note) == (
         (),
         None,
@@ -83,7 +82,7 @@ def test_an_nvml_that_hangs_is_given_up(
     with pytest.raises(OSError, match=r"no answer within 0\.5 s"):
         nvml.ask(0.5)
     monkeypatch.setattr(nvml, "ask", lambda: (_ for _ in ()).throw(OSError("no answer within 10 s")))
-    assert host.facts().note == "NVML failed: no answer within 10 s"
+    assert discovery.facts().note == "NVML failed: no answer within 10 s"
 
 
 def test_without_the_package_nvidia_smi_is_asked(
@@ -91,10 +90,10 @@ def test_without_the_package_nvidia_smi_is_asked(
 ) -> None:
     monkeypatch.setattr(nvml, "installed", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert host.facts().note == "there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py"
+    assert discovery.facts().note == "there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py"
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100, 16384, 7.0, 470.82.01'; echo 'GPU is lost'; exit 15\n")
     program.chmod(0o755)
-    facts = host.facts()
+    facts = discovery.facts()
     assert (facts.asked, [gpu.uuid for gpu in facts.gpus]) == ("nvidia-smi", ["GPU-1"])
     assert facts.note == "nvidia-smi failed: GPU is lost"

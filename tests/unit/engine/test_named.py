@@ -11,6 +11,7 @@ import pytest
 
 from reprokit.case.facts import facts
 from reprokit.cli import invoke
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import EngineInfo
 from reprokit.evidence.model import Verdict
@@ -49,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(folder: Path, engine: str) -> Session:
-    session = Session(folder / "store", stream=io.StringIO(), engine=lambda: Named(engine))
+    session = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: Named(engine))
     session.start(Request(cases=(str(folder / "case.yaml"),), base_images="registry"))
     return session
 
@@ -97,11 +98,11 @@ def test_an_interrupted_run_does_not_go_on_with_another_engine(folder: Path) -> 
         store.finish(session.record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host={})  # type: ignore[union-attr]
 
     interrupted()
-    other = Session(folder / "store", stream=io.StringIO(), engine=lambda: Named("venv"))
+    other = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: Named("venv"))
     with pytest.raises(UsageError, match="begun with docker and cannot go on with venv"):
         other.resume(None)
     interrupted()  # the process that refused is this one, which lives on
-    again = Session(folder / "store", stream=io.StringIO(), engine=lambda: Named("Docker Engine"))
+    again = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: Named("Docker Engine"))
     assert again.resume(None) == 0
 
 

@@ -20,8 +20,9 @@ from reprokit.engine.stream import Joined
 from reprokit.engine.venv import cgroups, host, keeping, layout, sandbox
 from reprokit.engine.venv.repeat import shell_line
 from reprokit.environment import dockerfile
+from reprokit.environment.host import Host, HostCapabilities
 from reprokit.environment.model import Interpreter
-from reprokit.environment.on_host import Host, Powers, resolve_on
+from reprokit.environment.on_host import resolve_on
 
 REFUSED = "this host permits this user no namespaces"
 HOST = Host(
@@ -37,7 +38,9 @@ HOST = Host(
     cpus=4,
 )
 TOOLKIT = replace(HOST, cuda="11.8", apt={"nvidia-cuda-toolkit": "11.8.89"})
-PLAIN = replace(HOST, powers=Powers(namespaces=REFUSED, network=REFUSED, memory="no groups", cpu="none", pids="none"))
+PLAIN = replace(
+    HOST, powers=HostCapabilities(namespaces=REFUSED, network=REFUSED, memory="no groups", cpu="none", pids="none")
+)
 
 
 def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
-from reprokit.run.sources import SourceTree
+from reprokit.environment.model import SourceTree
 
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 EXPECTED = Path(__file__).parent / "dockerfiles"

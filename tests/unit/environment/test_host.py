@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported
-from reprokit.engine.gpus import nvml
+from reprokit.engine.gpus import discovery, nvml
 from reprokit.environment import host, preflight
 from reprokit.environment.host import HostFacts
 
@@ -68,7 +68,7 @@ def _program(folder: Path, body: str) -> None:
 def test_facts_without_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(nvml, "LIBRARY", "libno-such.so.1")
-    found = host.facts()
+    found = discovery.facts()
     assert (found.gpus, found.driver, found.asked) == ((), None, "")
     assert found.note == "neither libno-such.so.1 nor nvidia-smi was found"
     assert found.kernel
@@ -77,14 +77,14 @@ def test_facts_without_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 def test_facts_with_a_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _program(tmp_path, f"printf '%s' '{H200}'")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    found = host.facts()
+    found = discovery.facts()
     assert ([gpu.name for gpu in found.gpus], found.driver) == (["NVIDIA H200"], "570.124.06")
 
 
 def test_facts_with_a_broken_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _program(tmp_path, "echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    found = host.facts()
+    found = discovery.facts()
     assert found.gpus == ()
     assert found.note == "nvidia-smi failed: Failed to initialize NVML: Driver/library version mismatch"
 

@@ -186,7 +186,9 @@ def test_evidence_needs_neither_engine_nor_pydantic() -> None:
     code = "import json, sys, reprokit.evidence, reprokit.evidence.verdict; print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     modules = set(json.loads(done.stdout))
-    assert not {name for name in modules if name.startswith(("pydantic", "docker", "reprokit.engine", "reprokit.store"))}
+    assert not {
+        name for name in modules if name.startswith(("pydantic", "docker", "reprokit.engine", "reprokit.store"))
+    }
 
 
 @pytest.mark.parametrize("pattern", ["needle", "/ne+dle/"])

@@ -18,8 +18,9 @@ from reprokit.environment.supply import Supply
 from reprokit.github import matrix
 from reprokit.github.partition import Bounds, Layer, Piece, cut
 from reprokit.run import chosen
-from reprokit.run.plan import Task, load_all, plan
+from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
+from reprokit.run.task import Task
 
 CASES = Path(__file__).parents[3] / "cases"
 REGISTRY = Supply(base_source="registry")

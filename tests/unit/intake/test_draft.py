@@ -13,7 +13,8 @@ from reprokit.case import emit
 from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.case.tree import parse
-from reprokit.intake.draft import Draft, Omitted, literal, render, summary
+from reprokit.core.redaction import Omitted
+from reprokit.intake.draft import Draft, literal, render, summary
 
 WORDS = ["3.10", "no", "1e3", "0o17", "012", "12:30:45", "2026-01-02", "null", "Key:", "中文", "{{x}}", "{%", "<<"]
 SIGNS = [*"#'\"\\-?a=|>%@`,[]{}~", "&a", "*a", "!t", "---", "...", ": ", " #", " ", "\t", "\r\n", "\n", "\n\n"]

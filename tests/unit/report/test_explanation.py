@@ -14,6 +14,7 @@ import pytest
 from reprokit.case import load
 from reprokit.case.matrix import Selection, parse_group, select
 from reprokit.cli import invoke
+from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -221,7 +222,7 @@ def toy(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
 
 def ran(store: Path, *only: str) -> tuple[Session, list[str]]:
     output = io.StringIO()
-    session = Session(store, stream=output, engine=lambda: FakeEngine(toy))
+    session = Session(store, display=Screen(output), engine=lambda: FakeEngine(toy))
     selection = Selection(only=tuple(parse_group(text) for text in only))
     session.start(Request(cases=("toy.yaml",), base_images="registry", selection=selection))
     return session, output.getvalue().splitlines()

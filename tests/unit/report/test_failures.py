@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case import CaseFile, load
+from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
@@ -67,7 +68,7 @@ class Project:
         self.folder = folder
         self.output = io.StringIO()
         (folder / "toy.yaml").write_text(text)
-        session = Session(folder / "store", stream=self.output, engine=lambda: FakeEngine(behave))
+        session = Session(folder / "store", display=Screen(self.output), engine=lambda: FakeEngine(behave))
         self.status = session.start(Request(cases=(str(folder / "toy.yaml"),), base_images="registry"))
         assert session.record is not None
         self.record: RunRecord = session.record
@@ -187,7 +188,7 @@ def test_where_a_known_failure_is_expected_anything_else_departs(tmp_path: Path,
 
 def test_a_fix_need_not_cure_the_other_failure(tmp_path: Path) -> None:
     (tmp_path / "toy.yaml").write_text(CASE + KNOWN + "fix: {env: {FIXED: '1'}}\n")
-    session = Session(tmp_path / "store", stream=io.StringIO(), engine=lambda: FakeEngine(toy))
+    session = Session(tmp_path / "store", display=Screen(io.StringIO()), engine=lambda: FakeEngine(toy))
     session.start(Request(cases=(str(tmp_path / "toy.yaml"),), base_images="registry", fix=True))
     assert session.record is not None
     fixed = {cell.cell["a"]: cell for cell in session.record.cells if cell.variant == "fix"}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from reprokit.cli import invoke
+from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.evidence import model
 from reprokit.evidence.model import Ending, Outcome
@@ -51,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(folder: Path) -> None:
-    session = Session(folder / "store", stream=io.StringIO(), engine=lambda: FakeEngine(behave))
+    session = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: FakeEngine(behave))
     session.start(Request(cases=(str(folder / "case.yaml"),), base_images="registry"))
 
 
@@ -202,7 +203,7 @@ def test_cells_that_no_trial_decided_are_not_judged(folder: Path, said: Said) ->
                 return super().run(trial, sink, cancel, slot)
             raise RuntimeError("a defect")
 
-    session = Session(folder / "store", stream=io.StringIO(), engine=Broken)
+    session = Session(folder / "store", display=Screen(io.StringIO()), engine=Broken)
     session.start(Request(cases=(str(folder / "case.yaml"),), base_images="registry"))
     assert "0 cells of 0 runs judged again" in said("last", status=3)
 
@@ -214,12 +215,12 @@ def test_outcomes_are_judged_from_how_each_trial_ended(folder: Path) -> None:
     timed_out = record.cells[0].trials[0]
     from dataclasses import replace
 
-    from reprokit.report.history.changed import read
+    from reprokit.case.recorded import recorded_case
 
     stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="none"),))
     (folder / "store" / "none").write_text("")
     again = rejudging.rejudge(
-        record, stopped, lambda digest: read(store.case_text(digest)), store.folder, "2026-01-01T00:00:00.000Z"
+        record, stopped, lambda digest: recorded_case(store.case_text(digest)), store.folder, "2026-01-01T00:00:00.000Z"
     )
     assert again is not None
     assert again.after.trials[0].outcome is Outcome.TIMED_OUT

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError
+from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import Claim, Leases
 from reprokit.engine.protocol import Trial
-from reprokit.environment import host
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.model import Ending
 from reprokit.run import gpus as desk
@@ -50,7 +50,7 @@ class Host:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch) -> Host:
     machine = Host()
-    monkeypatch.setattr(host, "facts", machine.facts)
+    monkeypatch.setattr(discovery, "facts", machine.facts)
     monkeypatch.setattr(desk, "POLL", 0.01)
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment.lock import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.locking import file, stale, updating
-from reprokit.run.locking.standing import asked_of, held, identity
-from reprokit.run.plan import Task, load_all, plan
+from reprokit.run.locking.held import asked_of, held
+from reprokit.run.locking.standing import identity
+from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.session import Session
+from reprokit.run.task import Task
 
 CASE = """\
 schema: reprokit/v1
@@ -235,7 +238,7 @@ def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
 def test_a_virtual_environment_is_not_locked(tmp_path: Path) -> None:
     request = Request(cases=(str(locked_folder(tmp_path)),), engine="venv")
     with pytest.raises(UsageError, match=r"--engine venv: a lock is of images"):
-        Session(tmp_path / "store").lock(request, upgrade=True)
+        Session(tmp_path / "store", display=Screen()).lock(request, upgrade=True)
 
 
 def test_a_folder_that_cannot_be_written_into_is_told_before_anything_is_built(

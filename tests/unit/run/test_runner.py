@@ -17,6 +17,7 @@ from reprokit.case import read as read_module
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
@@ -62,7 +63,7 @@ class Project:
         self.session = self.new_session()
 
     def new_session(self) -> Session:
-        return Session(self.folder / "store", stream=self.output, engine=lambda: self.engine)
+        return Session(self.folder / "store", display=Screen(self.output), engine=lambda: self.engine)
 
     def run(self, **values: object) -> int:
         defaults = {"cases": (str(self.case),), "base_images": "registry"}
@@ -318,7 +319,7 @@ def test_without_a_gpu_a_cell_is_unsupported_and_no_engine_is_asked(project: Pro
     def no_engine() -> FakeEngine:
         raise AssertionError("the engine must not be asked")
 
-    session = Session(project.folder / "store", stream=project.output, engine=no_engine)
+    session = Session(project.folder / "store", display=Screen(project.output), engine=no_engine)
     assert session.start(Request(cases=(str(project.case),))) == 3
     assert {str(cell.verdict) for cell in session.record.cells} == {"unsupported"}
     assert "GPU" in session.record.cells[0].reason

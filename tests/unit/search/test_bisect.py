@@ -15,6 +15,7 @@ import pytest
 from reprokit.case import load
 from reprokit.case.matrix import Selection
 from reprokit.cli import invoke
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
@@ -72,12 +73,12 @@ class Project:
         request = Request(
             cases=(str(self.case),), selection=Selection(only=groups), base_images="registry", jobs=1, **more
         )
-        self.session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        self.session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
         policy = {"pre": False, "since": "", "before": "", "tags_only": False}
         return self.session.start("bisect", request, {**policy, **arguments}, make)
 
     def resume(self) -> int:
-        self.session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        self.session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
         return self.session.resume("bisect", [], make)
 
     @property
@@ -164,7 +165,7 @@ def test_ends_that_read_alike_are_told(tmp_path: Path, wheels: Path) -> None:
 @pytest.mark.parametrize("status", [0, 1])
 def test_what_the_last_run_has_otherwise_is_said(status: int, tmp_path: Path, wheels: Path) -> None:
     project = Project(tmp_path, lambda at: at == "1.4")
-    run = Session(project.store, stream=io.StringIO(), engine=lambda: project.engine)
+    run = Session(project.store, display=Screen(io.StringIO()), engine=lambda: project.engine)
     only = ({name: (value,) for name, value in QUICK.items()},)
     run.start(Request(cases=(str(project.case),), selection=Selection(only=only), base_images="registry"))
     project.bad = lambda at: at == "1.8" and status == 0

@@ -13,6 +13,7 @@ import pytest
 
 from reprokit.case import CaseFile, load
 from reprokit.case.matrix import Cell
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Cancelled, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
@@ -61,7 +62,7 @@ class Project:
 
     def isolate(self, **arguments: object) -> int:
         given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
-        session = SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
         status = session.start("isolate", self.request, {**given, **arguments}, make)
         self.result = session.result()
         return status
@@ -146,7 +147,7 @@ def test_without_ends_those_of_the_last_run_are_taken(project: Project) -> None:
     with pytest.raises(UsageError, match="--bad and --good: say in which cell"):
         project.isolate()
     project.engine.behave = fails_where(lambda a, b, c, d: b == "y")
-    Session(project.store, stream=project.output, engine=lambda: project.engine).start(project.request)
+    Session(project.store, display=Screen(project.output), engine=lambda: project.engine).start(project.request)
     assert project.isolate() == 0
     assert "bad end, of the last run: " in project.said
     assert project.isolate(bad="a=3,c=p") == 0
@@ -322,7 +323,7 @@ def test_stopped_anywhere_it_goes_the_same_way_though_images_stand_by_then(tmp_p
     assert stopped.isolate(**ENDS) == 130
     stopped.engine.behave = behave
     stopped.engine.trials.clear()
-    session = SearchSession(stopped.store, stream=stopped.output, engine=lambda: stopped.engine)
+    session = SearchSession(stopped.store, display=Screen(stopped.output), engine=lambda: stopped.engine)
     assert session.resume("isolate", (), make) == 0
     shown = [
         [(cell["cell"], cell["verdict"]) for cell in result["cells"]] for result in (whole.result, session.result())

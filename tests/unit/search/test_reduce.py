@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from reprokit.case.files import load, load_text
 from reprokit.case.matrix import Selection, parse_group
 from reprokit.cli.display.plain import labels
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
@@ -26,8 +27,9 @@ from reprokit.evidence.reading import Reading
 from reprokit.run.request import Request
 from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.reduce import candidates, reducing
-from reprokit.search.reduce.algorithm import Reduced, Trying, reduced
+from reprokit.search.reduce.algorithm import Reduced, reduced
 from reprokit.search.reduce.parts import KINDS
+from reprokit.search.reduce.trying import Trying
 from reprokit.search.session import SearchSession
 from reprokit.store.database import Store
 from tests.bench import reducing as bench
@@ -237,7 +239,7 @@ class Project:
         self.output = io.StringIO()
 
     def session(self) -> SearchSession:
-        return SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        return SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
 
     def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()

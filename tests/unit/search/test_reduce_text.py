@@ -286,7 +286,8 @@ def test_a_message_is_held_to_what_the_program_says_of_it() -> None:
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
 def test_a_pattern_finds_the_text_that_it_was_made_of(text: str) -> None:
-    from reprokit.evidence.text import find, one_line
+    from reprokit.core.text import one_line
+    from reprokit.evidence.text import find
 
     line = one_line(text)
     assert find(pattern(line), line) is not None

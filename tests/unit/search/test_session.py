@@ -14,6 +14,7 @@ import pytest
 
 from reprokit.case import read as read_module
 from reprokit.case.read import Text
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
@@ -58,7 +59,7 @@ class Project:
         self.output = io.StringIO()
 
     def session(self) -> SearchSession:
-        return SearchSession(self.store, stream=self.output, engine=lambda: self.engine)
+        return SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
 
     def interrupt(self) -> Ending:
         os.kill(os.getpid(), signal.SIGINT)
@@ -152,7 +153,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_repeats_nothing(project:
     project.engine.behave = toy
     before = len(project.engine.trials)
     with pytest.raises(UsageError, match="nothing to resume"):
-        Session(project.store, stream=project.output, engine=lambda: project.engine).resume(None)
+        Session(project.store, display=Screen(project.output), engine=lambda: project.engine).resume(None)
     status, session = project.resume(make)
     assert status == 0
     assert len(project.engine.trials) == before + 1

@@ -1,0 +1,29 @@
+"""Small helpers for text in messages. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
+"""Characters that Unicode takes for letters and marks, and that show nothing (Default_Ignorable_Code_Point)."""
+
+
+def is_visible(character: str) -> bool:
+    """Whether a reader sees a character, or a space where it stands."""
+    return character.isprintable() and not _BLANK.match(character)
+
+
+def pluralize(count: int, word: str, plural: str = "") -> str:
+    """``1 case``, ``2 cases``; ``plural`` where an s is not enough."""
+    return f"{count} {word if count == 1 else plural or word + 's'}"
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that may have several."""
+    return text.strip().splitlines()[0] if text.strip() else ""
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Return the first line of ``text`` that says something, shortened to ``limit`` characters."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return line if len(line) <= limit else line[: limit - 1] + "…"
