@@ -32,10 +32,11 @@ $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
 
-lint: venv ## Style and types
+lint: venv ## Style, types, and which room imports from which
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 unit: venv ## The fast tests; no engine
 	$(VENV)/bin/python -m pytest -m "not integration"

@@ -111,7 +111,7 @@ class Session(Invocation):
 
         ``upgrade``: lock anew what is fresh, too, from images that are built again.
         """
-        from reprokit.run.locking import updating
+        from reprokit.run.lock_making import updating
 
         if request.engine == "venv":  # else every cell would be locked as unsupported
             raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")

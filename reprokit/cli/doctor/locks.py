@@ -14,9 +14,9 @@ say = Voice("locks")
 
 def check(ground: Ground) -> Iterator[Finding]:
     """The lock files below the current folder that no longer hold."""
-    from reprokit.run.locking import standing
+    from reprokit.run.lock_making.stale import stale
 
-    found = standing.stale(ground.folder)
+    found = stale(ground.folder)
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)
         more = f" ({pluralize(len(one.reasons) - 1, 'more cell')})" if len(one.reasons) > 1 else ""

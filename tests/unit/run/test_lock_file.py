@@ -13,9 +13,10 @@ from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment.lock import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
-from reprokit.run.locking import file, stale, updating
+from reprokit.run.lock_making import updating
+from reprokit.run.lock_making.stale import identity, stale
+from reprokit.run.locking import file
 from reprokit.run.locking.held import asked_of, held
-from reprokit.run.locking.standing import identity
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.session import Session

@@ -18,10 +18,10 @@ from reprokit.environment.lock import Entry, Lock, LockedCell, LockedSource
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.run.images import Ready, SourceTrees, Wanted, measure
+from reprokit.run.lock_making.collect import Standing, pins_of
+from reprokit.run.lock_making.stale import doubt, identity
 from reprokit.run.locking import file
-from reprokit.run.locking.collect import Standing, pins_of
 from reprokit.run.locking.held import asked_of
-from reprokit.run.locking.standing import doubt, identity
 from reprokit.run.task import Task
 from reprokit.store.folder import Measurements
 
