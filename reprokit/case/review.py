@@ -41,7 +41,6 @@ class Level(str, Enum):
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
-
     characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
     data, generate, time or unseen.
     """

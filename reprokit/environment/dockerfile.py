@@ -35,7 +35,6 @@ VENV_PREFIX = "reprokit/venv:"
 FORMAT = "reprokit-image/v1"
 LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
-
 distribution's packages: cells that differ in smaller things share it."""
 SUPPORT = (
     "apt.conf",

@@ -28,7 +28,6 @@ class Base:
 
 PIPS = {(3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
 """Least Python -> the pip in our virtual environments. 24.0 is the last that takes the metadata of old packages as they
-
 are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike. 21.3.1 is the last for 3.6; 25.3
 knows 3.14."""
 

@@ -40,7 +40,6 @@ FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
 @dataclass(frozen=True, kw_only=True)
 class Explained:
     """A case with what its cells explain. ``cells`` are what positions in ``explanation`` mean; ``records`` of those
-
     that were run come with the same positions. ``fixed``: the cells with the fix that were decided.
     """
 

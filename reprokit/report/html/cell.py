@@ -35,7 +35,6 @@ AROUND = 50
 @dataclass(frozen=True, kw_only=True)
 class Log:
     """A trial's log as it may be shown: ``text`` whole and scrubbed ('' where there is none), with as many lines as the
-
     recorded one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or
     what is left out of it.
     """
@@ -47,7 +46,6 @@ class Log:
 
 def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]) -> dict[str, Any]:
     """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
-
     reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
     dockerfile, repeat, byHand, trials, log1, log2 ...}``.
 

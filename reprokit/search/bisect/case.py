@@ -112,7 +112,6 @@ def _some(values: list[str]) -> str:
 
 def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> Answer:
     """What was found, in words and as JSON; ``reasons``: why places could not be judged. ``before``: how values read
-
     by the last run of the case.
 
     Exit status 0: a boundary between two neighbours. 1: the ends read alike, so that there is none to be found. 3: an
