@@ -1,4 +1,7 @@
-"""The case format: models, loading with exact positions, templates, JSON Schema.
+"""The case format: models, loading with exact positions, templates, axes -> cells, selection, filters, schema.
+
+Takes text and gives valid cases and their cells, or every problem with its position. Never looks at the host, an
+engine or a store; reads no file but the one that it is asked to load.
 
 ``load`` and ``CaseFile`` are imported on first use: much of reprokit needs :mod:`reprokit.case.cellspec` alone.
 """
