@@ -85,7 +85,7 @@ def misspelt_axes(data: Mapping[str, Any]) -> dict[str, str]:
 
 
 def check_templates(tree: Tree, data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Templates that are none, and names that nothing defines."""
+    """Templates that are not valid, and names that are not defined."""
     axes = axes_of(data)
     defined = {*axes, *misspelt_axes(data).values(), *(name for _, cell in cells_of(data, "include") for name in cell)}
     for loc, text in templates(data):
@@ -166,7 +166,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Keys of a signature that no trial can meet together, and known failures that cannot be told apart."""
+    """Keys of a signature that no trial can match together, and known failures that cannot be distinguished."""
     expect = data.get("expect")
     if not isinstance(expect, dict):
         return

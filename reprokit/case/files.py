@@ -1,4 +1,4 @@
-"""Case files, with every problem of every file told at once."""
+"""Case files; every problem of every file is reported at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class CaseFile:
 
     ``path``: as given, ``<stdin>``, or the address. ``text``: the case's own text (a Markdown file's fenced block).
     ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: see :func:`digest_of`.
-    ``names``: every name that its templates use. ``positions``: where each key and value stands.
+    ``names``: every name that its templates use. ``positions``: where each key and value is.
     """
 
     path: str
@@ -74,7 +74,7 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
 
 
 def load_text(path: str, text: str) -> CaseFile:
-    """The case that ``text`` is, which stands, or will, in the YAML file ``path``. Raises CaseError."""
+    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
     tree = parse(path, text)
     checked = check(tree)
     if checked.case is None:
@@ -98,7 +98,7 @@ def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
 def digest_of(text: str) -> str:
     """``sha256:...`` of a case's text.
 
-    How its lines end is no part of it, nor whether the last one does: it is the same when read back from an issue.
+    Line endings, and whether the last line has one, do not count: the digest is the same when read back from an issue.
     """
     lines = text.replace("\r\n", "\n")
     return "sha256:" + hashlib.sha256((lines if lines.endswith("\n") else f"{lines}\n").encode("utf-8")).hexdigest()
@@ -113,7 +113,7 @@ def _trees(item: Text) -> Iterator[Tree]:
     found = blocks(item.text)
     if not found and not item.optional:
         tree = Tree(path=item.path, text=item.text)
-        hint = "a case stands between ```yaml and ```"
+        hint = "write the case between ```yaml and ```"
         tree.problems.append(tree.problem(1, 1, "no fenced block holds a line schema: reprokit/v1", hint))
         yield tree
     for block in found:

@@ -358,7 +358,7 @@ def test_an_alias_bomb_is_refused_quickly(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     found = problems(tmp_path, "\n".join(lines))
-    assert "stands for more than" in found[0].message
+    assert "expands to more than" in found[0].message
 
 
 def test_merges_of_merges_do_not_explode(tmp_path: Path) -> None:
