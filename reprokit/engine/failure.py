@@ -41,8 +41,7 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         _NO_SPACE,
-        "the engine's disk is full: 'reprokit doctor' lists what reprokit keeps there, with the command that removes it; "
-        "'docker system df' or 'podman system df' shows the rest",
+        "the engine's disk is full: 'reprokit doctor' lists what reprokit keeps, 'docker system df' shows the rest",
     ),
     (
         re.compile(r"unable to find user|no matching entries in passwd file", re.I),
