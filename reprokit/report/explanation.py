@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, cell_key, count, expand, label, matches, select
+from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label, matches
 from reprokit.core.text import pluralize
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.cases import select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -19,7 +21,7 @@ from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import Claim, Explanation, Telling, explain
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 FileOf = Callable[[str], "CaseFile | None"]
@@ -111,8 +113,8 @@ def files_in(store: Store) -> FileOf:
 
     @cache
     def file_of(digest: str) -> CaseFile | None:
-        from reprokit.case import load
         from reprokit.core.errors import ReprokitError
+        from reprokit.environment.cases import load
 
         try:
             [file] = load("-", stdin=io.StringIO(store.case_text(digest)))
@@ -254,7 +256,7 @@ def run_line(explained: Explained, telling: Telling) -> list[str]:
     if chosen != [telling.cell]:
         return []
     options = (
-        [f"--{name}", value] if name in KNOWN_AXES else ["--axis", f"{name}={value}"] for name, value in named.items()
+        [f"--{name}", value] if name in AXIS_NAMES else ["--axis", f"{name}={value}"] for name, value in named.items()
     )
     return ["run", explained.path, *(word for option in options for word in option)]
 

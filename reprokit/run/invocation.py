@@ -11,10 +11,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import lendable
+from reprokit.environment.cases import load_text
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord

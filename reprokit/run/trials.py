@@ -12,10 +12,10 @@ from typing import Any
 
 from reprokit import environment
 from reprokit.case.cellspec import mode
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
 from reprokit.evidence import Condenser
 from reprokit.evidence.failure_details import failure_details
@@ -116,7 +116,7 @@ def _lock_json(image: Wanted) -> dict[str, Any]:
 
 def mismatches(task: Task, ready: Ready) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
-    asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
+    asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
     differs = environment.compare(asked, ready.measured)
     differs += environment.compare_builds(task.spec, ready.measured)
     if task.held:

@@ -16,7 +16,7 @@ from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 T = TypeVar("T")
 

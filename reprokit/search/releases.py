@@ -16,12 +16,14 @@ from packaging.tags import Tag, compatible_tags, cpython_tags
 from packaging.utils import parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Partial
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Partial
 from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.environment import catalog, versions
+from reprokit.environment.axes import AXIS_NAMES, BY_NAME
+from reprokit.environment.axes.operating_system import release_of
 from reprokit.search.package_index import DistributionFile, files_of, normalised
 
 
@@ -62,7 +64,7 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
     """
     policy = policy or Policy()
     own = of_matrix(file, axis)
-    if axis in KNOWN_AXES:
+    if axis in AXIS_NAMES:
         return _known(axis, cell, low, high, own)
     projects = distributions(file, cell, axis, low) or distributions(file, cell, axis, high)  # one may be no version
     if not projects:
@@ -132,9 +134,9 @@ def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) ->
         families = {value.partition("-")[0] for value in (low, high)}
         if len(families) != 1:
             raise UsageError(f"--axis os={low}..{high}: only releases of one distribution lie between two of it")
-        values = {name for name in catalog.known_os() if name.partition("-")[0] in families}
+        values = {name for name in BY_NAME[axis].releases(cell) if name.partition("-")[0] in families}
     else:
-        values = {".".join(versions.parts(value)[:precise]) for value in _catalog(axis, cell)}
+        values = {".".join(versions.parts(value)[:precise]) for value in BY_NAME[axis].releases(cell)}
     for value in (low, high):
         if value not in values and value not in own:
             if axis != "os" and not versions.order(value):
@@ -147,25 +149,6 @@ def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) ->
         value for value in {*values, *own} if versions.order(low) <= versions.order(value) <= versions.order(high)
     }
     return Releases(of=axis, values=tuple(sorted(inside - {versions.NONE}, key=versions.order)))
-
-
-def _catalog(axis: str, cell: Partial) -> Iterable[str]:
-    release = _release(cell)
-    name = release.name if release else ""
-    if axis == "python":
-        return [*(release.pythons if release else ()), *catalog.python_images(name), *catalog.uv_pythons()]
-    if axis == "gcc":
-        return [*(release.gcc.values() if release else ()), *catalog.gcc_images(), *catalog.gcc_conda()]
-    if axis == "cuda":
-        return [*catalog.cuda_wheels(), *catalog.cuda_images(name), *([release.toolkit] if release else [])]
-    major = versions.parts(cell.get("cuda", ""))[0]
-    return catalog.cudnn_wheels(major)
-
-
-def _release(cell: Partial) -> catalog.Release | None:
-    from reprokit.environment.resolving import DEFAULT_OS
-
-    return catalog.releases().get(cell.get("os", DEFAULT_OS))
 
 
 def _of_project(
@@ -304,7 +287,7 @@ def _on_linux(tag: Tag) -> bool:
 
 def _python(cell: Partial) -> str:
     """The full version of a cell's Python, as far as the catalog knows it; '' = unknown."""
-    release = _release(cell)
+    release = release_of(cell)
     asked = cell.get("python", "")
     own = release.pythons if release else ()
     if not asked:
@@ -318,7 +301,7 @@ def _python(cell: Partial) -> str:
 
 
 def _glibc(cell: Partial) -> str:
-    release = _release(cell)
+    release = release_of(cell)
     return release.glibc if release else ""
 
 

@@ -51,7 +51,7 @@ from reprokit.search.costs import NOT_SERVED, cost
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.engine.protocol import Engine
     from reprokit.store.database import Store
     from reprokit.store.recorder import Recorder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.files import load
+from reprokit.environment.cases import load
 from tests.integration.test_run import User, wait_for
 
 pytestmark = pytest.mark.integration

@@ -19,7 +19,7 @@ from reprokit.search.explain.conditions import words
 from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 NIGHTS = 14
 """Runs of a case in its strip."""

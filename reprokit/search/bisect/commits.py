@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprokit.case import Case, CaseFile
+from reprokit.case.files import CaseFile
+from reprokit.case.model import Case
 from reprokit.case.templates import inspect
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near

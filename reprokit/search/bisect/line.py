@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Cell, label
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell, label
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.resolving import resolve
 from reprokit.run import sources
 from reprokit.run.plan import cells_of
@@ -72,12 +73,12 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
     Raises UsageError where that is not one cell for each value, or as :func:`reprokit.search.releases.between` does.
     """
     rest = _rest(file, request, axis, ends)
-    if axis not in rest and axis not in file.names and axis not in KNOWN_AXES:
+    if axis not in rest and axis not in file.names and axis not in AXIS_NAMES:
         has = sorted({*file.case.matrix.axes, *file.names})
         hint = near(axis, has, prefix="; ") or (f"; it has: {', '.join(has)}" if has else "")
         raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{hint}")
     low, high = ends
-    if policy != releases.Policy() and (axis in KNOWN_AXES or not releases.distributions(file, rest, axis, low)):
+    if policy != releases.Policy() and (axis in AXIS_NAMES or not releases.distributions(file, rest, axis, low)):
         raise UsageError(f"--pre, --since and --before are of a package's releases, and the values of {axis} are none")
     found = releases.between(file, rest, axis, low, high, policy)
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)

@@ -10,8 +10,8 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from reprokit.case import units
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.environment import versions as numbers
+from reprokit.environment.axes import AXIS_NAMES
 
 
 def in_order(axis: str, values: Iterable[str], *, versions: bool | None = None) -> list[str]:
@@ -21,7 +21,7 @@ def in_order(axis: str, values: Iterable[str], *, versions: bool | None = None) 
     neither is known, texts that are versions as well as numbers (0.9 and 0.10) have an order only if the two agree.
     """
     texts = list(dict.fromkeys(values))
-    if axis in KNOWN_AXES:
+    if axis in AXIS_NAMES:
         return _sorted(texts, numbers.order)
     if versions is not None:
         first: Callable[[str], Any] = Version if versions else _number
@@ -41,7 +41,7 @@ def inside(axis: str, values: Iterable[str], first: str, last: str, *, versions:
     """
     head = _head(first)
     tails = {value[len(head) :]: value for value in (*values, first, last) if _head(value) == head and value != head}
-    if versions and axis not in KNOWN_AXES:
+    if versions and axis not in AXIS_NAMES:
         tails = _releases(tails)
     line = [tails[tail] for tail in in_order(axis, tails, versions=versions)]
     if first not in line or last not in line:

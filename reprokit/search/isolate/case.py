@@ -7,7 +7,8 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reprokit.case import CaseFile, matrix
+from reprokit.case import matrix
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict

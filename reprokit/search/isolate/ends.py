@@ -6,10 +6,11 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches, parse_group
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell, Partial, expand, label, matches, parse_group
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.evidence.model import Verdict
 from reprokit.run.plan import promised_of
 
@@ -110,7 +111,7 @@ def _completions(file: CaseFile, partial: Partial) -> list[Cell]:
 
 
 def _check(file: CaseFile, option: str, partial: Partial) -> None:
-    known = (*axes_of(file), *KNOWN_AXES, *file.names)
+    known = (*axes_of(file), *AXIS_NAMES, *file.names)
     for name in partial:
         if name not in known:
             has = ", ".join(axes_of(file)) or "none"

@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reprokit.case import CaseFile
-from reprokit.case.files import load_text
-from reprokit.case.matrix import KNOWN_AXES, Cell
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell
 from reprokit.case.render import SHELL, TemplateProblem, render
 from reprokit.core.errors import CaseError
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.cases import load_text
 from reprokit.search.asking import Candidate
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import Data, changed
@@ -52,7 +53,7 @@ def same(candidate: Candidate) -> object:
     assert candidate.file is not None
     case = candidate.file.case
     spec = render(case, candidate.cell)
-    known = [(name, value) for name, value in candidate.cell.items() if name in KNOWN_AXES]
+    known = [(name, value) for name, value in candidate.cell.items() if name in AXIS_NAMES]
     parts = {name: value for name, value in vars(spec).items() if name not in ("cell", "reproduces")}
     return repr((known, parts, case.trials, case.expect.failure))
 

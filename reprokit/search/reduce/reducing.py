@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reprokit.case.files import load_text
 from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
+from reprokit.environment.cases import load_text
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord

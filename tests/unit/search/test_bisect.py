@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.matrix import Selection
 from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled, UsageError
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.request import Request
 from reprokit.run.session import Session

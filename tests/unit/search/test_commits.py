@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import SourceSpec
+from reprokit.case.files import CaseFile
 from reprokit.case.render import render
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
 from reprokit.run import sources
 from reprokit.run.sources import SourceError
 from reprokit.search.bisect.commits import axis_of, between, with_axis

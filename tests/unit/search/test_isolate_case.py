@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Cancelled, UsageError
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending
 from reprokit.run.request import Request
 from reprokit.run.session import Session

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case.files import load, load_text
 from reprokit.case.matrix import Selection, parse_group
 from reprokit.cli.display.plain import labels
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load, load_text
 from reprokit.evidence.model import Ending
 from reprokit.evidence.reading import Reading
 from reprokit.run.request import Request

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
 from reprokit.search.releases import Policy, between, distributions, tags
 
 CASE = """
