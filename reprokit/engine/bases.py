@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from reprokit.core import cache
+from reprokit.core import cache, http_client
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.locks import locked
 from reprokit.engine.leftovers import private_folder
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 REGISTRY = "registry-1.docker.io"
 ANSWER_SECONDS = 2.0
+MAX_ANSWER = 1_000_000
+"""Bytes of a registry's answer to "are you there" that are read at most."""
 REMEMBERED_SECONDS = 600.0
 UNAVAILABLE = "base-unavailable"
 """What the reason begins with where a registry's image cannot be had."""
@@ -131,9 +133,6 @@ def detect_source(setting: str) -> str:
 
 def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
     """Whether a registry speaks at ``host`` (``[scheme://]name[:port]``); 401 is an answer, a gateway's 5xx not."""
-    import urllib.error
-    import urllib.request
-
     scheme, _, rest = host.rpartition("://")
     name = rest.partition("/")[0]
     # The engine, too, speaks plain HTTP with a registry on its own loopback.
@@ -143,11 +142,9 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
 
     def ask() -> None:
         try:
-            with urllib.request.urlopen(address, timeout=seconds):
-                outcome.append(True)
-        except urllib.error.HTTPError as error:
-            outcome.append(error.code == 401)
-        except (OSError, ValueError):
+            answer = http_client.send("GET", address, headers={}, max_bytes=MAX_ANSWER, silence=seconds)
+            outcome.append(answer.ok or answer.status == 401)
+        except http_client.NoAnswer:
             outcome.append(False)
 
     # The time limit of a socket does not cover looking up its name, hence a thread.
