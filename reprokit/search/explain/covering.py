@@ -242,7 +242,6 @@ class _Search:
         useful = self._useful()
         found: list[tuple[_Term, ...]] = []
         budget = MOST_COVERS
-        rare = _rare(useful)
         covering: dict[int, list[_Term]] = {}
 
         def choose(uncovered: int, size: int, chosen: tuple[_Term, ...]) -> None:
@@ -256,8 +255,7 @@ class _Search:
                 return
             if len(chosen) == MOST_CONDITIONS:
                 return
-            wanted = next((layer & uncovered for layer in rare if layer & uncovered), uncovered)
-            bit = wanted & -wanted
+            bit = uncovered & -uncovered
             if bit not in covering:
                 covering[bit] = [term for term in useful if term.mask & bit]
             for term in covering[bit]:
@@ -343,16 +341,6 @@ def _of_several_axes(pieces: Sequence[_Piece]) -> bool:
     axes = frozenset().union(*(piece.axes for piece in pieces))
     pairs = itertools.combinations((piece.axes for piece in pieces), 2)
     return len(axes) >= len(pieces) and all(len(one | other) > 1 for one, other in pairs)
-
-
-def _rare(terms: Sequence[_Term]) -> list[int]:
-    """The cells that one term covers, those that two do, and so on."""
-    layers = [0] * 6  # layers[n]: covered by more than n
-    for term in terms:
-        carried = term.mask
-        for at, layer in enumerate(layers):
-            layers[at], carried = layer | carried, layer & carried
-    return [layer & ~more for layer, more in itertools.pairwise(layers)]
 
 
 def _answers(cover: Sequence[_Term], axes: Sequence[str]) -> Iterator[Conditions]:
