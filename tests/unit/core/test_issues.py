@@ -260,7 +260,7 @@ def test_redirects_lead_to_no_other_kind_of_place(site: Site, other: Site) -> No
     with pytest.raises(UsageError, match=r"redirects to case\.example"):
         load(f"{site.url}/away.yaml")
     site.says("/file.yaml", b"", 302, Location="file:///etc/passwd")
-    with pytest.raises(UsageError, match=r"no web address|not allowed|answers 302"):
+    with pytest.raises(UsageError, match=r"not a web address"):
         load(f"{site.url}/file.yaml")
 
 
