@@ -65,7 +65,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     cells = [dict(record.cell) for record in ran]
     readings = [reading(record.verdict) for record in ran]
     # Without a difference there is nothing for which the case would be needed.
-    file = file_of(records[0].case_digest) if {Reading.BAD, Reading.GOOD} <= set(readings) else None
+    file = file_of(records[0].case_digest) if {Reading.FAIL, Reading.PASS} <= set(readings) else None
     others = not_run(file, ran) if file else []
     return Explained(
         id=records[0].case_id,
@@ -74,11 +74,13 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
         cells=tuple(cells + others),
         records=tuple(ran),
         fixed=tuple(
-            record for record in records if record.variant == "fix" and reading(record.verdict) is not Reading.UNKNOWN
+            record
+            for record in records
+            if record.variant == "fix" and reading(record.verdict) is not Reading.UNRESOLVED
         ),
         explanation=explain(
             cells + others,
-            readings + [Reading.UNKNOWN] * len(others),
+            readings + [Reading.UNRESOLVED] * len(others),
             askable=lambda cell: file is None or not any(matches(cell, one) for one in file.case.matrix.exclude),
         ),
     )
@@ -206,7 +208,7 @@ def _rivals(found: Explanation) -> str:
 
 
 def _fix(fixed: Sequence[CellRecord]) -> str:
-    left = sum(reading(record.verdict) is Reading.BAD for record in fixed)
+    left = sum(reading(record.verdict) is Reading.FAIL for record in fixed)
     of = f"all {len(fixed)} cells" if len(fixed) > 1 else "the one cell"
     return f"still there in {left} of {pluralize(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
 
@@ -366,5 +368,5 @@ def _undecided_json(explained: Explained, at: int) -> Mapping[str, Any]:
     return {
         "cell": explained.cells[at],
         "verdict": verdict.value if verdict else None,
-        "predicted": None if predicted is None else str(Reading.BAD if predicted else Reading.GOOD),
+        "predicted": None if predicted is None else str(Reading.FAIL if predicted else Reading.PASS),
     }
