@@ -8,6 +8,8 @@ never compared. That holds only if whoever changes results raises the version: t
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
+import functools
 import hashlib
 import itertools
 import json
@@ -15,9 +17,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from reprokit.case.model import Failure
-from reprokit.evidence import judge, observe
+from reprokit.evidence import crashes, judge, observe
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import RULES_VERSION, Ending, Judgement, Outcome
+from reprokit.evidence.parser import Parser
+from reprokit.evidence.parsers import parsers
+from reprokit.evidence.text import clean
 from reprokit.evidence.verdict import decide
 from tests.golden import FOLDER, LOGS, load
 
@@ -54,7 +59,34 @@ def versioned() -> tuple[Versioned, ...]:
             place="FINGERPRINT_VERSION in reprokit/evidence/fingerprint.py",
             results=lambda: {name: _digests(name, _fingerprint) for name in LOGS},
         ),
+        *(
+            Versioned(
+                name=f"parser {parser.name}",
+                version=parser.version,
+                place="its version, and RULES_VERSION where verdicts can change with it",
+                results=functools.partial(_parsed, parser),
+            )
+            for parser in parsers()
+        ),
     )
+
+
+def golden_logs(parser: Parser) -> list[str]:
+    """The names of the logs that specify a parser."""
+    return [name for name in LOGS if any(fnmatch.fnmatch(name, pattern) for pattern in parser.golden)]
+
+
+def found_by(parser: Parser, name: str) -> list[Any]:
+    """What one parser finds in a golden log."""
+    text = clean(load(name)[0])
+    seen = parser.exceptions.read(text.split("\n")) if parser.exceptions else ()
+    kinds = {rule.kind for rule in parser.crashes}
+    found = [crash for crash in crashes.find(text) if crash.kind in kinds]
+    return [dataclasses.asdict(one) for one in (*seen, *found)]
+
+
+def _parsed(parser: Parser) -> Digests:
+    return {name: f"{digest(load(name)[0])}:{digest(found_by(parser, name))}" for name in golden_logs(parser)}
 
 
 def changed(one: Versioned, recorded: Mapping[str, Any], found: Digests) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reprokit.case.model import Failure
-from reprokit.evidence import Condenser, judge, observe
+from reprokit.evidence import LogTrimmer, judge, observe
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from tests.golden import FOLDER, LOGS, load
 
@@ -65,15 +65,15 @@ def test_a_flood_around_the_log_changes_no_finding(name: str, tmp_path: Path) ->
     signatures = expected.get("reproduced_by") or [{}]
     for signature in signatures[:1]:
         path = tmp_path / "log"
-        with Condenser(path, Failure(**signature), head=4096, kept=1 << 20, tail=4096) as condenser:
-            condenser.feed(flood + b"\n" + raw + (b"" if raw.endswith(b"\n") else b"\n") + b"\n" + flood)
+        with LogTrimmer(path, Failure(**signature), head=4096, kept=1 << 20, tail=4096) as trimmer:
+            trimmer.feed(flood + b"\n" + raw + (b"" if raw.endswith(b"\n") else b"\n") + b"\n" + flood)
         kept = path.read_bytes().decode("utf-8", "replace")
         assert len(kept) < len(flood) // 2
-        plain, condensed = observe(text), observe(kept)
-        assert [(e.type, e.message, e.frames) for e in condensed.exceptions] == [
+        plain, trimmed = observe(text), observe(kept)
+        assert [(e.type, e.message, e.frames) for e in trimmed.exceptions] == [
             (e.type, e.message, e.frames) for e in plain.exceptions
         ]
-        assert [(crash.kind, crash.text) for crash in condensed.crashes] == [(c.kind, c.text) for c in plain.crashes]
+        assert [(crash.kind, crash.text) for crash in trimmed.crashes] == [(c.kind, c.text) for c in plain.crashes]
         if expected.get("reproduced_by"):
             ending = Ending(exit_code=expected["exit_code"])
             assert judge(Failure(**signature), ending, kept).outcome is Outcome.REPRODUCED
