@@ -17,7 +17,7 @@ from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
-from reprokit.evidence import Condenser
+from reprokit.evidence import LogTrimmer
 from reprokit.evidence.failure_details import failure_details
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
@@ -231,10 +231,10 @@ def _one(
     relative = _folder(bench, task) / f"trial-{number}.log"
     log = bench.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
-    condenser = Condenser(log, task.case.expect.failure, echo=echo)
+    trimmer = LogTrimmer(log, task.case.expect.failure, echo=echo)
     try:
-        ending = bench.engine.run(trial, condenser.feed, bench.cancel, slot)
+        ending = bench.engine.run(trial, trimmer.feed, bench.cancel, slot)
     finally:
-        condenser.close()
+        trimmer.close()
     # Judged from the file, so that judging the record again later sees the same.
     return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))
