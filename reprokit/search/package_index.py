@@ -18,7 +18,7 @@ from reprokit.core.errors import UsageError
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.credentials import blotted
-from reprokit.engine.site.shelf import Link, links_in, links_in_text, links_of, local_path
+from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.dockerfile import index_options
 
 SECONDS = 30.0
