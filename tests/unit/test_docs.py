@@ -17,7 +17,8 @@ DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("
 ENGLISH_ONLY = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 RULED_OUT = re.compile(
-    r"\b(cannot be had|mends?|nobody|somebody|strangers?|lent|ends well|ended well|met first|is told|(?<!there )is none)\b"
+    r"\b(cannot be had|mends?|nobody|somebody|strangers?|lent|ends well|ended well|met first|is told"
+    r"|(?<!there )is none)\b"
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
