@@ -15,7 +15,7 @@ from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.publishing import Scrub
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
     from reprokit.report.html.building import PagesRequest
     from reprokit.store.database import Store

@@ -76,7 +76,7 @@ def started(pid: int) -> str | None:
     return None if fields[0] in {"Z", "X"} else fields[19]
 
 
-def birth(pid: int) -> float | None:
+def process_start_time(pid: int) -> float | None:
     """When a process started, in seconds since 1970 (to a hundredth); None where it is gone or the system is silent."""
     ticks = started(pid)
     try:

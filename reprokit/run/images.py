@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import dockerfile, resolve
@@ -200,8 +201,6 @@ def make_ready(
     ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
     build it again, with what archives and indexes have today, in place of the one that stands.
     """
-    from reprokit.engine import bases
-
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
     started = time.monotonic()
@@ -210,7 +209,7 @@ def make_ready(
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
         lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
-        with bases.locked(lock, cancel, "image"):
+        with locked(lock, cancel, "image"):
             found = None if fresh else engine.image(tag)
             if built := found is None:
                 names = {name: base.tag for name, base in found_bases.items()}

@@ -7,7 +7,6 @@ what a killed run had decided is kept.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import threading
@@ -33,6 +32,7 @@ from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import UsageError
+from reprokit.core.locks import locked
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
 from reprokit.store import tables
@@ -52,7 +52,9 @@ class Store:
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine, "connect", _tune_sqlite)
         try:
-            with _locked(self.folder / "reprokit.lock"):
+            with contextlib.ExitStack() as held:  # two processes that open a new store make its tables once
+                with contextlib.suppress(OSError):  # a store that may only be read has its tables
+                    held.enter_context(locked(self.folder / "reprokit.lock"))
                 tables.metadata.create_all(self._engine)
                 self._add_indexes()
         except DatabaseError as error:
@@ -309,19 +311,6 @@ def _sqlite_url(path: Path) -> str:
         # Somebody else's store, to be read: SQLite would write beside it otherwise.
         return f"sqlite:///file:{path}?mode=ro&immutable=1&uri=true"
     return f"sqlite:///{path}"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Two processes that meet in a new store make its tables once."""
-    try:
-        handle = path.open("a")
-    except OSError:  # a store that may only be read has its tables
-        yield
-        return
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _tune_sqlite(connection: Any, _: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from reprokit import environment
 from reprokit.case.facts import canonical
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.case.matrix import matches as covers
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.measured import Measured
 from reprokit.environment.versions import matches
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
@@ -117,9 +117,9 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
     rows: list[dict[str, Any]] = []
     for axis, value in record.cell.items():
-        found = getattr(measured, axis) if measured and axis in KNOWN_AXES else installed.get(canonical(axis))
+        found = measured.get(axis) if measured and axis in AXIS_NAMES else installed.get(canonical(axis))
         differs = ""
-        if measured and axis in KNOWN_AXES:
+        if measured and axis in AXIS_NAMES:
             differs = "; ".join(environment.compare({axis: value}, measured))
         elif found and not matches(value, found.partition("+")[0]):
             differs = f"the cell asks for {axis} {value}, the image measures {found}"

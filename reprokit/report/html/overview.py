@@ -19,7 +19,7 @@ from reprokit.search.explain.conditions import words
 from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 NIGHTS = 14
 """Runs of a case in its strip."""
@@ -139,7 +139,7 @@ def fix(known: Known) -> dict[str, int] | None:
         return None
     found = [reading(record.verdict) for record in known.explained.fixed]
     without = len(known.current) - with_it
-    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.BAD)}
+    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.FAIL)}
 
 
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:

@@ -191,7 +191,7 @@ def test_every_piece_is_in_one_job(pieces: list[tuple[int, float, int]], most: i
         for place, (layer, seconds, count) in enumerate(pieces)
     ]
     layers = {name: Layer(seconds=10, size=1) for name in ["base", *map(str, range(7))]}
-    bounds = Bounds(seconds=bound, disk=4, characters=10_000, start=5)
+    bounds = Bounds(seconds=bound, disk=4, characters=10_000)
     jobs = cut(work, layers, bounds, most)
     assert len(jobs) <= most
     assert sorted(piece.work for job in jobs for piece in job) == list(range(len(pieces)))
@@ -206,5 +206,5 @@ def test_a_job_ends_where_little_is_shared() -> None:
         Piece(order=(large, str(number)), layers=frozenset({large, str(number)}), seconds=10, work=number)
         for number, large in enumerate("aabb")
     ]
-    jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100, start=1), 20)
+    jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100), 20)
     assert [[piece.work for piece in job] for job in jobs] == [[0, 1], [2, 3]]

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.facts import facts, requirement
 from reprokit.case.filters import Filter, choose
 from reprokit.cli import invoke
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load
 from reprokit.report.catalogue import catalogue, page, verdicts
 from reprokit.report.catalogue.flip import flip
 from reprokit.report.catalogue.words import Anchors, inline, link, size
