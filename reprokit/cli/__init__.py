@@ -33,7 +33,7 @@ COMMANDS = {
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
     "rejudge": "Judge recorded cells again from their logs, and list which verdicts would be others.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
-    "report": "Write a report: pages that open from the disk, or one run as Markdown, JUnit, JSON or CSV.",
+    "report": "Write a report: pages that open from the disk, or one run in another format.",
     "share": "Write the Markdown of an issue: verdicts, what they explain, and the case to run.",
     "doctor": "Look for what is wrong with this host, and say which command mends it.",
     "config": "Show the configuration: each value, and where it comes from.",

@@ -67,20 +67,17 @@ def _show(folder: Path, store: Path) -> None:
 
     from reprokit.core.workflow_commands import add_summary, set_outputs
     from reprokit.github import action
-    from reprokit.report.annotations import gha
-    from reprokit.report.explanation import files_in
-    from reprokit.report.markdown import run_summary
-    from reprokit.report.publishing import Scrubber, scrubbed
+    from reprokit.report.formats import run_format
+    from reprokit.report.publishing import Sources
     from reprokit.store.database import Store
 
     run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
     kept = Store(store)
     run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    scrub = Scrubber([run])
-    add_summary(run_summary(run, files_in(kept), scrub=scrub))
-    for line in gha(scrubbed(run, scrub)):
-        click.echo(line)
+    sources = Sources.of(kept, run)
+    add_summary(run_format("md").text(run, sources))
+    click.echo(run_format("gha").text(run, sources), nl=False)
     sys.stdout.flush()
 
 

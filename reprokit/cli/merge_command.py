@@ -115,14 +115,14 @@ def _tell(done: Merged, *, err: bool) -> None:
 
 def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
     from reprokit.core.errors import UsageError
-    from reprokit.report import explanation, junit, result
+    from reprokit.report.formats import run_format
+    from reprokit.report.publishing import Sources
 
     if json_file is None and junit_file is None:
         return
     if not done.nights:
         raise UsageError("no run was made of jobs: there is no result to write")
     run = done.nights[-1]
-    if json_file:
-        options.write_file(json_file, result.dumps(run, store.folder, explanation.files_in(store)))
-    if junit_file:
-        options.write_file(junit_file, junit.junit(run))
+    for path, form in ((json_file, "json"), (junit_file, "junit")):
+        if path:
+            options.write_file(path, run_format(form).text(run, Sources.of(store, run)))

@@ -138,10 +138,10 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     record = session.record
     if record is None or (json_file is None and junit_file is None):
         return
-    from reprokit.report import junit, result
+    from reprokit.report.formats import run_format
+    from reprokit.report.publishing import Sources
 
-    texts = {json_file: result.dumps(record, store_folder, session.files.get)} if json_file else {}
-    if junit_file:
-        texts[junit_file] = junit.junit(record)
-    for path, text in texts.items():
-        options.write_file(path, text, "; `reprokit show --json` has it")
+    sources = Sources(folder=store_folder, file_of=session.files.get)
+    for path, form in ((json_file, "json"), (junit_file, "junit")):
+        if path:
+            options.write_file(path, run_format(form).text(record, sources), "; `reprokit show --json` has it")

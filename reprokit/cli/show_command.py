@@ -5,15 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reprokit.cli import options
-
-if TYPE_CHECKING:
-    from reprokit.evidence.records import RunRecord
-    from reprokit.store.database import Store
 
 
 @click.command(
@@ -38,7 +34,9 @@ Examples:
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
     from reprokit.core.errors import UsageError
-    from reprokit.report import detail, explanation, result
+    from reprokit.report import detail, explanation
+    from reprokit.report.formats import run_format
+    from reprokit.report.publishing import Sources
     from reprokit.store.database import Store
 
     folder = options.store_path(store_folder)
@@ -47,15 +45,14 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        known = explanation.files_in(store)
-        click.echo(result.dumps(record, folder, known, **_answered(store, record)), nl=False)
+        click.echo(run_format("json").text(record, Sources.of(store, record)), nl=False)
         return 0
     if cell is None:
         if part:
             raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
         _table(record)
         if "search" in record.request:
-            _search(**_answered(store, record)["search"])
+            _search(**Sources.of(store, record).more["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
             click.echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
@@ -93,14 +90,6 @@ def _table(record: Any) -> None:
     print_table(console, record.cells)
     for line in failures.lines(record.cells):
         click.echo(line)
-
-
-def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
-    """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
-    from reprokit.evidence.records import ANSWER
-
-    search = record.request.get("search")
-    return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}
 
 
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:

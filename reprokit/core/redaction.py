@@ -123,6 +123,8 @@ _SSH = re.compile(
     r"(?P<keep>\b(?:ssh|scp|sftp|rsync|mosh)\b[^\n|;&@]{0,200}[ \t=\"'])(?!git@)(?P<user>[A-Za-z_][\w.-]{0,40})@"
     r"[A-Za-z0-9][\w.-]{0,80}"
 )
+_AT_HOST = re.compile(r"(?<![\w.+@:/<-])(?!git@)(?P<user>[A-Za-z_][\w.+-]{0,63})(?=@<host>)", re.ASCII)
+"""The user at a host whose name is known, and is taken out before anything else is looked for."""
 _EMAIL = re.compile(
     r"(?<![\w.+/:-])(?!git@)[A-Za-z0-9_][\w.+-]{0,63}@(?=[A-Za-z])[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,5}\.[A-Za-z]{2,24}\b",
     re.ASCII,
@@ -338,7 +340,11 @@ class _Scrubber:
             user = match["user"] if match["user"].lower() in _GENERIC else "<user>"
             return "host", f"{match['keep']}{user}@<host>"
 
+        def someone(match: re.Match[str]) -> tuple[str, str] | None:
+            return None if match["user"].lower() in _GENERIC else ("user", "<user>")
+
         text = self.replace(_PROMPT, text, prompt)
+        text = self.replace(_AT_HOST, text, someone)
         text = self.replace(_SSH, text, elsewhere)
         return self.replace(_EMAIL, text, lambda match: ("email", "<email>"))
 

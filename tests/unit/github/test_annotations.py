@@ -10,7 +10,7 @@ import pytest
 from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.annotations import MOST, gha
+from reprokit.report.formats.gha import MOST, gha
 from tests.unit.github.steps import obeyed
 
 TEXT = """\
@@ -93,7 +93,7 @@ def test_in_markdown_the_line_is_that_of_the_file(path: Path) -> None:
 def test_a_file_that_changed_since_has_no_line_and_one_from_elsewhere_no_name(path: Path, tmp_path: Path) -> None:
     run = record(path, cell(path, "b", N, R))
     path.write_text(TEXT + "# more\n")
-    from reprokit.report.annotations import _files
+    from reprokit.report.formats.gha import _files
 
     _files.cache_clear()
     (line,) = gha(run, root=tmp_path)

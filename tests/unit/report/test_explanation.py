@@ -18,7 +18,8 @@ from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import explanation, junit
+from reprokit.report import explanation
+from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
 from reprokit.run.request import Request
 from reprokit.run.session import Session

@@ -16,7 +16,8 @@ from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
-from reprokit.report import detail, failures, junit, result
+from reprokit.report import detail, failures, result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store

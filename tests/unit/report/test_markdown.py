@@ -23,7 +23,8 @@ from reprokit.case.markdown import blocks
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.report import markdown, table_csv
+from reprokit.report import markdown
+from reprokit.report.formats import csv as table_csv
 from reprokit.report.markdown import Shared, Subject, fitting, parts, verdicts
 from reprokit.report.markdown import text as md
 

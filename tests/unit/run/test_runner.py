@@ -23,7 +23,8 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report import junit, result
+from reprokit.report import result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store

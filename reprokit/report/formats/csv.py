@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.publishing import RunFormat
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""
@@ -52,3 +53,8 @@ def plain(text: str) -> str:
     """A text on one line, without control characters, that no spreadsheet calculates."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return f"'{line}" if line.startswith(FORMULA) else line
+
+
+FORMAT = RunFormat(
+    name="csv", help="a table with a line for each cell", suffix=".csv", scrubbed=True, write=lambda run, _: csv(run)
+)

@@ -10,6 +10,7 @@ from itertools import groupby
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation
+from reprokit.report.publishing import RunFormat
 from reprokit.report.words import cell_name
 
 # XML 1.0 has no way to write these; logs are full of them.
@@ -81,3 +82,8 @@ def _lines(cell: CellRecord) -> Iterable[str]:
 
 def _text(text: str) -> str:
     return UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+FORMAT = RunFormat(
+    name="junit", help="JUnit XML, for CI systems", suffix=".xml", scrubbed=False, write=lambda run, _: junit(run)
+)
