@@ -62,8 +62,8 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 
 
 def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
-    from reprokit.case.files import load_text
     from reprokit.core import files
+    from reprokit.environment.cases import load_text
     from reprokit.intake import draft
     from reprokit.intake.capturing import drafting, seen
 

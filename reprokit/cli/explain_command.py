@@ -49,13 +49,13 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
 
 def _explained(store: Store, what: str) -> list[Explained]:
     """What a run or a case explains. Raises UsageError where neither is recorded, or nothing of it can be compared."""
-    from reprokit import case
     from reprokit.core.errors import UsageError
+    from reprokit.environment.cases import load
     from reprokit.report import explanation
 
     file_of = explanation.files_in(store)
     if Path(what).exists():
-        wanted = [(file.case.id, file.digest) for file in case.load(what)]
+        wanted = [(file.case.id, file.digest) for file in load(what)]
     elif what in store.case_ids():
         last = store.last_seen(what)
         if last is None:

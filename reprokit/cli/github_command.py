@@ -180,9 +180,9 @@ def run_issue_command(folder: Path, output: Path) -> int:
 
     The step fails where nothing was run; a verdict, whichever, is none.
     """
-    from reprokit.case.files import load_text
     from reprokit.cli import invoke
     from reprokit.core.workflow_commands import quoted
+    from reprokit.environment.cases import load_text
     from reprokit.github.commanding import pinned
 
     digest = os.environ.get("CASE_DIGEST", "")

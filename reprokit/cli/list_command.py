@@ -16,8 +16,8 @@ from reprokit.cli import options
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
     from reprokit.case.facts import Facts
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
 
 WIDE = 10_000

@@ -66,8 +66,8 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:
     """Write a draft, or print it, and say on standard error what it holds. A draft that is no valid case is refused."""
-    from reprokit.case.files import load_text
     from reprokit.core.errors import CaseError, UsageError
+    from reprokit.environment.cases import load_text
     from reprokit.intake.draft import render
 
     text = render(made)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from reprokit.case.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXIS_NAMES, KNOWN
 
 if TYPE_CHECKING:
     from reprokit.case.filters import Filter
@@ -42,7 +43,7 @@ def selection_options(function: F) -> F:
         "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
     )(function)
     function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
-    for name in reversed(KNOWN_AXES):
+    for name in reversed(AXIS_NAMES):
         function = click.option(f"--{name}", metavar="A,B", help=f"Replace the {name} axis for this invocation.")(
             function
         )
@@ -223,7 +224,7 @@ def jobs_option(function: F) -> F:
 def selection_of(options: dict[str, Any]) -> Selection:
     """The Selection that the shared options ask for; takes them out of ``options``. Raises UsageError."""
     axes = {}
-    for name in KNOWN_AXES:
+    for name in AXIS_NAMES:
         given = options.pop(name)
         if given is not None:
             axes[name] = parse_values(given)
@@ -232,7 +233,7 @@ def selection_of(options: dict[str, Any]) -> Selection:
         if not equals:
             raise UsageError(f"--axis {text}: not of the form NAME=A,B")
         axes[name.strip()] = parse_values(values)
-    for name in KNOWN_AXES[1:]:  # os takes names
+    for name in KNOWN.of_versions():
         for value in axes.get(name, ()):
             if not _VERSION.fullmatch(value):
                 raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")
@@ -305,12 +306,12 @@ def store_of(given: Path | None) -> Store:
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
-    from reprokit import case
     from reprokit.core.near_match import near
+    from reprokit.environment import cases
 
     known, found = store.case_ids(), []
     for text in given:
-        files = case.load(text) if text not in known and Path(text).exists() else ()
+        files = cases.load(text) if text not in known and Path(text).exists() else ()
         ids = [file.case.id for file in files] or [text]
         unknown = [each for each in ids if each not in known]
         if len(unknown) == len(ids):

@@ -14,7 +14,7 @@ from reprokit.cli import options
 from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
     from reprokit.report.history.rejudging import Again
     from reprokit.report.rejudged import Skipped
@@ -80,9 +80,9 @@ def command(
 
 
 def _one_case(path: Path) -> CaseFile:
-    from reprokit import case
+    from reprokit.environment.cases import load
 
-    files = case.load(str(path))
+    files = load(str(path))
     if len(files) != 1:
         raise UsageError(f"--case {path}: holds {len(files)} cases; name a file with one")
     return files[0]
@@ -124,7 +124,7 @@ def _judged(
 ) -> Iterator[Again | Skipped]:
     from datetime import datetime, timezone
 
-    from reprokit.case.recorded import recorded_case
+    from reprokit.environment.cases import recorded_case
     from reprokit.report.history.rejudging import CannotJudge, rejudge
     from reprokit.report.history.since import stamp
 

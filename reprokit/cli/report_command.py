@@ -13,7 +13,7 @@ import click
 from reprokit.cli import options
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
     from reprokit.report.html.building import Wanted
     from reprokit.store.database import Store

@@ -14,7 +14,7 @@ import click
 )
 def command() -> int:
     """Print the JSON Schema of case files: editors complete and check cases with it."""
-    from reprokit.case.schema import json_schema
+    from reprokit.environment.cases import json_schema
 
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0

@@ -117,10 +117,10 @@ def _known(store: Store, subject: Subject) -> Subject:
 
 def _run(store: Store, what: str) -> RunRecord:
     """The run that is named, or the last one of a case."""
-    from reprokit import case
+    from reprokit.environment import cases
 
     if Path(what).exists():
-        files = case.load(what)
+        files = cases.load(what)
         if len(files) > 1:
             raise UsageError(f"{what} holds {len(files)} cases, and an issue is about one: name it")
         recorded = store.of_case(files[0].digest)

@@ -186,7 +186,6 @@ def scrub(text: str, *, known: Collection[str] = (), where: str = "") -> Scrubbe
 
 def secret_variable(name: str, value: str) -> bool:
     """Whether a variable is taken for a secret: whatever its value (``HF_TOKEN``, ``db_password``), or by its value
-
     where the name only speaks of one (``SECRET_KEY_BASE``, ``GITHUB_PAT``).
     """
     if re.search(rf"(?i)(?:{_ALWAYS}|token|[_-]key|pass|[_-]auth)(?:s|_id|_file|_path)?$", name):

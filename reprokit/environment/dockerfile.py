@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.cellspec import CellSpec, mode
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ VENV_PREFIX = "reprokit/venv:"
 FORMAT = "reprokit-image/v1"
 LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
-
 distribution's packages: cells that differ in smaller things share it."""
 SUPPORT = (
     "apt.conf",
@@ -141,6 +141,7 @@ def render(
         .get_template("venv.sh.j2" if environment.host else "Dockerfile.j2")
         .render(
             env=environment,
+            layers=[layer for axis in AXES for layer in axis.layers(environment)],
             workdir=workdir,
             folders=_folders(workdir, spec),
             sources=copied,

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.case.matrix import KNOWN_AXES, cell_key
+from reprokit.case.matrix import cell_key
+from reprokit.environment.axes import AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
@@ -189,7 +190,7 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
     ``reads_files``: whether a step of the build may read the case's files.
     """
     asked = {
-        "axes": {name: value for name, value in spec.cell.items() if name in KNOWN_AXES},
+        "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},
         "environment": dataclasses.asdict(spec.environment),
         "sources": {name: dataclasses.asdict(source) for name, source in spec.sources.items()},
         "generate": {name: [data.path, data.generate] for name, data in spec.datasets.items() if data.generate},

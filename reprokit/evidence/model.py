@@ -95,7 +95,6 @@ class ExceptionSeen:
 @dataclass(frozen=True, kw_only=True)
 class Crash:
     """A failure that is no Python traceback: ``kind`` (``terminate``, ``abort``, ``sanitizer``, ``signal``, ``cuda``,
-
     ``paddle-enforce``, ``nvcc-fatal``, ``ptxas-fatal``, ``compiler-error``, ``bus-error``, ``oom-kill`` ...),
     its ``text`` and its log line.
     """

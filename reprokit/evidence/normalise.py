@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reprokit.evidence.crashes import ENFORCE
+from reprokit.evidence.parsers.paddle import ENFORCE
 
 LONG = 2000
 """Characters of a message that count; behind them come dumps of what the program held."""

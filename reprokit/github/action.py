@@ -6,15 +6,15 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.evidence.records import RunRecord
 
 FAIL_ON = ("departure", "inconclusive", "never")
 TRUTH = {"true": True, "false": False, "": False}
 
-ONE = (*KNOWN_AXES, "trials")
+ONE = (*AXIS_NAMES, "trials")
 """Inputs that are one value, and options of the same name."""
 LINES = {"axes": "axis", "only": "only", "skip": "skip", "tag": "tag", "dataset": "dataset"}
 """Inputs with a value on each line, and the options that each line becomes."""

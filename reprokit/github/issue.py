@@ -13,12 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reprokit.case.facts import rendered
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.case.markdown import blocks
 from reprokit.case.matrix import count, expand
 from reprokit.case.tree import Loc
 from reprokit.core.errors import CaseError, Problem
 from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_text
 from reprokit.report.markdown.text import fence
 
 NAME = "case"

@@ -12,7 +12,7 @@ from reprokit.github.matrix import Known
 from reprokit.report.catalogue import verdicts
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 
 def known(files: Sequence[CaseFile], store: Path) -> Known:

@@ -12,7 +12,8 @@ from typing import Any
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import catalog, versions
-from reprokit.environment.resolving import DEFAULT_OS, resolve
+from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
+from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.intake.environments import Found
 
@@ -148,7 +149,10 @@ def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str
         why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
     python = asked.get("python", "")
     wanted = ".".join(versions.parts(python)[:2])
-    candidates = [DEFAULT_OS, *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch)]
+    candidates = [
+        DEFAULT_OS,
+        *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch),
+    ]
     for name in dict.fromkeys(candidates):
         if not wanted or not unavailable({"os": name, "python": wanted}):
             words = "the default" if name == DEFAULT_OS else f"the newest release that has Python {wanted}"

@@ -10,11 +10,13 @@ from typing import Any
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
 from reprokit.evidence import frames as places
-from reprokit.evidence.crashes import ENFORCE
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import last_exception, observe, telling_crash
+from reprokit.evidence.parser import Trait
+from reprokit.evidence.parsers import has
+from reprokit.evidence.parsers.paddle import ENFORCE
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import Piece
 
@@ -52,7 +54,6 @@ _SIGNAL_WORDS = (
     (re.compile(r"illegal (?:hardware )?instruction|非法指令|\bSIGILL\b|signal 4\b", re.IGNORECASE), "SIGILL"),
 )
 """Words of shells, in two languages, for the end of a program by a signal."""
-_BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
 _CMAKE = re.compile(
     r"^[ \t]*CMake Error(?: at [^\n]{1,300}|:)[ \t]*\n(?:[ \t]*\n)?[ \t]*(?P<said>[A-Za-z][^\n]*)", re.M
 )
@@ -380,7 +381,7 @@ def _of_crash(crash: Crash, text: str, piece: Piece) -> Shown:
     said, why = stable(words.replace("what():", " "))
     signature: dict[str, Any] = {"output": said} if said else {"exit_code": "nonzero"}
     key = next(iter(signature))
-    building = crash.kind in _BUILDING
+    building = has(crash.kind, Trait.COMPILER)
     return Shown(
         signature=signature, notes={key: f"{note}; {why}" if why else note}, line=line, last=line, building=building
     )

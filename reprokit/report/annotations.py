@@ -17,7 +17,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.core.errors import Problem
 
 MOST = 10
@@ -34,10 +34,10 @@ def on_disk(cell: CellRecord) -> CaseFile | None:
 
 @cache
 def _files(path: str) -> Sequence[CaseFile]:
-    from reprokit import case
+    from reprokit.environment import cases
 
     try:
-        return case.load(path) if Path(path).is_file() else ()
+        return cases.load(path) if Path(path).is_file() else ()
     except ReprokitError:
         return ()
 

@@ -18,7 +18,6 @@ UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 def junit(run: RunRecord) -> str:
     """The XML text. A departure from the expectation is a ``failure``, an inconclusive cell ``error`` or, when this
-
     host cannot serve it, ``skipped``.
     """
     root = ET.Element("testsuites", name=f"reprokit {run.id}")

@@ -11,10 +11,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
+from reprokit.environment.cases import load_text
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
@@ -83,7 +84,7 @@ class Invocation:
             engine=lambda: self._open_engine(request),
             folder=self.folder,
             recorder=recorder,
-            facts=lendable(self._facts, own.gpus, os.environ),
+            facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),

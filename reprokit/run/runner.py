@@ -27,16 +27,16 @@ from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
-from reprokit.run.gpus import GpuDesk, Grant
+from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
-from reprokit.run.places import Places
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import Bench, decided, known_facts, mismatches, run_trials
+from reprokit.run.trials import TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
 if TYPE_CHECKING:
@@ -156,18 +156,18 @@ class Runner:
             tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
-        bench = Bench(
+        context = TrialContext(
             engine=engine,
             run_id=self.run_id,
             folder=self._folder,
             cancel=self._cancel,
-            places=Places(jobs),
+            semaphore=PrioritySemaphore(jobs),
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
             ThreadPoolExecutor(jobs, "build") as builders,
             ThreadPoolExecutor(2 * jobs, "trial") as workers,
-            self._desk(bench) as desk,
+            self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
 
@@ -177,9 +177,9 @@ class Runner:
                     built(image, ready, waiting)
                 elif ready is not None:
                     for task in self._faithful(ready, waiting, facts):
-                        run = partial(self._run_cell, bench, ready, task, facts)
+                        run = partial(self._run_cell, context, ready, task, facts)
                         if task.spec.limits.gpus:
-                            runs.append(desk.submit(task, run, partial(self._refuse, task, facts)))
+                            runs.append(scheduler.submit(task, run, partial(self._refuse, task, facts)))
                         else:
                             runs.append(workers.submit(run))
 
@@ -193,13 +193,13 @@ class Runner:
                 self._stop(builds, runs)
                 raise
 
-    def _desk(self, bench: Bench) -> GpuDesk:
-        return GpuDesk(
+    def _scheduler(self, context: TrialContext) -> GpuScheduler:
+        return GpuScheduler(
             self._facts,
             folder=self._gpu_leases,
             run_id=self.run_id,
-            engine=bench.engine,
-            places=bench.places,
+            engine=context.engine,
+            semaphore=context.semaphore,
             cancel=self._cancel,
             note=self._listener.note,
             waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
@@ -292,7 +292,12 @@ class Runner:
         self._serve(task, fail, facts)
 
     def _run_cell(
-        self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any], grant: Grant | None = None
+        self,
+        context: TrialContext,
+        ready: Ready,
+        task: Task,
+        facts: dict[str, Any],
+        allocation: GpuAllocation | None = None,
     ) -> None:
         facts = dict(facts)
         starts: list[float] = []
@@ -304,17 +309,17 @@ class Runner:
 
         def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
             facts.update(trials=trials, repeat=repeat)
-            if grant is not None:
+            if allocation is not None:
                 # An image is measured once, without a GPU; which one a trial got is the host's fact.
-                names = [f"GPU {gpu.index}: {gpu.name}" for gpu in grant.gpus]
+                names = [f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus]
                 facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
 
         def trials(task: Task) -> None:
             verdict, reason = run_trials(
-                bench,
+                context,
                 task,
                 ready.image.tag,
-                grant,
+                allocation,
                 on_start=on_start,
                 keep=keep,
                 echo=lambda data: self._listener.output(task.number, data),

@@ -24,7 +24,7 @@ from reprokit.run.trials import blank
 from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 

@@ -19,7 +19,7 @@ from reprokit.core.errors import UsageError
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.credentials import blotted
-from reprokit.engine.site.shelf import Link, links_in, links_in_text, links_of, local_path
+from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.dockerfile import index_options
 
 SECONDS = 30.0
@@ -39,14 +39,14 @@ class DistributionFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The files of a project, and what was not to be had of which index, in words."""
+    """The files of a project. ``notes``: which indexes gave none, and why, in words."""
 
     files: tuple[DistributionFile, ...]
     notes: tuple[str, ...] = ()
 
 
 def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
-    """All files of a project, as the host's pip would find them with a case's ``pip_options``.
+    """All files of a project that the host's pip would find with a case's ``pip_options``.
 
     Raises UsageError when no index answers, or pip's configuration cannot be read.
     """
@@ -66,15 +66,17 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
             files += _read(kind, page, proxies, bundle)
             answers += 1
         except NoConnection as error:
-            notes.append(f"{blotted(place)} says nothing of {project}: {error}")
+            notes.append(f"{blotted(place)} has no answer for {project}: {error}")
     if not answers:
         what = "; ".join(notes) or f"there is no package index to ask for the releases of {project}"
-        raise UsageError(f"{what}; the indexes are those of the host's pip (pip config list) and of environment.pip")
+        raise UsageError(
+            f"{what}; the indexes are those of the host's pip (see: pip config list) and of environment.pip_options"
+        )
     return Found(files=tuple(files), notes=tuple(notes))
 
 
 def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """("index" or "links", place), as the two sources of options together name them."""
+    """("index" or "links", place), from the options of the host's pip and of the case together."""
     own: dict[str, list[str]] = {}
     words = index_options([word for option in of_case for word in option.split()])
     for place, word in enumerate(words):
@@ -88,7 +90,7 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
     for place_name in options.get("find-links", "").split():
         yield "links", place_name
     for place_name in own.get("find-links", []):
-        if "://" in place_name:  # a folder of the case is not on this host
+        if "://" in place_name:  # a folder that the case names is in the image, not on this host
             yield "links", place_name
 
 
@@ -100,7 +102,7 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
         except OSError as error:
             raise NoConnection(f"it cannot be read: {error.strerror}") from None
     answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
-    if answer.status_code == 404:  # this index does not have it
+    if answer.status_code == 404:  # this index does not have the project
         return iter(())
     if answer.status_code != 200:
         raise NoConnection(f"it answers {answer.status_code}")
@@ -111,14 +113,14 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
             files = [_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))]
     except (ValueError, KeyError, TypeError, AttributeError):
         files = []
-    if not files:  # a page to log in looks like this, too
+    if not files:  # a login page looks like this, too
         raise NoConnection("its answer lists no files")
     return iter(files)
 
 
 def _on_host(kind: str, place: Path) -> list[Link]:
     if not (place.parent if kind == "index" else place).exists():
-        raise NoConnection("it is not there")
+        raise NoConnection("it does not exist")
     if kind == "links":
         return links_in(place)
     page = place / "index.html"
@@ -129,7 +131,7 @@ def _of_json(file: Mapping[str, Any]) -> DistributionFile:
     yanked = file.get("yanked", False)
     name = file["filename"]
     if not isinstance(name, str):
-        raise TypeError("a name is a text")
+        raise TypeError("filename is not a string")
     return DistributionFile(
         name=name,
         requires_python=_text(file.get("requires-python")),

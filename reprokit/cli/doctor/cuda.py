@@ -8,7 +8,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import Unsupported
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
 from reprokit.environment import catalog, versions
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
@@ -26,7 +26,7 @@ def known() -> tuple[str, ...]:
 
 def check(ground: Ground) -> Iterator[Finding]:
     """With GPUs: what runs on them, and what each of the others lacks. Without: what can be had all the same."""
-    facts = lendable(ground.facts, ground.settings.gpus, ground.environ)
+    facts = leasable(ground.facts, ground.settings.gpus, ground.environ)
     if not facts.gpus:
         yield say.info(
             f"without a GPU: CUDA {ranges(known())} can be built and used for what needs none (nvcc, ptxas, linking)"

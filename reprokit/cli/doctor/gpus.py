@@ -11,7 +11,7 @@ from pathlib import Path
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.engine.gpus.leases import Leases, default_folder
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.host import Gpu
 
 CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -39,7 +39,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         text = f"GPU {gpu.index}: {gpu.name}{memory}, compute capability {gpu.compute or '?'} ({gpu.uuid})"
         if gpu.mig:
             yield say.warn(
-                f"{text} is cut into MIG instances: it cannot be lent whole", f"sudo nvidia-smi -i {gpu.index} -mig 0"
+                f"{text} is cut into MIG instances: it cannot be leased whole", f"sudo nvidia-smi -i {gpu.index} -mig 0"
             )
         elif held := _lease(ground, gpu):
             yield say.info(f"{text} {held}")
@@ -48,9 +48,9 @@ def check(ground: Ground) -> Iterator[Finding]:
         else:
             yield say.ok(text)
     whole = tuple(gpu for gpu in facts.gpus if not gpu.mig)
-    lent = lendable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
-    if lent.note:
-        yield say.info(lent.note, "" if lent.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
+    leased = leasable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
+    if leased.note:
+        yield say.info(leased.note, "" if leased.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
     if facts.gpus and ground.engine is not None:
         yield from _reached(ground)
 
@@ -63,9 +63,9 @@ def _lease(ground: Ground, gpu: Gpu) -> str:
         return ""
     free = leases.lock(gpu.uuid)
     if free is None:
-        return f"is lent to {holder}"
+        return f"is leased to {holder}"
     os.close(free)
-    return f"was lent to {holder}, who is gone: it is lent again once nothing computes on it"
+    return f"was leased to {holder}; the lease holder exited, and it is leased again once nothing computes on it"
 
 
 def _because(note: str) -> str:

@@ -12,7 +12,7 @@ from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
 from reprokit.engine.site.credentials import blotted
-from reprokit.engine.site.shelf import local_path
+from reprokit.engine.site.local_index import local_path
 from reprokit.environment.bootstrap import OFFICIAL
 
 SECONDS = 8.0

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from reprokit.engine.site import credentials, network, pipconfig, providers, trust
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.shelf import Shelf, local_path
+from reprokit.engine.site.local_index import LocalIndexServer, local_path
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -40,22 +40,22 @@ class Site:
     """The host's settings, as far as builds need them. ``Site()`` is a host without any.
 
     ``pip``: option -> values of the host's pip. ``secrets``: ready-made secrets by id (``ca_bundle``, ``netrc``,
-    ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback. ``shelf``
-    serves the local folders that ``pip`` names, if any. ``hidden``: words that must not be shown.
+    ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback.
+    ``local_index`` serves the local folders that ``pip`` names, if any. ``hidden``: words that must not be shown.
     """
 
     pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     loopback: bool = False
-    shelf: Shelf | None = None
+    local_index: LocalIndexServer | None = None
     hidden: frozenset[str] = field(default=frozenset(), repr=False)
     warnings: tuple[str, ...] = ()
 
     @property
     def needs_loopback(self) -> bool:
         """Whether builds have to reach something on this host's loopback."""
-        return self.loopback or self.shelf is not None
+        return self.loopback or self.local_index is not None
 
     @contextmanager
     def serving(self, *, local: bool = True) -> Iterator[Served]:
@@ -64,7 +64,7 @@ class Site:
         ``local``: whether the engine shares this host's loopback. Where it does not, local folders are left out, with
         a warning.
         """
-        if self.shelf is None:
+        if self.local_index is None:
             yield self._served(self.pip, self.proxies, host=self.loopback and local, local=local)
             return
         if not local:
@@ -75,12 +75,12 @@ class Site:
             )
             yield self._served(pip, self.proxies, host=False, local=False, warnings=(warning,))
             return
-        with self.shelf.open() as root:
-            pip, _ = _relocated(self.pip, self.shelf.addresses(root))
+        with self.local_index.open() as root:
+            pip, _ = _relocated(self.pip, self.local_index.addresses(root))
             served = urlsplit(root)
             pip["trusted-host"] = (*pip.get("trusted-host", ()), f"{served.hostname}:{served.port}")
             proxies = network.without_proxy(self.proxies)
-            yield self._served(pip, proxies, host=True, local=True, hidden={self.shelf.token})
+            yield self._served(pip, proxies, host=True, local=True, hidden={self.local_index.token})
 
     def _served(
         self,
@@ -147,7 +147,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         secrets=secrets,
         proxies=proxies,
         loopback=any(network.is_loopback(url) for url in everywhere if url != "DIRECT"),
-        shelf=_shelf(pip),
+        local_index=_local_index(pip),
         hidden=frozenset(word for url in everywhere for word in credentials.secrets_of(url)),
         warnings=warnings,
     )
@@ -188,7 +188,7 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tupl
     return pip, tuple(warnings)
 
 
-def _shelf(pip: Mapping[str, tuple[str, ...]]) -> Shelf | None:
+def _local_index(pip: Mapping[str, tuple[str, ...]]) -> LocalIndexServer | None:
     def places(*names: str) -> tuple[Path, ...]:
         found = (local_path(value) for name in names for value in pip.get(name, ()))
         return tuple(dict.fromkeys(place for place in found if place is not None))
@@ -198,9 +198,9 @@ def _shelf(pip: Mapping[str, tuple[str, ...]]) -> Shelf | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> Shelf:
+def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> LocalIndexServer:
     # Builds that run at once read the site one by one; they share one server all the same.
-    return Shelf(indexes=indexes, links=links, plain=plain)
+    return LocalIndexServer(indexes=indexes, links=links, plain=plain)
 
 
 def _relocated(

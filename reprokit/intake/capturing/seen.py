@@ -14,7 +14,7 @@ from pathlib import Path
 from reprokit.core import redaction
 from reprokit.environment import probe
 from reprokit.environment.measured import Measured, ProbeError
-from reprokit.evidence.tracebacks import FRAME
+from reprokit.evidence.parsers.python_traceback import FRAME
 from reprokit.intake.capturing import checkout, environ, files, interpreter
 from reprokit.intake.capturing.checkout import Checkout
 from reprokit.intake.capturing.environ import Variables

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from reprokit.case import CaseFile
+from reprokit.case.files import CaseFile
 from reprokit.case.read import CATALOGUE as FILE
 from reprokit.case.tree import Loc, Tree, parse, value_at
 from reprokit.case.words import dotted, found, listing

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
+from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict

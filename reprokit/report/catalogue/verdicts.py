@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict

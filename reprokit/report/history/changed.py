@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from reprokit.case.recorded import recorded_case
+from reprokit.environment.cases import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side

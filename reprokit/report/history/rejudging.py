@@ -20,7 +20,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.case.model import Expect
 
 BY_TRIALS = (

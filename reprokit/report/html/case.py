@@ -52,7 +52,6 @@ class Once(Generic[T]):
 
 def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
     """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, blind, axes,
-
     cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
 
     ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix;

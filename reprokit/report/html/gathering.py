@@ -17,7 +17,7 @@ from reprokit.report.history.changes import Change, describe
 from reprokit.report.history.series import History, Series, gather
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 Recorded = tuple[RunRecord, CellRecord]

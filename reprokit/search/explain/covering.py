@@ -292,7 +292,6 @@ class _Search:
 
     def _widened(self) -> tuple[int, list[tuple[_Term, ...]]]:
         """Some cover: cells, each with as few of its values as exclude what ends well. None where it takes too many,
-
         or where only axes of too many values tell the cells apart.
         """
         left = self.bad

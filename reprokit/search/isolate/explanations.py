@@ -58,9 +58,9 @@ def fails(explanation: Explanation, mix: int) -> bool:
 
 def consistent(weights: Mapping[Explanation, float], mix: int, seen: Reading) -> dict[Explanation, float]:
     """The explanations that a reading leaves; all of them where it is unknown."""
-    if seen is Reading.UNKNOWN:
+    if seen is Reading.UNRESOLVED:
         return dict(weights)
-    return {one: weight for one, weight in weights.items() if fails(one, mix) is (seen is Reading.BAD)}
+    return {one: weight for one, weight in weights.items() if fails(one, mix) is (seen is Reading.FAIL)}
 
 
 def mixes(count: int) -> list[int]:
@@ -92,10 +92,10 @@ def doubt(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
 
     Two versions that do not go together, or one that cannot be had, make many cells inconclusive and leave the others.
     """
-    unknown = [other for other, seen in readings.items() if seen is Reading.UNKNOWN]
+    unknown = [other for other, seen in readings.items() if seen is Reading.UNRESOLVED]
     if not unknown:
         return 0.05
-    known = [other for other, seen in readings.items() if seen is not Reading.UNKNOWN]
+    known = [other for other, seen in readings.items() if seen is not Reading.UNRESOLVED]
     worst = 0.05
     for pair in itertools.combinations_with_replacement(range(count), 2):
         both = 1 << pair[0] | 1 << pair[1]

@@ -1,4 +1,4 @@
-"""The environments of a report, as people paste them, as axes of cells. Pure; every key that is read is told."""
+"""The environments of a report, as people paste them, as axes of cells. Pure; it lists every key that it used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reprokit.case.matrix import Cell
 from reprokit.environment import catalog, versions, wording
 
 PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
-"""Parts of a version that an axis gets where the case's own values do not tell."""
+"""How many parts of a version an axis gets where the case has no values to copy the precision from."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,9 +24,10 @@ class Reported:
 
 
 def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], names: Collection[str]) -> Reported:
-    """The axes that an environment speaks of: known ones, and those that the case has or its templates use (``names``).
+    """The axes that an environment gives: known ones, and those that the case has or its templates use (``names``).
 
-    ``axes``: the case's own with their values; a version is cut to the parts that those have.
+    ``environment``: one entry of ``report.environments``. ``axes``: the case's own with their values; a version is cut
+    to as many parts as those have.
     """
     cell: Cell = {}
     used: dict[str, str] = {}
@@ -51,7 +52,7 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
 
 
 def _read(axis: str, text: str, own: Sequence[str]) -> str:
-    """What a text says of a known axis, as the case's own values write it."""
+    """The value of a known axis in a text, in the spelling of the case's own values; '' for none."""
     if axis == "os":
         return _release(text, own)
     version = wording.READERS[axis](text)
@@ -72,19 +73,19 @@ def _release(text: str, own: Sequence[str]) -> str:
 
 
 def _free(axis: str, text: str, own: Sequence[str]) -> str:
-    if text in own or axis in wording.READERS:  # what the reader of a known axis refused says something else
+    if text in own or axis in wording.READERS:  # the reader of a known axis has rejected the text already
         return text if text in own else ""
     found = re.match(rf"v?({wording.VERSION}\S*)", text)
     return found[1] if found and "," not in text else ""
 
 
 def hidden(environments: Sequence[Mapping[str, Any]], found: Sequence[Reported]) -> list[str]:
-    """Keys whose texts differ although they are read as the same value, in words: what an axis does not tell apart."""
+    """Keys whose texts differ although they are read as the same value, in words: differences that are not tested."""
     words = []
     for key in dict.fromkeys(key for one in found for key in one.used):
         read_as = {one.used[key] for one in found if key in one.used}
         texts = dict.fromkeys(str(environment[key]) for environment in environments if key in environment)
         if len(read_as) == 1 and len(texts) > 1:
             shown = " and ".join(repr(text.split(" (")[0]) for text in texts)
-            words.append(f"{key} is {shown}, both read as {next(iter(read_as))}: what differs in that is not looked at")
+            words.append(f"{key} is {shown}, both read as {next(iter(read_as))}: this difference is not tested")
     return words

@@ -132,7 +132,7 @@ def _from_job(cell: CellRecord, job: Mapping[str, Any]) -> CellRecord:
 
 def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], tuple[Any, ...]]:
     """The order in which one run would have had the cells: by file, and then as the matrix has them."""
-    from reprokit.case.recorded import recorded_case
+    from reprokit.environment.cases import recorded_case
 
     orders: dict[str, dict[str, int]] = {}
     for digest in {cell.case_digest for cell in cells}:

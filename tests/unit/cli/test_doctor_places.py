@@ -65,7 +65,7 @@ def test_without_a_gpu_it_says_why_none_is_seen(tmp_path: Path) -> None:
     assert (status, text, bool(fix)) == ("warn", "NVML failed: hangs", True)
 
 
-def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
+def test_who_has_a_gpu_and_which_may_be_leased(tmp_path: Path) -> None:
     own = Settings(gpu_leases=tmp_path / "leases", gpus=("0", "1"))
     here = ground(tmp_path, facts=facts("9.0", "9.0", "7.0"), settings=own)
     desk = Leases(tmp_path / "leases", run="run-7", in_use=lambda *_: "")
@@ -80,12 +80,12 @@ def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
     finally:
         claim.close()
     assert found[1][0] == "info"
-    assert "(GPU-0) is lent to pid" in found[1][1]
+    assert "(GPU-0) is leased to pid" in found[1][1]
     assert "(run run-7)" in found[1][1]
-    assert "(GPU-1) was lent to pid" in found[2][1]
-    assert "who is gone" in found[2][1]
+    assert "(GPU-1) was leased to pid" in found[2][1]
+    assert "the lease holder exited" in found[2][1]
     assert found[3][0] == "ok"
-    assert found[4] == ("info", "GPU 2 not lent: gpus = ['0', '1'] in the config")
+    assert found[4] == ("info", "GPU 2 not leased: gpus = ['0', '1'] in the config")
     assert next(text for _, text, _ in said(cuda.check(here))).startswith("CUDA 11.8 to")
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import load
 from reprokit.core import fetch, issues
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load
 from tests.unit.github.server import TOKEN, Forge
 
 CASE = "schema: reprokit/v1\nid: pasted\ntitle: Pasted\ncommand: 'false'\n"

@@ -176,7 +176,7 @@ def test_render_keeps_lists_apart() -> None:
 
 def test_what_does_not_exist_is_left_out_with_a_warning(tmp_path: Path) -> None:
     made = site(home(tmp_path, f"[global]\nfind-links = {tmp_path}/absent https://x/\n"))
-    assert made.shelf is None
+    assert made.local_index is None
     assert made.pip["find-links"] == ("https://x/",)
     assert "absent, which does not exist" in made.warnings[0]
 
@@ -195,14 +195,14 @@ def test_local_folders_are_served_past_proxies(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     made = site(home(tmp_path, f"[global]\nfind-links = {wheels}\n", HTTP_PROXY="http://p:1", no_proxy="a,b"))
-    assert made.shelf is not None
+    assert made.local_index is not None
     with made.serving() as served:
         conf = pip_conf(served.secrets)
         assert conf["find-links"].startswith("http://127.0.0.1:")
         assert conf["trusted-host"] == conf["find-links"].split("/")[2]
         assert served.build_args["NO_PROXY"] == served.build_args["no_proxy"] == "a,b,127.0.0.1,localhost,::1"
         assert served.network == "host"
-        assert made.shelf.token not in served.redact(conf["find-links"])
+        assert made.local_index.token not in served.redact(conf["find-links"])
         assert str(wheels) not in served.secrets["pip_conf"].decode()
 
 

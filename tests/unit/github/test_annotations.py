@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit import case
+from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.annotations import MOST, gha
@@ -41,7 +41,7 @@ def cell(path: Path, how: str, verdict: Verdict | None, expected: Verdict | None
         number=1,
         case_id="annotated",
         case_path=str(path),
-        case_digest=case.load(str(path))[0].digest,
+        case_digest=cases.load(str(path))[0].digest,
         cell={"os": "debian-12", "how": how},
         verdict=verdict,
         expected=expected,

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reprokit.case.files import load_text
 from reprokit.cli.new_command import command as new
+from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.intake import asking, draft
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.cli.capture_command import command as capture
+from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
 from reprokit.intake import draft

@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reprokit.case import emit
-from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.case.tree import parse
 from reprokit.core.redaction import Omitted
+from reprokit.environment.cases import load_text
 from reprokit.intake.draft import Draft, literal, render, summary
 
 WORDS = ["3.10", "no", "1e3", "0o17", "012", "12:30:45", "2026-01-02", "null", "Key:", "中文", "{{x}}", "{%", "<<"]

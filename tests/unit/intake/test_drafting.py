@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case.files import CaseFile, load, load_text
+from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load, load_text
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import MOST, draft
 from reprokit.intake.pieces import cut

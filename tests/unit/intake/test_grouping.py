@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reprokit.case.files import load_text
+from reprokit.environment.cases import load_text
 from reprokit.intake import environments, grouping
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft

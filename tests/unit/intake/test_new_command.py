@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.files import load
 from reprokit.cli import invoke
 from reprokit.core import issues
+from reprokit.environment.cases import load
 from tests.unit.intake.reports import CONSOLE, FORM
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.matrix import Selection, parse_group, select
 from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, junit

@@ -18,9 +18,9 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import load
 from reprokit.case.files import digest_of
 from reprokit.case.markdown import blocks
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import markdown, table_csv

@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 
 
-class Places:
-    """One place for each program that may run at a time; who is about to take a GPU goes before the others."""
+class PrioritySemaphore:
+    """A semaphore of ``count`` slots, one for each program that may run at a time; urgent callers go first.
+
+    The caller that is about to take a GPU is the urgent one: no GPU is held while another program is waited for.
+    """
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -14,8 +17,8 @@ class Places:
         self._urgent = 0
         self._changed = threading.Condition()
 
-    def take(self, *, urgent: bool = False, timeout: float | None = None) -> bool:
-        """Wait for a place, at most ``timeout`` seconds, and take it; whether there was one."""
+    def acquire(self, *, urgent: bool = False, timeout: float | None = None) -> bool:
+        """Wait at most ``timeout`` seconds for a slot and take it; returns whether there was one."""
         with self._changed:
             self._urgent += urgent
             taken = self._changed.wait_for(lambda: self._free > 0 and (urgent or not self._urgent), timeout)
@@ -24,8 +27,8 @@ class Places:
             self._changed.notify_all()
             return taken
 
-    def give_back(self) -> None:
-        """Leave a place to the next."""
+    def release(self) -> None:
+        """Give a slot back to whoever waits next."""
         with self._changed:
             self._free += 1
             self._changed.notify_all()

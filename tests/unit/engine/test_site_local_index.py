@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from reprokit.engine.site.shelf import Shelf, links_in, links_of, local_path
+from reprokit.engine.site.local_index import LocalIndexServer, links_in, links_of, local_path
 
 
 @pytest.fixture
@@ -39,15 +39,15 @@ def tree(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def shelf(tree: Path) -> Shelf:
-    """A shelf of that tree."""
-    return Shelf(indexes=(tree / "simple",), links=(tree / "links",), plain=(tree / "private.txt",))
+def server(tree: Path) -> LocalIndexServer:
+    """A server of that tree."""
+    return LocalIndexServer(indexes=(tree / "simple",), links=(tree / "links",), plain=(tree / "private.txt",))
 
 
 @pytest.fixture
-def root(shelf: Shelf) -> Iterator[str]:
+def root(server: LocalIndexServer) -> Iterator[str]:
     """The address of the running server."""
-    with shelf.open() as address:
+    with server.open() as address:
         yield address
 
 
@@ -67,7 +67,7 @@ def status(url: str) -> int:
 def anchors(tree: Path, page: bytes) -> list[tuple[str, dict[str, str]]]:
     path = tree / "page.html"
     path.write_bytes(page)
-    from reprokit.engine.site.shelf import _Anchors
+    from reprokit.engine.site.local_index import _Anchors
 
     parser = _Anchors()
     parser.feed(page.decode())
@@ -100,7 +100,7 @@ def test_find_links_folders_list_archives_and_pages(tree: Path, root: str) -> No
     assert (body, headers["Content-Length"]) == (b"", "3000000")
 
 
-def test_nothing_else_is_given_out(tree: Path, shelf: Shelf, root: str) -> None:
+def test_nothing_else_is_given_out(tree: Path, server: LocalIndexServer, root: str) -> None:
     page = f"{root}/index/0/pkg/"
     wheel = urljoin(page, anchors(tree, get(page)[0])[0][0]).partition("#")[0]
     beside = wheel.rpartition("/")[0]
@@ -118,28 +118,28 @@ def test_nothing_else_is_given_out(tree: Path, shelf: Shelf, root: str) -> None:
         f"{root}/file/0/pkg-1.0.whl",
         f"{beside}/unlinked-1.0.whl",
         f"{beside}/..%2f..%2fprivate.txt",
-        page.replace(shelf.token, "guess"),
-        page.replace(shelf.token, ""),
-        page.replace(shelf.token, "%C3%A9"),
+        page.replace(server.token, "guess"),
+        page.replace(server.token, ""),
+        page.replace(server.token, "%C3%A9"),
     ):
         assert status(url) == 404, url
     assert status(f"{root}/links/0/") == 200
 
 
-def test_constraint_files_are_served_when_asked_for(tree: Path, shelf: Shelf) -> None:
-    with shelf.open() as root:
-        url = shelf.addresses(root)["plain", tree / "private.txt"]
+def test_constraint_files_are_served_when_asked_for(tree: Path, server: LocalIndexServer) -> None:
+    with server.open() as root:
+        url = server.addresses(root)["plain", tree / "private.txt"]
         assert get(url)[0] == b"private"
 
 
-def test_builds_share_one_server_which_ends_with_the_last(shelf: Shelf) -> None:
-    with shelf.open() as first:
-        with shelf.open() as second:
+def test_builds_share_one_server_which_ends_with_the_last(server: LocalIndexServer) -> None:
+    with server.open() as first:
+        with server.open() as second:
             assert first == second
         assert status(f"{first}/links/0/") == 200
     with pytest.raises(urllib.error.URLError):
         get(f"{first}/links/0/")
-    with shelf.open() as again:
+    with server.open() as again:
         assert status(f"{again}/links/0/") == 200
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.evidence import crashes
+from reprokit.evidence.parsers import parsers
 from reprokit.evidence.watch import Watch
 
 if TYPE_CHECKING:
@@ -32,14 +33,16 @@ LINES_BEFORE, LINES_AFTER = 3, 45
 BYTES_AFTER = 32 * 1024
 _LINE_SLACK = 64 * 1024
 _NEAR = 256
-_TRACEBACK = re.compile(rb'Traceback \(most recent call last\)|  File "|^E   |^_{4,} \S.* _{4,}$', re.MULTILINE)
-_TRACEBACK_TEXTS = (b"Traceback (most", b'  File "', b"\nE   ", b" ____")
-_COARSE = tuple((text.encode(), text) for text in crashes.COARSE)
+_EXCEPTIONS = tuple(parser.exceptions for parser in parsers() if parser.exceptions)
+_TRACEBACK = re.compile("|".join(form.kept for form in _EXCEPTIONS).encode(), re.MULTILINE)
+_TRACEBACK_TEXTS = tuple(needle.encode() for form in _EXCEPTIONS for needle in form.kept_needles)
+_AT_START = tuple(text[1:] for text in _TRACEBACK_TEXTS if text.startswith(b"\n"))
+_COARSE = tuple((text.encode(), text) for text in crashes.coarse_texts())
 _INDENTED = re.compile(rb"(?:[ \t][^\n]*\n)*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Condensed:
+class Trimmed:
     """What became of the output: bytes that came, and bytes and lines of them that are not in the file."""
 
     seen: int
@@ -57,7 +60,7 @@ class _Piece:
     pinned: bool
 
 
-class Condenser:
+class LogTrimmer:
     """Write a trial's output to ``path``, bounded by ``head`` + ``kept`` + ``tail`` bytes and a little.
 
     ``failure`` tells which ``output`` lines the signature asks for; they survive any cut. ``echo`` receives every chunk
@@ -85,9 +88,9 @@ class Condenser:
         self._ring_size = tail + BLOCK
         self._scan = _Scanner(failure.output)
         self._store = _Store(self._file.write, kept)
-        self._result: Condensed | None = None
+        self._result: Trimmed | None = None
 
-    def __enter__(self) -> Condenser:
+    def __enter__(self) -> LogTrimmer:
         return self
 
     def __exit__(
@@ -146,7 +149,7 @@ class Condenser:
         for piece in self._scan.excerpts(block):
             self._store.add(piece)
 
-    def close(self) -> Condensed:
+    def close(self) -> Trimmed:
         """Write the tail, close the file and say how much was cut. Calling it again returns the same."""
         if self._result is not None:
             return self._result
@@ -160,7 +163,7 @@ class Condenser:
             self._store.finish(tail)
         self._file.close()
         self._ring.clear()
-        self._result = Condensed(seen=self._seen, cut=self._store.cut, cut_lines=self._store.cut_lines)
+        self._result = Trimmed(seen=self._seen, cut=self._store.cut, cut_lines=self._store.cut_lines)
         return self._result
 
 
@@ -209,7 +212,7 @@ class _Scanner:
         (lines, size), self._open = self._open, (0, 0)
         if lines:
             yield 0, self._extend(block, 0, lines, size)
-        if any(text in block for text in _TRACEBACK_TEXTS) or block.startswith(b"E   "):
+        if any(text in block for text in _TRACEBACK_TEXTS) or block.startswith(_AT_START):
             yield from self._around(block, ((hit.start(), hit.end()) for hit in _TRACEBACK.finditer(block)))
         for coarse, name in _COARSE:
             if coarse in block:

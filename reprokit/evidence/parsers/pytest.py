@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reprokit.evidence.model import ExceptionSeen, Frame
+from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
 
 _SECTION = re.compile(r"^(?:_{3,} .+ _{3,}|={3,}.*)$")
 _ERROR = re.compile(r"^E(?: {2,}(?P<text>.*))?$")
@@ -61,3 +62,18 @@ def _failure(lines: Sequence[str], section: int, start: int, end: int) -> Except
     if typed and (not kind or typed["type"].rpartition(".")[2] == kind.rpartition(".")[2]):
         kind, text[0] = typed["type"], typed["message"] or ""
     return ExceptionSeen(type=kind, message="\n".join(text), frames=tuple(frames), line=start + 1, end_line=last)
+
+
+PARSER = Parser(
+    name="pytest",
+    traits=frozenset({Trait.EXCEPTION}),
+    golden=("pytest-*",),
+    version="1",
+    precedence=2,
+    exceptions=ExceptionFormat(
+        needles=("\nE  ",),
+        read=parse,
+        kept=r"^E   |^_{4,} \S.* _{4,}$",
+        kept_needles=("\nE   ", " ____"),
+    ),
+)

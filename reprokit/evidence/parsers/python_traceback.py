@@ -15,6 +15,7 @@ from dataclasses import replace
 from reprokit.evidence.groups import Item, own_part, split_members
 from reprokit.evidence.message import Message, looks_foreign
 from reprokit.evidence.model import ExceptionSeen, Frame
+from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
 from reprokit.evidence.view import Prefix, View, shape
 
 HEADER = re.compile(r"^(?P<before>.*?)(?P<kind>Exception Group |Original )?Traceback \(most recent call last\):\s*$")
@@ -254,3 +255,18 @@ def _exception_line(view: View, at: int) -> tuple[int, str, str] | None:
 
 def _frame(match: re.Match[str]) -> Frame:
     return Frame(file=match["file"], line=int(match["line"]), function=match["function"] or "")
+
+
+PARSER = Parser(
+    name="python-traceback",
+    traits=frozenset({Trait.EXCEPTION}),
+    golden=("python-*", "paddle-*", "paddleseg-*", "torch-*", "memory-mmap", "cuda-insufficient-driver"),
+    version="1",
+    precedence=1,
+    exceptions=ExceptionFormat(
+        needles=("Traceback", 'File "'),
+        read=parse,
+        kept=r'Traceback \(most recent call last\)|  File "',
+        kept_needles=("Traceback (most", '  File "'),
+    ),
+)

@@ -114,7 +114,7 @@ def links_in(place: Path) -> list[Link]:
     return []
 
 
-class Shelf:
+class LocalIndexServer:
     """A server of ``indexes`` (PEP 503 trees), ``links`` (find-links places) and ``plain`` files (constraints).
 
     One per process is enough; :meth:`open` may be entered by many builds at once: the first starts the server, the last
@@ -156,14 +156,16 @@ class Shelf:
         return found | {("plain", place): self._file_address(root, place, "") for place in self._plain}
 
     def _start(self) -> None:
-        shelf = self
+        server = self
 
         class Handler(_Handler):
-            serve = shelf
+            serve = server
 
         self._server = _Server(("127.0.0.1", 0), Handler)
         # A short poll: stopping waits for it, and builds wait for stopping.
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="shelf", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), name="local-index", daemon=True
+        )
         self._thread.start()
 
     def _stop(self) -> None:
@@ -220,7 +222,7 @@ def _whole(link: Link) -> str:
 
 
 class _Handler(http.server.BaseHTTPRequestHandler):
-    serve: Shelf
+    serve: LocalIndexServer
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
