@@ -54,7 +54,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         if part:
             raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
         _table(record)
-        if "search" in record.request:
+        if record.searches:
             _search(**_answered(store, record)["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
@@ -76,7 +76,7 @@ def _colour() -> bool:
     return sys.stdout.isatty()
 
 
-def _table(record: Any) -> None:
+def _table(record: RunRecord) -> None:
     from rich.console import Console
 
     from reprokit.cli.display.live import print_table
@@ -86,9 +86,9 @@ def _table(record: Any) -> None:
     if not console.is_terminal:
         console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
-    if "search" in record.request:
-        click.echo(f"reprokit {shlex.join(record.request['search']['line'])}")
-    engine = record.host.get("engine") or "no engine was needed"
+    if record.request.search:
+        click.echo(f"reprokit {shlex.join(record.request.search.line)}")
+    engine = record.host.engine or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
     for line in failures.lines(record.cells):
@@ -99,8 +99,8 @@ def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
     """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
     from reprokit.evidence.records import ANSWER
 
-    search = record.request.get("search")
-    return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}
+    search = record.request.search
+    return {"search": {**search.to_json(), "answer": store.findings(record.id).get(ANSWER)}} if search else {}
 
 
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, cell_key, count, expand, label, matches, select
 from reprokit.core.text import pluralize
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -309,8 +310,8 @@ def _measured(explained: Explained) -> Iterator[str]:
 
 
 def _facts(record: CellRecord) -> dict[str, str]:
-    measured = record.environment or {}
-    facts = {name: measured.get(name) for name in FACTS} | dict((measured.get("packages") or {}).get("pip") or {})
+    measured = record.environment or Measured()
+    facts = {name: getattr(measured, name) for name in FACTS} | dict(measured.packages.get("pip", {}))
     return {name: str(value) for name, value in facts.items() if value}
 
 

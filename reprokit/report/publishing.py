@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from reprokit.core import redaction
-from reprokit.core.ownership import HOST
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails
+from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 
 SHORT = 20_000
 """Characters up to which a text is remembered with what it became: packages, reasons and Dockerfiles repeat."""
 
 
+R = TypeVar("R", CellDetails, Measured, HostRecord)
 Scrub = Callable[[str], str]
 """Takes out of a text what is nobody else's business."""
 
@@ -53,20 +56,23 @@ def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
             return {key: within(each) for key, each in value.items()}
         return [within(each) for each in value] if isinstance(value, (list, tuple)) else value
 
+    def typed(record: R) -> R:
+        return type(record).from_json(within(record.to_json()))
+
     def cell(one: CellRecord) -> CellRecord:
         return replace(
             one,
             reason=scrub(one.reason),
-            details=within(one.details),
-            environment=within(one.environment),
+            details=typed(one.details),
+            environment=typed(one.environment) if one.environment else None,
             trials=tuple(replace(trial, reason=scrub(trial.reason)) for trial in one.trials),
         )
 
-    return replace(run, host=within(run.host), cells=tuple(cell(one) for one in run.cells))
+    return replace(run, host=typed(run.host), cells=tuple(cell(one) for one in run.cells))
 
 
 def _made_on(run: RunRecord) -> Iterator[str]:
     """The names of the hosts of a run: its own, and of one that was merged, those of its jobs."""
-    yield str(run.owner.get(HOST, "")).partition("/")[0]
-    for job in run.request.get("merged") or ():
-        yield str(job.get("machine", ""))
+    yield run.owner.machine
+    for job in run.request.merged or ():
+        yield job.machine
