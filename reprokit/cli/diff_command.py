@@ -50,7 +50,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
             {differences.key_of(cell): changed.side(store.case_text, run, cell) for cell in run.cells} for run in runs
         ]
         found = differences.pairs(sides[0], sides[1])
-        heads = [f"run {run.id}, {run.started_at}, {run.host.get('engine') or 'no engine'}" for run in runs]
+        heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
         lines = differences.run_text(heads[0], heads[1], found)
     else:
         old, new = _cell(folder, before, *cells[0]), _cell(folder, after, *cells[1])

@@ -74,8 +74,8 @@ def _runs(store: Store, limit: int) -> None:
     for bare in store.runs(limit):
         run = store.run(bare.id)
         names = case_names(cell.case_id for cell in run.cells)
-        if "search" in run.request:
-            names = f"{run.request['search']['kind']} {names}".rstrip()
+        if run.request.search:
+            names = f"{run.request.search.kind} {names}".rstrip()
         status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
         click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,8 +87,8 @@ def _planned(path: Path) -> Planned:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--planned {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    known = workflow(os.environ).get("workflow", {})
-    return planned(read_all(text, f"--planned {path}"), {name: known[name] for name in known if name != "attempt"})
+    known = workflow(os.environ)
+    return planned(read_all(text, f"--planned {path}"), replace(known, attempt="") if known else None)
 
 
 def _print(done: Merged, *, err: bool) -> None:
@@ -100,7 +101,7 @@ def _print(done: Merged, *, err: bool) -> None:
     for job, count in done.lost.items():
         click.echo(f"lost: {job}: {pluralize(count, 'cell')} that no job recorded", err=err)
     for run in done.nights:
-        jobs = len(run.request["merged"])
+        jobs = len(run.request.merged or ())
         click.echo(
             f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err
         )

@@ -87,10 +87,10 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
     run = _run(store, what)
     if not run.cells:
         raise UsageError(f"run {run.id} has no cell: there is nothing to share")
-    if search := run.request.get("search"):
+    if search := run.request.search:
         answer = store.findings(run.id).get(ANSWER) or {}
-        digest = str(search.get("digest", ""))
-        return _known(store, Subject(run=run, title="", text="", digest=digest, answer=answer.get("words", ())))
+        answered = answer.get("words", ())
+        return _known(store, Subject(run=run, title="", text="", digest=search.digest, answer=answered))
     cases = {cell.case_id: cell.case_digest for cell in run.cells}
     if case_id is None and len(cases) > 1:
         names = ", ".join(list(cases)[:5]) + (" ..." if len(cases) > 5 else "")

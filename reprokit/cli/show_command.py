@@ -5,11 +5,14 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.cli import options
+
+if TYPE_CHECKING:
+    from reprokit.evidence.records import RunRecord
 
 
 @click.command(
@@ -51,7 +54,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         if part:
             raise UsageError(f"--{part} needs a cell: reprokit show {run} CELL --{part}")
         _table(record)
-        if "search" in record.request:
+        if record.searches:
             _search(**Sources.of(store, record).more["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
@@ -73,7 +76,7 @@ def _colour() -> bool:
     return sys.stdout.isatty()
 
 
-def _table(record: Any) -> None:
+def _table(record: RunRecord) -> None:
     from rich.console import Console
 
     from reprokit.cli.display.live import print_table
@@ -83,9 +86,9 @@ def _table(record: Any) -> None:
     if not console.is_terminal:
         console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
-    if "search" in record.request:
-        click.echo(f"reprokit {shlex.join(record.request['search']['line'])}")
-    engine = record.host.get("engine") or "no engine was needed"
+    if record.request.search:
+        click.echo(f"reprokit {shlex.join(record.request.search.line)}")
+    engine = record.host.engine or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
     for line in failures.lines(record.cells):

@@ -72,7 +72,7 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
     run = Store(store_folder).run("last")
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
-    if lost := [cell for cell in run.cells if "merged" in run.request and not cell.details.get("job")]:
+    if lost := [cell for cell in run.cells if run.request.merged is not None and not cell.details.job]:
         click.echo(
             workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary")
         )
@@ -81,7 +81,7 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
 
 def night(run: RunRecord) -> str:
     """A run as Markdown: what departs, and what could not be judged and why."""
-    jobs = len(run.request.get("merged") or [run])
+    jobs = len(run.request.merged or [run])
     parts = [f"### {pluralize(len(run.cells), 'cell')} in {pluralize(jobs, 'job')}: {summary(run.cells)}\n"]
     departing = [cell for cell in run.cells if cell.as_expected is False]
     if departing:

@@ -51,6 +51,6 @@ def _recorded(
             key = cell.case_id, cell_key(cell.cell), cell.variant
             if cell.seconds is not None:
                 seconds[key] = cell.seconds
-            if cell.image and cell.image.get("size"):
-                sizes[key] = cell.image["size"]
+            if cell.image and cell.image.size:
+                sizes[key] = cell.image.size
     store.close()

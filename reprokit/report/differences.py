@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit.case.matrix import cell_key
 from reprokit.environment.lock import Entry
+from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -93,25 +94,22 @@ class Difference:
 
 def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> Side:
     """A recorded cell. ``asked``: what its case says of variables, command and limits, by concern."""
-    measured = cell.environment or {}
-    packages = measured.get("packages") or {}
+    measured = cell.environment or Measured()
     details = cell.details
-    host = (details.get("job") or {}).get("host") or run.host  # a run that was merged has a host for each job
+    host = details.job.host if details.job else run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": str(host.get("engine") or "").partition(" ")[0]},
-        "operating system": {"os": measured.get("os"), "glibc": measured.get("glibc")},
-        "GPU": {"gpu": ", ".join(measured.get("gpu") or ()), "driver": measured.get("driver")},
-        "CUDA": {"release": measured.get("cuda"), "compiler build": measured.get("cuda_build")},
-        "cuDNN": {"version": measured.get("cudnn")},
-        "frameworks": _builds(measured.get("frameworks") or {}),
-        "Python": {"version": measured.get("python"), "build": measured.get("python_words")},
-        "GCC": {"version": measured.get("gcc"), "build": measured.get("gcc_words")},
-        "sources": {
-            source: str(tree.get("commit") or tree.get("digest")) for source, tree in details.get("sources", {}).items()
-        },
-        "kernel": {"release": host.get("kernel"), "engine version": host.get("engine")},
+        "engine": {"engine": (host.engine or "").partition(" ")[0]},
+        "operating system": {"os": measured.os, "glibc": measured.glibc},
+        "GPU": {"gpu": ", ".join(measured.gpu), "driver": measured.driver},
+        "CUDA": {"release": measured.cuda, "compiler build": measured.cuda_build},
+        "cuDNN": {"version": measured.cudnn},
+        "frameworks": _builds(measured.frameworks),
+        "Python": {"version": measured.python, "build": measured.python_words},
+        "GCC": {"version": measured.gcc, "build": measured.gcc_words},
+        "sources": {source: tree.commit or tree.digest for source, tree in details.sources.items()},
+        "kernel": {"release": host.kernel, "engine version": host.engine},
     }
-    _sort_packages(facts, packages)
+    _sort_packages(facts, measured.packages)
     for concern, values in asked.items():
         facts.setdefault(concern, {}).update(values)
     return Side(

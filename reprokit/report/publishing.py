@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit.core import redaction
-from reprokit.core.ownership import HOST
 from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
 from reprokit.report.explanation import FileOf, files_in
 
@@ -45,8 +44,8 @@ class Sources:
     @classmethod
     def of(cls, store: Store, run: RunRecord) -> Sources:
         """The sources for a recorded run."""
-        search = run.request.get("search")
-        more = {"search": {**search, "answer": store.findings(run.id).get(ANSWER)}} if search else {}
+        search = run.request.search
+        more = {"search": {**search.to_json(), "answer": store.findings(run.id).get(ANSWER)}} if search else {}
         return cls(folder=store.folder, file_of=files_in(store), more=more)
 
 
@@ -141,6 +140,6 @@ def _from_here(path: str) -> str:
 
 def _made_on(run: RunRecord) -> Iterator[str]:
     """The names of the hosts of a run: its own, and of one that was merged, those of its jobs."""
-    yield str(run.owner.get(HOST, "")).partition("/")[0]
-    for job in run.request.get("merged") or ():
-        yield str(job.get("machine", ""))
+    yield run.owner.machine
+    for job in run.request.merged or ():
+        yield job.machine

@@ -28,7 +28,7 @@ def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
             words.append(label(varying or task.cell))
         if task.variant == "fix":
             words.append("[fix]")
-        tried = task.details.get("tried", "") if isinstance(task, CellRecord) else task.tried
+        tried = task.details.tried if isinstance(task, CellRecord) else task.tried
         named[task.number] = tried or " ".join(words)
     return named
 

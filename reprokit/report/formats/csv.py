@@ -43,10 +43,9 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     yield "" if cell.seconds is None else f"{cell.seconds:.3f}"
     yield str(len(cell.trials))
     yield str(sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials))
-    failure = cell.details.get("failure") or {}
-    yield from (str(failure.get("id", "")), str(failure.get("title", "")))
-    environment = cell.environment or {}
-    yield from (str(environment.get(name) or "") for name in MEASURED)
+    failure = cell.details.failure
+    yield from (failure.id, failure.title) if failure else ("", "")
+    yield from (str(getattr(cell.environment, name, None) or "") for name in MEASURED)
 
 
 def plain(text: str) -> str:

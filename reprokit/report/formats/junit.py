@@ -61,7 +61,7 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
 
 def _failure(cell: CellRecord) -> str:
     """What tells a failure from others: CI systems group by the message."""
-    return f" [failure {cell.details['failure']['id']}]" if "failure" in cell.details else ""
+    return f" [failure {cell.details.failure.id}]" if cell.details.failure else ""
 
 
 def _kind(cell: CellRecord) -> str:
@@ -75,7 +75,7 @@ def _kind(cell: CellRecord) -> str:
 def _lines(cell: CellRecord) -> Iterable[str]:
     for trial in cell.trials:
         yield f"trial {trial.number}: {trial.outcome}: {trial.reason} (log: {trial.log})"
-    yield from cell.details.get("build", {}).get("tail", ())
+    yield from cell.details.build.tail if cell.details.build else ()
     if cell.repeat:
         yield f"repeat by hand: {cell.repeat}"
 

@@ -171,11 +171,11 @@ def _failure(
     failures: Once[tuple[str, bool]], titles: dict[tuple[str, bool], Mapping[str, Any]], record: CellRecord
 ) -> int:
     """The position of the way in which a cell failed, whose words ``titles`` keeps; -1 where it did not."""
-    one = record.details.get("failure")
+    one = record.details.failure
     if not one:
         return -1
-    key = str(one["id"]), record.verdict is Verdict.DIFFERENT_FAILURE
-    titles.setdefault(key, {name: one.get(name) for name in ("id", "title", "known")})
+    key = one.id, record.verdict is Verdict.DIFFERENT_FAILURE
+    titles.setdefault(key, {"id": one.id, "title": one.title, "known": one.known or None})
     return failures.at(key)
 
 
@@ -193,9 +193,9 @@ def _run(known: Known, run_id: str) -> dict[str, Any]:
     return {
         "id": run.id,
         "at": run.started_at,
-        "engine": str(run.host.get("engine") or ""),
+        "engine": run.host.engine or "",
         "version": run.version,
-        "search": str((run.request.get("search") or {}).get("kind", "")),
+        "search": run.request.search.kind if run.request.search else "",
         "found": dict(found),
     }
 

@@ -131,7 +131,7 @@ def _head(subject: Subject, run: RunRecord) -> str:
 
 
 def _ran(run: RunRecord) -> str:
-    engine = f", {prose(str(run.host['engine']))}" if run.host.get("engine") else ""
+    engine = f", {prose(run.host.engine)}" if run.host.engine else ""
     return f"Run {run.started_at[:10]} by reprokit {prose(run.version)}{engine}."
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from reprokit import cli
 from reprokit.core.ownership import HOST
-from reprokit.evidence.records import ANSWER
+from reprokit.evidence.details import CellDetails, FailureRecord
+from reprokit.evidence.origin import OwnerRecord
+from reprokit.evidence.records import ANSWER, RequestRecord, SearchRecord
 from tests.unit.nights import CASE, Nights
 
 
@@ -82,8 +84,9 @@ def test_names_of_this_host_and_user_are_removed(
 ) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "wonderland.example")
     title = "failed on wonderland.example and lookingglass in /home/alice/x with hf_" + "Ab3" * 11
-    made_by = {HOST: "lookingglass/0123"}
-    nights.run({"1": "N", "2": "R"}, owner=made_by, details={"failure": {"version": 1, "id": "x", "title": title}})
+    made_by = OwnerRecord(labels={HOST: "lookingglass/0123"})
+    details = CellDetails(failure=FailureRecord(version="1", id="x", kind="AError", title=title))
+    nights.run({"1": "N", "2": "R"}, owner=made_by, details=details)
     text = output(capsys, "share")
     assert "failed on" in text
     assert "wonderland" not in text
@@ -94,8 +97,8 @@ def test_names_of_this_host_and_user_are_removed(
 
 def test_a_search_is_shared_with_its_answer(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     digest = "sha256:" + hashlib.sha256(CASE.encode()).hexdigest()
-    search = {"kind": "isolate", "arguments": {}, "line": ["isolate"], "digest": digest}
-    run = nights.run({"1": "N", "2": "R"}, request={"search": search})
+    search = SearchRecord(kind="isolate", line=("isolate",), digest=digest)
+    run = nights.run({"1": "N", "2": "R"}, request=RequestRecord(search=search))
     nights.store.find(run.id, ANSWER, {"words": ["it takes numpy 1 -> 2"], "exit_status": 0})
     text = output(capsys, "share")
     assert "it takes numpy 1 -> 2" in text

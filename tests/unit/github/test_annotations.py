@@ -33,7 +33,7 @@ fix: {env: {A: "1"}}
 
 
 def record(path: Path, *cells: CellRecord) -> RunRecord:
-    return RunRecord(id="r", started_at="x", version="1", request={}, host={}, owner={}, cells=cells)
+    return RunRecord(id="r", started_at="x", version="1", cells=cells)
 
 
 def cell(path: Path, how: str, verdict: Verdict | None, expected: Verdict | None, **more: object) -> CellRecord:

@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 
 from reprokit.core.github_api import Repository
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.origin import JobRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.github import changes, night
 from reprokit.github.changes import Action, Issue, carry_out, ours, parse, plan
 from reprokit.report.markdown.text import size
@@ -284,7 +285,8 @@ def test_the_summary_says_what_departs_and_what_could_not_be_judged() -> None:
         cell(1, Verdict.NOT_REPRODUCED, HOSTILE),
         *(cell(number, Verdict.CANCELLED, "the job x left no record of it") for number in (2, 3)),
     )
-    run = RunRecord(id="r", started_at="", version="", request={"merged": [1, 2]}, host={}, owner={}, cells=cells)
+    request = RequestRecord(merged=(JobRecord(run="1"), JobRecord(run="2")))
+    run = RunRecord(id="r", started_at="", version="", request=request, cells=cells)
     text = night.night(run)
     assert text.startswith("### 3 cells in 2 jobs: 2 cancelled, 1 not-reproduced; 1 departs")
     assert "| 2 | cancelled | `the job x left no record of it` |" in text

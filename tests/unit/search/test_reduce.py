@@ -278,7 +278,7 @@ def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(pro
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
-    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "env: without A, B, C"]
+    assert [cell.details.tried for cell in cells][:2] == ["", "env: without A, B, C"]
     assert labels(cells)[2] == "env: without A, B, C"
 
 
