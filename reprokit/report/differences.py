@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import Entry, normalised
+from reprokit.environment.lock import GROUPS, Entry, normalised
+from reprokit.environment.measured import FURTHER
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -36,6 +37,7 @@ ORDER = (
     "frameworks",
     "Python",
     "GCC",
+    *(axis.title for axis in FURTHER),
     "environment variables",
     "packages beneath the frameworks",
     "sources",
@@ -104,6 +106,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "frameworks": _builds(measured.get("frameworks") or {}),
         "Python": {"version": measured.get("python"), "build": measured.get("python_words")},
         "GCC": {"version": measured.get("gcc"), "build": measured.get("gcc_words")},
+        **{axis.title: {"version": measured.get(axis.name)} for axis in FURTHER},
         "sources": {
             source: str(tree.get("commit") or tree.get("digest")) for source, tree in details.get("sources", {}).items()
         },
@@ -124,13 +127,14 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
 def of_entry(name: str, entry: Entry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
-    artefacts = (*pins.pip_itself, *pins.cuda, *pins.cudnn, *pins.pip)
+    artefacts = [one for group in GROUPS for one in pins.group(group)]
     facts: dict[str, dict[str, Any]] = {
         "operating system": {"base": pins.base.reference},
         "Python": {"served by": entry.served_by.get("python")},
         "GCC": {"served by": entry.served_by.get("gcc")},
         "CUDA": {"served by": entry.served_by.get("cuda")},
         "cuDNN": {"served by": entry.served_by.get("cudnn")},
+        **{axis.title: {"served by": entry.served_by.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
     pip = {one.name: one.version for one in artefacts} | dict(pins.local)

@@ -6,14 +6,15 @@ import csv as rfc4180
 import io
 from collections.abc import Iterator
 
+from reprokit.environment.measured import FURTHER
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 
-MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver")
-"""What is measured of an environment, in columns of their own."""
+MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver", *(axis.name for axis in FURTHER))
+"""What is measured of an environment, in columns of their own. New ones come last: people count columns, too."""
 
 
 def csv(run: RunRecord) -> str:

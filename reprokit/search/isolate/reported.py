@@ -9,9 +9,7 @@ from typing import Any
 
 from reprokit.case.matrix import Cell
 from reprokit.environment import catalog, versions, wording
-
-PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
-"""Parts of a version that an axis gets where the case's own values do not tell."""
+from reprokit.environment.axes import AXES, BY_NAME, READERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +31,8 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     for key, value in environment.items():
         folded = wording.folded(str(key))
         text = str(value).strip()
-        for axis, keys in wording.KEYS.items():
-            if axis not in cell and folded in keys and (found := _read(axis, text, axes.get(axis, ()))):
+        for axis in _meant(folded, {*axes, *names}):
+            if axis not in cell and (found := _read(axis, text, axes.get(axis, ()))):
                 cell[axis] = found
                 used[str(key)] = f"{axis} {found}"
                 break
@@ -50,15 +48,23 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     return Reported(cell={name: cell[name] for name in order}, used=used, unused=unused)
 
 
+def _meant(key: str, own: Collection[str]) -> list[str]:
+    """The known axes that a key speaks of. ``own``: those that the case has or uses."""
+    among = [axis for axis in AXES if axis.name in own or not axis.wording.incidental]
+    return [axis.name for axis in among if key in axis.wording.keys]
+
+
 def _read(axis: str, text: str, own: Sequence[str]) -> str:
     """What a text says of a known axis, as the case's own values write it."""
     if axis == "os":
         return _release(text, own)
-    version = wording.READERS[axis](text)
+    version = READERS[axis](text)
     if not version:
         return ""
     fitting = next((value for value in own if versions.matches(value, version)), "")
-    precise = max((len(versions.parts(value)) for value in own if value != versions.NONE), default=PRECISE[axis])
+    precise = max(
+        (len(versions.parts(value)) for value in own if value != versions.NONE), default=BY_NAME[axis].precision
+    )
     return fitting or ".".join(versions.parts(version)[:precise])
 
 
@@ -72,7 +78,7 @@ def _release(text: str, own: Sequence[str]) -> str:
 
 
 def _free(axis: str, text: str, own: Sequence[str]) -> str:
-    if text in own or axis in wording.READERS:  # what the reader of a known axis refused says something else
+    if text in own or axis in READERS:  # what the reader of a known axis refused says something else
         return text if text in own else ""
     found = re.match(rf"v?({wording.VERSION}\S*)", text)
     return found[1] if found and "," not in text else ""
