@@ -11,12 +11,13 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
     from reprokit.run.session import Session
 
-SELECTION = ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip")
+SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 EXAMPLES = """\b
 Examples:
   reprokit run cases/ptxas_unknown_arch.yaml

@@ -12,14 +12,16 @@ from typing import Any
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import catalog, versions
+from reprokit.environment.axes import KNOWN, REPORTED
 from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.intake.environments import Found
 
-PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}
+PARTS = dict.fromkeys(KNOWN.of_versions(), 2)
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
-ORDER = ("os", "cuda", "cudnn", "python", "gcc")
+ORDER = tuple(dict.fromkeys(("os", "cuda", "cudnn", *REPORTED)))
+"""The axes of a draft: CUDA's before what is compiled with it, the others in their usual order."""
 _UNNAMED = "the report names no distribution"
 _SHOWN = 10
 """Environments of which a comment tells the lines."""

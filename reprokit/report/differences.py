@@ -16,8 +16,8 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import Entry
-from reprokit.environment.measured import Measured
+from reprokit.environment.lock import GROUPS, Entry
+from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -39,6 +39,7 @@ ORDER = (
     "frameworks",
     "Python",
     "GCC",
+    *(axis.title for axis in FURTHER),
     "environment variables",
     "packages beneath the frameworks",
     "sources",
@@ -106,6 +107,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "frameworks": _builds(measured.frameworks),
         "Python": {"version": measured.python, "build": measured.python_words},
         "GCC": {"version": measured.gcc, "build": measured.gcc_words},
+        **{axis.title: {"version": measured.further.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in details.sources.items()},
         "kernel": {"release": host.kernel, "engine version": host.engine},
     }
@@ -124,13 +126,14 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
 def of_entry(name: str, entry: Entry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
-    artefacts = (*pins.pip_itself, *pins.cuda, *pins.cudnn, *pins.pip)
+    artefacts = [one for group in GROUPS for one in pins.group(group)]
     facts: dict[str, dict[str, Any]] = {
         "operating system": {"base": pins.base.reference},
         "Python": {"served by": entry.served_by.get("python")},
         "GCC": {"served by": entry.served_by.get("gcc")},
         "CUDA": {"served by": entry.served_by.get("cuda")},
         "cuDNN": {"served by": entry.served_by.get("cudnn")},
+        **{axis.title: {"served by": entry.served_by.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
     pip = {one.name: one.version for one in artefacts} | dict(pins.local)

@@ -36,7 +36,7 @@ MOST_LISTED = 100
 """Cells of a matrix that were not run that the result file lists."""
 SHOWN = 4
 """Cells, rivals and facts that are shown of more."""
-FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
+FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
 """What is measured of an environment beside its packages."""
 
 

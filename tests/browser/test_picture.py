@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.report_picture import HEIGHT, MOST_BYTES, PRIVATE, WIDTH, photograph
+from docs.scripts.report_picture import HEIGHT, MOST_BYTES, PRIVATE, WIDTH, photograph
 from tests.browser.conftest import Site
 
 

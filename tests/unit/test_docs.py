@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts import format_reference
+from docs.scripts import format_reference
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if ".zh-CN" not in path.name)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from reprokit.environment import wording
+from reprokit.environment.axes import READERS, REPORTED
 from reprokit.intake.environments.lines import Line
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
@@ -18,8 +18,8 @@ PACKAGES = frozenset(_WORDS["packages"])
 """Names of Python packages, among others."""
 
 _ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
-_ROLES |= {name: role for role, names in wording.KEYS.items() if role != "os" for name in names}
-_ROLES |= {name: "platform" for name in wording.KEYS["os"] if name not in _ROLES}
+_ROLES |= {name: role for role, names in REPORTED.items() if role != "os" for name in names}
+_ROLES |= {name: "platform" for name in REPORTED["os"] if name not in _ROLES}
 _ROLES |= {name: f"package {name}" for name in _WORDS["packages"]}
 _ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
@@ -35,7 +35,7 @@ _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
 _ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
 """A value that is still the form's."""
 _ITEM_NAMES = sorted(
-    (name for name, role in _ROLES.items() if role.startswith("package") or role in wording.READERS),
+    (name for name, role in _ROLES.items() if role.startswith("package") or role in READERS),
     key=len,
     reverse=True,
 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from packaging.utils import canonicalize_name
 
 from reprokit.environment import frameworks, versions, wording
+from reprokit.environment.axes import READERS, REPORTED
 from reprokit.intake.environments.model import Claim, Found, Rank
 from reprokit.intake.environments.pairs import Pair, items
 
@@ -141,7 +142,7 @@ def _axis(into: Reading, one: Pair) -> None:
         return
     if one.key == "Compiler" and one.value.startswith("GCC ") and into.rank is Rank.MEASURED:
         return  # detectron2 says so what its extension was built with; of the compiler at hand it tells in gcc's words
-    version = wording.READERS[one.role](one.value)
+    version = READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
     if one.role == "gcc" and version:
         into.claim("os", wording.packaged(one.value), f"{one.key}: {one.value}", Rank.BUILT)
@@ -240,7 +241,7 @@ def _composite(into: Reading, one: Pair) -> None:
         return
     parts = [part.strip() for part in re.split(r"[/,，、&;；]|\s+and\s+|\s+", one.value) if part.strip()]
     for axis, text in zip(("cuda", "cudnn"), parts, strict=False):
-        into.claim(axis, wording.READERS[axis](text), f"{one.key}: {one.value}")
+        into.claim(axis, READERS[axis](text), f"{one.key}: {one.value}")
 
 
 def _details(into: Reading, one: Pair) -> None:
@@ -284,10 +285,7 @@ def _variants(into: Reading) -> None:
 
 
 _READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
-    "python": _axis,
-    "cuda": _axis,
-    "cudnn": _axis,
-    "gcc": _axis,
+    **{axis: _axis for axis in REPORTED if axis != "os"},
     "platform": _platform,
     "glibc": _glibc,
     "gpu": _gpu,

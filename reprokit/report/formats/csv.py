@@ -6,6 +6,7 @@ import csv as rfc4180
 import io
 from collections.abc import Iterator
 
+from reprokit.environment.measured import FURTHER
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.publishing import RunFormat
@@ -13,8 +14,8 @@ from reprokit.report.publishing import RunFormat
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 
-MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver")
-"""What is measured of an environment, in columns of their own."""
+MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver", *(axis.name for axis in FURTHER))
+"""What is measured of an environment, in columns of their own. New ones come last: people count columns, too."""
 
 
 def csv(run: RunRecord) -> str:

@@ -1,6 +1,6 @@
 """Write docs/images/report.png: the page of a case, from a real run that is recorded now.
 
-``python -m scripts.report_picture`` needs a container engine and a Chromium (``$CHROMIUM``, or one on the PATH). The
+``python -m docs.scripts.report_picture`` needs a container engine and a Chromium (``$CHROMIUM``, or one on the PATH). The
 picture is refused where the page shows a path or the name of this machine.
 """
 
@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 
 from reprokit.cli import invoke
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PICTURE = ROOT / "docs" / "images" / "report.png"
 CASE, CASE_ID = "cases/ptxas_unknown_arch.yaml", "ptxas-unknown-arch"
 WIDTH, HEIGHT = 1200, 760
