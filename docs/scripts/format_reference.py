@@ -1,8 +1,8 @@
 """Write the pages ``format`` and ``axes`` of docs/, from the schema of case files and from the registry of axes.
 
 ``python -m docs.scripts.format_reference`` writes them; ``--check`` writes nothing and exits 1 when one is out of
-date. The English text is the schema's own. ``docs/scripts/format_zh_cn.yaml`` holds the Chinese text of each English text; a
-text without an entry there is an error that names it.
+date. The English text is the schema's own. ``format_zh_cn.yaml`` beside this file holds the Chinese text of each
+English text; a text without an entry there is an error that names it.
 """
 
 from __future__ import annotations
@@ -152,6 +152,9 @@ def _speaker(language: str) -> Callable[[str], str]:
     def say(text: str) -> str:
         if text in OF_AXES:  # a new axis is one file: its texts stay English until someone translates them
             return known.get(text, text)
+        names = [axis.name for axis in AXES]
+        if (listed := ", ".join(names)) in text:
+            return say(text.replace(listed, "AXES")).replace("AXES", "、".join(names))
         if text not in known:
             raise Untranslated(f"{CHINESE.relative_to(ROOT)} has no Chinese text for: {text}")
         return known[text]

@@ -1,7 +1,7 @@
 """Write docs/images/report.png: the page of a case, from a real run that is recorded now.
 
-``python -m docs.scripts.report_picture`` needs a container engine and a Chromium (``$CHROMIUM``, or one on the PATH). The
-picture is refused where the page shows a path or the name of this machine.
+``python -m docs.scripts.report_picture`` needs a container engine and a Chromium (``$CHROMIUM``, or one on the
+PATH). The picture is refused where the page shows a path or the name of this machine.
 """
 
 from __future__ import annotations
