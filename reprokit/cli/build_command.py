@@ -24,7 +24,7 @@ from reprokit.cli import options
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
 @options.store_option
 def command(**given: Any) -> int:
-    """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
+    """Build and measure the images of cells without running them, so that `reprokit run` need not build them."""
     from reprokit.cli.display.screen import Screen
     from reprokit.run.session import Session
 

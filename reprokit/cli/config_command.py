@@ -24,7 +24,7 @@ UNSET = {
     "pip_index_url": "as the host's pip",
     "pip_extra_index_urls": "as the host's pip",
 }
-"""What a key means that nothing sets; the others mean nothing."""
+"""What to show for a key that is not set; the others show a dash."""
 
 EXAMPLES = """\b
 Examples:
@@ -35,7 +35,7 @@ Examples:
 \b
 Keys are set in reprokit.toml of the project (or of a folder above it), in
 ~/.config/reprokit/reprokit.toml, or by variables such as REPROKIT_REGISTRY.
-A variable wins over the project's file, and that over the user's.
+A variable overrides the project's file, and that overrides the user's.
 """
 
 

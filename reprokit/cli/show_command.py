@@ -25,7 +25,7 @@ Examples:
 @click.argument("run", default="last", metavar="[RUN]")
 @click.argument("cell", required=False, type=int, metavar="[CELL]")
 @click.option("--trial", type=click.IntRange(min=1), default=1, show_default=True, help="Which trial's log.")
-@click.option("--log", "part", flag_value="log", help="Only the whole log, as it was recorded.")
+@click.option("--log", "part", flag_value="log", help="Only the complete log, as it was recorded.")
 @click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
 @click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
 @click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
@@ -41,7 +41,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
 
     folder = options.store_path(store_folder)
     if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
     store = Store(folder)
     record = store.run(run)
     if part == "json":
@@ -49,7 +49,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
         return 0
     if cell is None:
         if part:
-            raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
+            raise UsageError(f"--{part} needs a cell: reprokit show {run} CELL --{part}")
         _table(record)
         if "search" in record.request:
             _search(**Sources.of(store, record).more["search"])
@@ -93,4 +93,4 @@ def _table(record: Any) -> None:
 
 
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
-    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; go on with: reprokit {kind} --resume")
+    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -207,11 +206,6 @@ def base_reference(name: str, recipe: str, packages: Mapping[str, str]) -> str:
 
     digest = hashlib.sha256(_canonical([recipe, name, dict(packages)])).hexdigest()
     return f"{BASE_PREFIX}{name}-{digest[:16]}"
-
-
-def normalised(name: str) -> str:
-    """A distribution's name as indexes compare them (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _canonical(value: Any) -> bytes:

@@ -13,8 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import Entry, normalised
+from reprokit.environment.lock import Entry
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -152,7 +154,7 @@ def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
     for name, version in packages.get("pip", {}).items():
-        plain = normalised(name)
+        plain = canonicalize_name(name)
         beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
         facts.setdefault("frameworks" if FRAMEWORKS.match(plain) else beneath, {})[plain] = version
     for name, version in packages.get("apt", {}).items():

@@ -7,12 +7,13 @@ find-links pages are read as pip reads them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
+
+from packaging.utils import canonicalize_name
 
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
@@ -60,7 +61,7 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
     notes: list[str] = []
     answers = 0
     for kind, place in _places(options, pip_options):
-        page = f"{place.rstrip('/')}/{normalised(project)}/" if kind == "index" else place
+        page = f"{place.rstrip('/')}/{canonicalize_name(project)}/" if kind == "index" else place
         try:
             files += _read(kind, page, proxies, bundle)
             answers += 1
@@ -72,11 +73,6 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
             f"{what}; the indexes are those of the host's pip (see: pip config list) and of environment.pip_options"
         )
     return Found(files=tuple(files), notes=tuple(notes))
-
-
-def normalised(project: str) -> str:
-    """A project's name in the form that indexes use (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", project).lower()
 
 
 def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:

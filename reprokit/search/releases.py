@@ -13,7 +13,7 @@ from functools import lru_cache
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
 from reprokit.case.files import CaseFile
@@ -24,7 +24,7 @@ from reprokit.core.near_match import near
 from reprokit.environment import catalog, versions
 from reprokit.environment.axes import AXIS_NAMES, BY_NAME
 from reprokit.environment.axes.operating_system import release_of
-from reprokit.search.package_index import DistributionFile, files_of, normalised
+from reprokit.search.package_index import DistributionFile, files_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +227,7 @@ def _by_version(files: Iterable[DistributionFile], project: str) -> dict[Version
             found, version = parse(file.name)[:2]
         except ValueError:
             continue  # an egg, an installer of Windows, numbers of thousands of digits
-        if found == normalised(project):
+        if found == canonicalize_name(project):
             grouped.setdefault(version, []).append(file)
     return grouped
 

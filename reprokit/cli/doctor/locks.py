@@ -1,4 +1,4 @@
-"""Locks of cases that changed since."""
+"""Locks of cases that have changed since."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ say = Voice("locks")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """The lock files below the current folder that no longer hold."""
+    """The lock files below the current folder that no longer match their cases."""
     from reprokit.run.lock_making.stale import stale
 
     found = stale(ground.folder)

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress, Trial
 from reprokit.environment import bootstrap, dockerfile
-from reprokit.environment.lock import Artefact, LockedBase, Pins, base_reference, normalised
+from reprokit.environment.lock import Artefact, LockedBase, Pins, base_reference
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
 
@@ -53,7 +55,7 @@ def pins_of(
         pip=tuple(one for one in groups.get("pip", []) if one not in own),
         cuda=tuple(groups.get("cuda", [])),
         cudnn=tuple(groups.get("cudnn", [])),
-        local={normalised(name): version for name, version in found.get("local", {}).items()},
+        local={canonicalize_name(name): version for name, version in found.get("local", {}).items()},
     )
 
 
@@ -130,7 +132,7 @@ def _rendered(standing: Standing) -> dockerfile.Rendered:
     asked = {
         "options": dockerfile.index_options(words),
         # A virtual environment of ours sees nothing of what its base brought.
-        "skip": {} if environment.venv else {normalised(name): version for name, version in brought.items()},
+        "skip": {} if environment.venv else {canonicalize_name(name): version for name, version in brought.items()},
         "groups": {name: part.requirements for name, part in wheels.items() if part and part.requirements},
     }
     files: Mapping[str, bytes | Path] = {

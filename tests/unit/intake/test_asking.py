@@ -120,10 +120,10 @@ def test_options_alone_do_without_a_terminal(tmp_path: Path, monkeypatch: pytest
 
 def test_without_a_terminal_it_says_what_else_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = str(run().exception)
-    assert "no terminal" in said
-    assert "--from" in said
-    assert "reprokit capture" in said
+    error = str(run().exception)
+    assert "no terminal" in error
+    assert "--from" in error
+    assert "reprokit capture" in error
     assert "--python x: expected versions" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
     assert "with --from" in str(run("--from", "x.md", "--title", "a").exception)
     assert not list(tmp_path.iterdir())
@@ -139,18 +139,18 @@ class AtTerminal:
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "dumb"}, start_new_session=True,
         )  # fmt: skip
         os.close(slave)
-        self.said = ""
+        self.output = ""
 
     def reads(self, until: str) -> None:
         end = time.monotonic() + 60
-        while until not in self.said:
-            assert time.monotonic() < end, self.said
+        while until not in self.output:
+            assert time.monotonic() < end, self.output
             if select.select([self.master], [], [], 1)[0]:
                 try:
-                    self.said += os.read(self.master, 4096).decode()
+                    self.output += os.read(self.master, 4096).decode()
                 except OSError:
                     break
-        before, found, self.said = self.said.partition(until)
+        before, found, self.output = self.output.partition(until)
         assert found, before
 
     def answers(self, question: str, answer: str) -> None:

@@ -195,10 +195,10 @@ def test_a_traceback_names_modules() -> None:
 
 def test_this_interpreter_tells_what_is_installed() -> None:
     program = interpreter.program_of([sys.executable, "-c", "pass"])
-    told = interpreter.ask(program)
-    assert told is not None
-    assert told.version == ".".join(map(str, sys.version_info[:3]))
-    assert packages.pinned(told, {"yaml"}).direct[0].startswith("PyYAML==")
+    found = interpreter.ask(program)
+    assert found is not None
+    assert found.version == ".".join(map(str, sys.version_info[:3]))
+    assert packages.pinned(found, {"yaml"}).direct[0].startswith("PyYAML==")
     assert interpreter.program_of(["bash", "-c", f"cd x && {sys.executable} y.py"]) == sys.executable
     assert interpreter.program_of(["make", "all"]) == ""
 
@@ -382,7 +382,7 @@ def test_an_option_that_is_none_of_ours_is_refused_before_the_command_only(folde
 def test_a_file_that_is_there_is_not_replaced_and_nothing_is_run(folder: Path) -> None:
     (folder / "x.yaml").write_text("mine")
     refused = run("-o", "x.yaml", "sh", "-c", "touch ran; exit 1")
-    assert "x.yaml is already there" in str(refused.exception)
+    assert "x.yaml exists already" in str(refused.exception)
     assert not (folder / "ran").exists()
     assert run("-o", "x.yaml", "--force", "sh", "-c", "exit 1").return_value == 1
     assert (folder / "x.yaml").read_text() != "mine"
@@ -399,9 +399,9 @@ def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
 def test_a_secret_that_is_printed_gets_into_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
     (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
-    said = run("sh", "go.sh")
+    done = run("sh", "go.sh")
     text = next(folder.glob("*.yaml")).read_text()
-    assert "correct-horse-77" not in text + said.stderr
+    assert "correct-horse-77" not in text + done.stderr
     assert "the environment variable SOME_API_KEY" in text
 
 

@@ -259,7 +259,7 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
     Path("toy.yaml").write_text(TOY + "\n")
     assert invoke(["explain", "toy.yaml"]) == 2
-    assert "no run of the case 'toy' as it is now is recorded; run it first" in capsys.readouterr().err
+    assert "no run of the current text of the case 'toy' is recorded; run it first" in capsys.readouterr().err
     assert invoke(["explain", "nothing"]) == 2
     assert "holds no run 'nothing'" in capsys.readouterr().err
     assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2
