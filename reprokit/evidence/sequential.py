@@ -155,7 +155,7 @@ def _at_most(matched: int, count: int, rate: float) -> float:
 
 
 def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of the failure rate after ``trials`` that all ended well (exact binomial, one-sided).
+    """Upper bound of the failure rate after ``trials`` that all passed (exact binomial, one-sided).
 
     A rate p leaves ``trials`` clean runs with probability (1 - p) ** trials; the bound is where that is 1 - confidence.
     """
@@ -168,7 +168,7 @@ def figures(outcomes: Sequence[Outcome], trials: Trials) -> dict[str, Any]:
     """What a record says of a cell's trials, at least one, as JSON.
 
     ``reproduced`` of ``of`` trials matched: the ``rate``, with its ``interval`` at ``confidence``; ``decided`` is
-    ``at-least`` or ``below`` the policy's rate, null where that is open or not asked. Where all ended well,
+    ``at-least`` or ``below`` the policy's rate, null where that is open or not asked. Where all passed,
     ``possible`` is the rate that is still possible, one-sided. Where none matched, and some ended otherwise than well,
     neither is said: what stopped those may have hidden the failure.
     """

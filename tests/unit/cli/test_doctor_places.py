@@ -86,7 +86,7 @@ def test_which_process_holds_a_gpu_and_which_gpus_can_be_leased(tmp_path: Path) 
     assert "the lease holder exited" in found[2][1]
     assert found[3][0] == "ok"
     assert found[4] == ("info", "GPU 2 not leased: gpus = ['0', '1'] in the config")
-    assert next(text for _, text, _ in said(cuda.check(here))).startswith("CUDA 11.8 to")
+    assert next(text for _, text, _ in rows(cuda.check(here))).startswith("CUDA 11.8 to")
 
 
 def test_ranges_follow_the_versions_that_are_known() -> None:
