@@ -90,10 +90,10 @@ def rows(found: Settings) -> list[tuple[str, Any, str]]:
 
 
 def _plain(value: Any) -> Any:
-    from reprokit.engine.site.credentials import blotted
+    from reprokit.core.redaction import without_passwords
 
     if isinstance(value, str):
-        return blotted(value)
+        return without_passwords(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Path):

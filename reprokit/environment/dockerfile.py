@@ -342,8 +342,8 @@ def _folder() -> Path:
     )
 
 
-def gist(step: str) -> str:
-    """A build step as people think of it: ``RUN pip install torch``, without mounts, site setup and line breaks."""
+def short_step(step: str) -> str:
+    """A build step in short: ``RUN pip install torch``, without mounts, site setup and line breaks."""
     words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
     return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
-from reprokit.environment.dockerfile import gist
+from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
@@ -248,7 +248,7 @@ class Runner:
                 self._listener.build_output(numbers, progress.log)
             else:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
-                self._listener.state(numbers, "building", where + gist(progress.name))
+                self._listener.state(numbers, "building", where + short_step(progress.name))
 
         facts = Facts(dockerfile=image.rendered.dockerfile)
 
@@ -340,7 +340,7 @@ class Runner:
             facts.details = replace(facts.details, build=FailedBuildRecord(step=error.step, tail=tuple(error.tail)))
             lines = [line.strip() for line in error.tail if line.strip()]
             said = [line for line in lines if "error" in line.lower()] or lines
-            reason = error.reason or (f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error))
+            reason = error.reason or (f"{short_step(error.step)}: {said[-1]}" if error.step and said else str(error))
             self._decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))

@@ -16,9 +16,9 @@ from urllib.parse import unquote, urljoin, urlsplit
 from packaging.utils import canonicalize_name
 
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import without_passwords
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
-from reprokit.engine.site.credentials import blotted
 from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.dockerfile import index_options
 
@@ -66,7 +66,7 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
             files += _read(kind, page, proxies, bundle)
             answers += 1
         except NoConnection as error:
-            notes.append(f"{blotted(place)} has no answer for {project}: {error}")
+            notes.append(f"{without_passwords(place)} has no answer for {project}: {error}")
     if not answers:
         what = "; ".join(notes) or f"there is no package index to ask for the releases of {project}"
         raise UsageError(

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground, NoAnswer, later
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import without_passwords
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
-from reprokit.engine.site.credentials import blotted
 from reprokit.engine.site.local_index import local_path
 from reprokit.environment.bootstrap import OFFICIAL
 
@@ -56,7 +56,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             wrong = wait(SECONDS)
         except NoAnswer as error:
             wrong = str(error)
-        shown = blotted(place.url)
+        shown = without_passwords(place.url)
         if wrong:
             yield say.warn(f"{place.name} {shown}: {wrong}; {place.needed}", place.fix)
         else:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Record = tuple[RunRecord, CellRecord]
 Texts = Callable[[str], str]
-"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` tells it."""
+"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` returns it."""
 
 
 def side(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:

@@ -6,6 +6,7 @@ Tokens are put together here, so that nobody's scanner takes this file for a lea
 from __future__ import annotations
 
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -261,4 +262,29 @@ def test_what_is_left_for_a_shell_is_no_redirection() -> None:
     assert for_shell("x = '<secret>'", "a.py") == "x = '<secret>'"
     assert (
         for_shell("#!/usr/bin/env bash\ncurl <github-token>", "a") == "#!/usr/bin/env bash\ncurl REDACTED_GITHUB_TOKEN"
+    )
+
+
+def test_what_the_users_netrc_holds_is_known_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine a login build-bot7 password Pa55/word\nmachine b login git password x\n")
+    known = of_this_host({"HOME": str(tmp_path)})
+    text = "build-bot7 and git pushed with Pa55/word, or Pa55%2Fword"
+    assert scrub(text, known=known).text == "<user> and git pushed with <secret>, or <secret>"
+    (tmp_path / ".netrc").write_text("machine")
+    assert "<secret>" not in of_this_host({"HOME": str(tmp_path)}).values()
+
+
+def test_a_long_secret_is_left_out_of_longer_words_too() -> None:
+    known = redaction.literals(["s3cretword", "word"])
+    assert scrub("xs3cretwordx swords word", known=known).text == "x<secret>x swords <secret>"
+
+
+def test_a_builds_log_keeps_who_and_where() -> None:
+    text = "ann@example.org in /home/ann said hf_" + "a" * 34
+    assert scrub(text, people=False).text == "ann@example.org in /home/ann said <huggingface-token>"
+
+
+def test_a_user_at_a_known_host_is_left_out() -> None:
+    assert (
+        scrub("as ann@dune-7, root@dune-7", known=redaction.hosts(["dune-7"])).text == "as <user>@<host>, root@<host>"
     )

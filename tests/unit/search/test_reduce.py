@@ -303,7 +303,7 @@ def test_a_needed_part_is_distinguished_from_one_that_could_not_be_removed(proje
         "apt packages: 1 of 3 kept; did not matter: curl, git\n  kept: cowsay (without it the image cannot be "
         in output
     )
-    assert "  matters: B (without it not-reproduced: the only trial ended well" in output
+    assert "  matters: B (without it not-reproduced: the only trial passed" in output
     matters = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
     assert matters == {"A": None, "B": True, "cowsay": None}
     assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.data["text"]
