@@ -65,7 +65,7 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     if len(axes) + len(sources) != 1:
         raise UsageError(
             "give one range, --axis NAME=LOW..HIGH or --source NAME=REF..REF; "
-            + (f"there are {len(axes) + len(sources)}" if axes or sources else "there is none")
+            + (f"{len(axes) + len(sources)} were given" if axes or sources else "none was given")
         )
     given["axis"] = tuple(text for text in given["axis"] if text not in axes)
     given["sources"] = tuple(text for text in given["sources"] if text not in sources)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reprokit.github.reply import Reply
 
 LOOKING = 60
-"""Seconds that looking at the text of an issue may take."""
+"""Most seconds for reading the text of an issue."""
 
 
 @click.group("github")
@@ -36,7 +36,7 @@ def command() -> None:
 def run_command() -> int:
     """Run cases as the action's inputs (INPUT_CASE, INPUT_CUDA ...) say; summary, annotations, outputs, files.
 
-    The last word to the shell is the input `fail-on`: 0, or the exit status of `reprokit run`.
+    The input `fail-on` decides whether the exit status is 0 or that of `reprokit run`.
     """
     from reprokit.cli import invoke
     from reprokit.core.workflow_commands import quoted, set_outputs
@@ -48,7 +48,7 @@ def run_command() -> int:
         if name.startswith("INPUT_")
     }
     fail_on = inputs.get("fail-on", "").strip() or action.FAIL_ON[0]
-    action.fails(fail_on, 0)  # a wrong word is told before hours of work
+    action.fails(fail_on, 0)  # reports a wrong value before hours of work
     words = action.arguments(inputs)
     folder = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP")))
     store = Path(inputs.get("store", "").strip() or folder / "store").resolve()
@@ -62,7 +62,7 @@ def run_command() -> int:
 
 
 def _show(folder: Path, store: Path) -> None:
-    """What is to be seen of a run on its page: outputs, summary, annotations."""
+    """Show a run on the page of its workflow run: outputs, summary, annotations."""
     import json
 
     from reprokit.core.workflow_commands import add_summary, set_outputs
@@ -86,7 +86,7 @@ def _show(folder: Path, store: Path) -> None:
 def run_cells_command(store_folder: Path | None) -> int:
     """Run the cells of one job of a night: ENTRY is its part of the matrix (JSON), ARGUMENTS are more options.
 
-    What is inconclusive, as for want of a GPU, is shown and is no failure of the step.
+    Inconclusive cells, such as those that lack a GPU, are shown and do not fail the step.
     """
     from reprokit.cli import invoke
     from reprokit.core.workflow_commands import quoted
@@ -105,11 +105,11 @@ def run_cells_command(store_folder: Path | None) -> int:
 @command.command("check-issue")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
 def check_issue_command(output: Path) -> int:
-    """Look for the case in the issue of the event and judge it; nothing of it is run, and no token is needed.
+    """Find the case in the issue of the event and check it; nothing of it is run, and no token is needed.
 
     Writes reply.json, and the case's text as case.yaml. Outputs: state (none, invalid, valid, closed), digest, answer
-    (whether there may be something to say), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and
-    there are such runners, else of HOSTED_RUNNER).
+    (whether a comment may be needed), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and there
+    are such runners, else of HOSTED_RUNNER).
     """
     import json
 
@@ -127,7 +127,7 @@ def check_issue_command(output: Path) -> int:
         found = issue.unreviewed(body, str(error))
         reply = of_review(found)
     if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
-        reply = Reply(state="none", digest=found.digest)  # a label of another's making
+        reply = Reply(state="none", digest=found.digest)  # a label that is not ours
         needed = False
     elif happened.action == "closed":
         reply, needed = Reply(state="closed", digest=found.digest), True
@@ -159,7 +159,7 @@ def admit_command(folder: Path) -> int:
     with _seconds(LOOKING):
         found = issue.review(happened.text("issue", "body"))
         if found.state != "valid":
-            raise UsageError("the issue holds no valid case")
+            raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
         reason = admit(happened, found, from_environment())
         by = happened.text("sender", "login")
         reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
@@ -173,9 +173,9 @@ def admit_command(folder: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
 def run_issue_command(folder: Path, output: Path) -> int:
-    """Run case.yaml of check-issue, if it still is the text of CASE_DIGEST (sha256), into the folder.
+    """Run case.yaml of check-issue, if its sha256 is CASE_DIGEST, and write the results to the folder.
 
-    The step fails where nothing was run; a verdict, whichever, is none.
+    The step fails only where nothing was run; no verdict fails it.
     """
     from reprokit.cli import invoke
     from reprokit.core.workflow_commands import quoted
@@ -194,9 +194,9 @@ def run_issue_command(folder: Path, output: Path) -> int:
 
 @command.command("comment")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: the verdicts are the answer.")
+@click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
-    """Post reply.json as our one comment on the event's issue, or update it, and see to the labels."""
+    """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
     from reprokit.core.github_api import from_environment
     from reprokit.github import event
     from reprokit.github.commanding import read_reply, read_result, run_url
@@ -223,12 +223,12 @@ def _write_reply(folder: Path, reply: Reply, text: str) -> None:
 
 
 class _Late(BaseException):
-    """No mere Exception: what renders a template takes those for mistakes of the template."""
+    """Not an Exception: code that renders templates treats those as errors in the template."""
 
 
 @contextmanager
 def _seconds(most: int) -> Iterator[None]:
-    """A text may ask for more work than looking at it is worth: templates can loop. Raises UsageError then."""
+    """Limit the time for checking an untrusted text, whose templates can loop. Raises UsageError after that time."""
 
     def late(*_: object) -> None:
         raise _Late
@@ -238,7 +238,7 @@ def _seconds(most: int) -> Iterator[None]:
     try:
         yield
     except _Late:
-        raise UsageError(f"looking at the case took more than {most} s: its templates ask for too much") from None
+        raise UsageError(f"checking the case took more than {most} s: simplify its templates") from None
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

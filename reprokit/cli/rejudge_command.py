@@ -28,7 +28,7 @@ Examples:
   reprokit rejudge                              # the last run, by the rules of this version
   reprokit rejudge --all --write                # everything that was ever run; the earlier verdicts are kept, too
   reprokit rejudge ptxas-unknown-arch           # every run of a case
-  reprokit rejudge last --case edited.yaml      # what would my new signature have said?
+  reprokit rejudge last --case edited.yaml      # which verdicts would a new signature give?
 
 \b
 Exit status: 0 nothing would change, or --write has recorded it; 1 something would change; 3 nothing could be judged.

@@ -1,4 +1,4 @@
-"""How large images were and how long cells took, as far as a store, or the verdicts beside the cases, tell."""
+"""How large images were and how long cells took, from a store and from the verdicts beside the cases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def known(files: Sequence[CaseFile], store: Path) -> Known:
-    """What is known of these cases. What cannot be read is not known: these are estimates."""
+    """Image sizes and durations of the cells of these cases, as far as recorded.
+
+    ``store``: the store's folder. Files that cannot be read are ignored, since these are only estimates.
+    """
     sizes: dict[tuple[str, str, str], float] = {}
     seconds: dict[tuple[str, str, str], float] = {}
     for folder in sorted({Path(file.path).parent for file in files if "://" not in file.path}):

@@ -10,7 +10,7 @@ from reprokit.core.errors import Problem, UsageError
 
 @dataclass(frozen=True, kw_only=True)
 class ReportText:
-    """A report as it was read. ``url``: where it stands, '' for a file; ``path``: what to call it."""
+    """A report as it was read. ``url``: its address, '' for a file; ``path``: its name in messages."""
 
     path: str
     text: str
@@ -18,9 +18,9 @@ class ReportText:
 
 
 def read_report(source: str) -> ReportText:
-    """The report that ``source`` (a file, ``-``, an address) stands for; of an issue its title and its first text.
+    """Read the report at ``source`` (a file, ``-``, an address); of an issue, its title and first text.
 
-    Raises UsageError when it cannot be read, is no text, or holds a case already.
+    Raises UsageError when it cannot be read, is not text, or contains a case already.
     """
     from pathlib import Path
 
@@ -35,7 +35,7 @@ def read_report(source: str) -> ReportText:
                 ReportText(path=source, text=f"# {issue.title}\n\n{issue.body.text}", url=source), source
             )
     elif Path(source).is_dir():
-        raise UsageError(f"{source} is a folder; name the file with the report")
+        raise UsageError(f"{source} is a folder: name the file with the report")
     item = next(iter(read.read(source)))
     if isinstance(item, Problem):
         raise UsageError(str(item))
@@ -44,7 +44,7 @@ def read_report(source: str) -> ReportText:
 
 
 def _without_case(report: ReportText, source: str) -> ReportText:
-    """The report, unless somebody has made a case of it, which knows more than could be drafted here."""
+    """The report, unless it contains a case, which is more precise than a draft. Raises UsageError then."""
     from reprokit.case import markdown
 
     found = markdown.blocks(report.text)

@@ -7,10 +7,9 @@ How a command uses it::
     session.result()  # the JSON object, reprokit-search/v1
 
 ``make(session)`` returns the search (see :mod:`reprokit.search.asking`), whose result is an :class:`Answer`. It may
-read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; together with the request they
-are enough to make the same search again). It reads everything else from outside through ``session.recall``, which
-records it, so that a resumed search takes the same path as the first. An error before the search begins leaves no
-record.
+read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same search
+again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
+takes the same path as the first. An error before the search begins leaves no record.
 
 While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
 the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.
@@ -107,8 +106,8 @@ class SearchSession(Invocation):
     ) -> int:
         """Start a search over the one case that ``request`` names; returns the exit status of the command.
 
-        ``kind``: the command, such as ``isolate``. ``arguments``: its options as JSON. ``make``: makes the search, see
-        the module. Raises UsageError or CaseError before anything is run, EngineError when the engine stops answering.
+        ``kind``: the command; ``arguments``: its options as JSON; ``make``: makes the search, see the module. Raises
+        UsageError or CaseError before anything is run, and EngineError when the engine stops answering.
         """
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)

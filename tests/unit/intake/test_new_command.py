@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_draft_is_printed_and_what_it_lacks_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_draft_is_printed_and_summarised_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.md").write_text(FORM, encoding="utf-8")
     assert invoke(["new", "--from", "report.md"]) == 0
     shown = capsys.readouterr()
@@ -54,7 +54,7 @@ def test_an_issue_is_read_with_its_title_and_its_address(
     assert f"url: {url}\n" in shown
 
 
-def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("hello.md").write_text("Hello!\n", encoding="utf-8")
     Path("picture.png").write_bytes(b"\x89PNG\xff\xfe")
     for source, words in (
@@ -78,7 +78,7 @@ def test_a_report_that_holds_a_case_is_run_rather_than_drafted(capsys: pytest.Ca
         assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in printed.err
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_is_reported_before_any_question(capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.md").write_text(CONSOLE)
     Path("taken").write_text("a file, and no folder")
     for source in (["--from", "report.md"], []):
