@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
+from reprokit.core.ownership import is_orphan
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -387,8 +388,6 @@ def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
 
 def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
     """The newest search of a kind that has no answer and whose process has exited."""
-    from reprokit.core.ownership import is_orphan
-
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
     for run in store.runs():
         if run.request.get("search", {}).get("kind") != kind or (cases and run.request["cases"] != wanted):
