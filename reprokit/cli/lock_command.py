@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.run.session import Session
 
 
 @click.command(
@@ -45,9 +47,6 @@ def command(**given: Any) -> int:
     Cells that a fresh lock holds are left as they are. A cell that is unsupported is locked as that, with the reason.
     Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.session import Session
-
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     upgrade, check = given.pop("upgrade"), given.pop("check")
     if upgrade and check:

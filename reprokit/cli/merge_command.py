@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import explanation, failures, junit, result
+from reprokit.report.words import summary
+from reprokit.run.chosen import read_all
+from reprokit.run.invocation import now, workflow
+from reprokit.store.database import Store
+from reprokit.store.merging import merge as merging
 
 if TYPE_CHECKING:
-    from reprokit.store.database import Store
     from reprokit.store.merging.merge import Merged, Planned
 
 
@@ -54,10 +61,6 @@ def command(
     FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that are nobody's job are
     taken over as they are. To merge again changes nothing; what a later job adds is added.
     """
-    from reprokit.core.text import pluralize
-    from reprokit.run.invocation import now
-    from reprokit.store.database import Store
-    from reprokit.store.merging import merge as merging
     from reprokit.store.merging.sources import find, read
 
     options.check_writable("--json", json_file)
@@ -77,9 +80,6 @@ def command(
 
 
 def _planned(path: Path) -> Planned:
-    from reprokit.core.errors import UsageError
-    from reprokit.run.chosen import read_all
-    from reprokit.run.invocation import workflow
     from reprokit.run.planned_cells import planned
 
     try:
@@ -91,10 +91,6 @@ def _planned(path: Path) -> Planned:
 
 
 def _tell(done: Merged, *, err: bool) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import failures
-    from reprokit.report.words import summary
-
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
@@ -114,9 +110,6 @@ def _tell(done: Merged, *, err: bool) -> None:
 
 
 def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.report import explanation, junit, result
-
     if json_file is None and junit_file is None:
         return
     if not done.nights:

@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.text import pluralize
+from reprokit.report.annotations import gha
+from reprokit.report.explanation import files_in
+from reprokit.report.html.building import Wanted, build
+from reprokit.report.junit import junit
+from reprokit.report.markdown import run_summary
+from reprokit.report.publishing import Scrubber, scrubbed
+from reprokit.report.result import dumps
+from reprokit.report.table_csv import csv
+from reprokit.run.plan import load_all
+from reprokit.store.recorder import RecordError
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
-    from reprokit.report.html.building import Wanted
     from reprokit.store.database import Store
 
 FORMATS = ("html", "md", "junit", "json", "csv", "gha")
@@ -81,8 +92,6 @@ def command(
     host names are left out of all texts, as far as they can be told; --as-recorded keeps them. So it is
     with md, csv and gha; json and junit are the record as it is.
     """
-    from reprokit.core.errors import UsageError
-
     if form != "html":
         if serve or folder or as_recorded or options.typed("runs"):
             raise UsageError(f"--serve, --cases, --runs and --as-recorded are about pages, not about --format {form}")
@@ -110,8 +119,6 @@ class _Chosen:
 
 def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     """The cases, and the runs, that words name. Raises UsageError for what is neither."""
-    from reprokit.core.errors import UsageError
-
     known = set(store.case_ids())
     cases: list[str] = []
     runs: list[str] = []
@@ -132,10 +139,6 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
 
 
 def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
-    from reprokit.report.html.building import Wanted
-    from reprokit.report.publishing import Scrubber
-    from reprokit.run.plan import load_all
-
     chosen = _chosen(store, what)
     files = {file.case.id: file for file in _files(folder)}
     if what:  # the folder then only says what these cases are like now
@@ -146,9 +149,6 @@ def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, a
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:
-    from reprokit.core.errors import CaseError
-    from reprokit.run.plan import load_all
-
     place = folder or Path("cases")
     if not place.is_dir():
         return ()
@@ -163,11 +163,6 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 
 def _build(store: Store, target: Path, wanted: Wanted) -> None:
     """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
-    from reprokit.core.text import pluralize
-    from reprokit.report.html.building import build
-    from reprokit.report.publishing import Scrubber
-    from reprokit.store.recorder import RecordError
-
     try:
         built = build(store, target, wanted)
     except OSError as error:
@@ -203,35 +198,20 @@ def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int
 
 
 def _text(form: str, store: Store, run: RunRecord) -> str:
-    from reprokit.report.explanation import files_in
-
     if form == "junit":
-        from reprokit.report.junit import junit
-
         return junit(run)
     if form == "json":
-        from reprokit.report.result import dumps
-
         return dumps(run, store.folder, files_in(store))
-    from reprokit.report.markdown import run_summary
-    from reprokit.report.publishing import Scrubber, scrubbed
-
     scrub = Scrubber([run])
     if form == "gha":
-        from reprokit.report.annotations import gha
-
         return "".join(f"{line}\n" for line in gha(scrubbed(run, scrub)))
     if form == "csv":
-        from reprokit.report.table_csv import csv
-
         return csv(scrubbed(run, scrub))
     return run_summary(run, files_in(store), scrub=scrub)
 
 
 def _run(store: Store, what: str) -> RunRecord:
     """The run that is named, or the newest run of a case with the cells of that case alone. Raises UsageError."""
-    from reprokit.core.errors import UsageError
-
     chosen = _chosen(store, [what])
     if chosen.runs:
         return store.run(chosen.runs[0])

@@ -10,10 +10,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.evidence.records import ANSWER
+from reprokit.report import explanation, markdown
+from reprokit.report.markdown import Subject
+from reprokit.report.publishing import Scrubber
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
-    from reprokit.report.markdown import Subject
     from reprokit.store.database import Store
 
 
@@ -47,9 +51,6 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
     is taken. Nothing is sent anywhere. What fits into an issue of GitHub, 65,536 characters, is kept, the case first.
     Tokens, home directories, host and user names are taken out of logs; the case itself stays as it is.
     """
-    from reprokit.report import explanation, markdown
-    from reprokit.report.publishing import Scrubber
-
     options.check_writable("--output", output)
     store = options.store_of(store_folder)
     subject = _subject(store, what, case_id)
@@ -81,9 +82,6 @@ def _secrets_in(subject: Subject) -> str:
 
 def _subject(store: Store, what: str, case_id: str | None) -> Subject:
     """What is to be shared. Raises UsageError where nothing, or more than one case, is named."""
-    from reprokit.evidence.records import ANSWER
-    from reprokit.report.markdown import Subject
-
     run = _run(store, what)
     if not run.cells:
         raise UsageError(f"run {run.id} has no cell: there is nothing to share")
@@ -97,16 +95,12 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
         raise UsageError(f"run {run.id} is of {len(cases)} cases, and an issue is about one: --case ID ({names})")
     chosen = case_id or next(iter(cases), "")
     if chosen not in cases:
-        from reprokit.core.near_match import near
-
         raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, cases, prefix='; ')}")
     return _known(store, Subject(run=run.of_case(chosen), title=chosen, text="", digest=cases[chosen]))
 
 
 def _known(store: Store, subject: Subject) -> Subject:
     """With the case's title and text, as it was when it ran."""
-    from reprokit.report import explanation
-
     text = store.case_text(subject.digest)
     file = explanation.files_in(store)(subject.digest) if text else None
     if not text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.live import print_table
+from reprokit.core.errors import UsageError
+from reprokit.evidence.records import ANSWER
+from reprokit.report import detail, explanation, failures, result
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
-    from reprokit.store.database import Store
 
 
 @click.command(
@@ -37,10 +42,6 @@ Examples:
 @options.store_option
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
-    from reprokit.core.errors import UsageError
-    from reprokit.report import detail, explanation, result
-    from reprokit.store.database import Store
-
     folder = options.store_path(store_folder)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist")
@@ -71,16 +72,11 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
 
 
 def _colour() -> bool:
-    import sys
-
     return sys.stdout.isatty()
 
 
 def _table(record: Any) -> None:
     from rich.console import Console
-
-    from reprokit.cli.display.live import print_table
-    from reprokit.report import failures
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -97,8 +93,6 @@ def _table(record: Any) -> None:
 
 def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
     """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
-    from reprokit.evidence.records import ANSWER
-
     search = record.request.get("search")
     return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}
 
