@@ -10,6 +10,7 @@ import click
 
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
+from reprokit.search.bisect.case import make
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -48,8 +49,6 @@ def command(**given: Any) -> int:
     --axis NAME=LOW..HIGH or --source NAME=REF..REF gives the range. --only, --os ... fix the other axes.
     Both ends are run first; unresolved values are skipped.
     """
-    from reprokit.search.bisect.case import make
-
     return searching.serve("bisect", given, _asked, make)
 
 

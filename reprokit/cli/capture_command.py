@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case import units
 from reprokit.cli import OWN_VARIABLES
+from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load_text
+from reprokit.intake import draft
+from reprokit.intake.capturing import drafting, running, seen
 
 if TYPE_CHECKING:
     from reprokit.intake.capturing.running import Ran
@@ -37,9 +42,6 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
     no case is written. 127: there is no such command, 126: it cannot be executed, 2: wrong usage of capture itself,
     before anything was run. Messages of reprokit go to standard error.
     """
-    from reprokit.case import units
-    from reprokit.intake.capturing import running
-
     try:
         seconds = units.duration(timeout) if timeout else None
     except ValueError as error:
@@ -64,11 +66,6 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 
 
 def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
-    from reprokit.core import files
-    from reprokit.environment.cases import load_text
-    from reprokit.intake import draft
-    from reprokit.intake.capturing import drafting, seen
-
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
     path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
     text = draft.render(found)

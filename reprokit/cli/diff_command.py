@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case.read import is_lock
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.report import differences
+from reprokit.report.history import changed
+from reprokit.run.locking import file
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.report.differences import Side
-    from reprokit.store.database import Store
 
 
 @click.command(
@@ -35,10 +40,6 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     A and B are two cells (RUN:NUMBER, with the numbers of `reprokit show RUN`), two runs (an id, the beginning of one,
     or `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.report import differences
-    from reprokit.report.history import changed
-
     cells = [_splits(text) for text in (before, after)]
     if (cells[0] is None) != (cells[1] is None):
         raise UsageError(f"{before} and {after}: name two runs, or two cells (RUN:NUMBER)")
@@ -73,21 +74,12 @@ def _splits(text: str) -> tuple[str, int] | None:
 
 
 def _store(folder: Path) -> Store:
-    from reprokit.core.errors import UsageError
-    from reprokit.store.database import Store
-
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
     return Store(folder)
 
 
 def _cell(folder: Path, text: str, left: str, number: int) -> Side:
-    from reprokit.case.read import is_lock
-    from reprokit.core.errors import UsageError
-    from reprokit.report import differences
-    from reprokit.report.history import changed
-    from reprokit.run.locking import file
-
     if is_lock(left):
         lock = file.load(Path(left))
         if lock is None:

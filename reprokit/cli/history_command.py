@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.matrix import in_group, parse_group
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import timeline
+from reprokit.report.history.changes import change_json, describe, series_key
+from reprokit.report.history.series import gather
+from reprokit.report.words import case_names, served_by, summary
 
 if TYPE_CHECKING:
     from reprokit.report.history.series import History, Series
@@ -42,10 +49,6 @@ def command(
     only when so many passing trials would be unlikely by chance. Inconclusive results are skipped; results of different
     engines are kept apart.
     """
-    from reprokit.case.matrix import in_group, parse_group
-    from reprokit.core.errors import UsageError
-    from reprokit.report.history.series import gather
-
     store = options.store_of(store_folder)
     if case_id is None:
         if as_json or only:
@@ -69,8 +72,6 @@ def command(
 
 
 def _runs(store: Store, limit: int) -> None:
-    from reprokit.report.words import case_names, served_by, summary
-
     for bare in store.runs(limit):
         run = store.run(bare.id)
         names = case_names(cell.case_id for cell in run.cells)
@@ -81,10 +82,6 @@ def _runs(store: Store, limit: int) -> None:
 
 
 def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import timeline
-    from reprokit.report.history.changes import describe
-
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
@@ -106,8 +103,6 @@ def _print(store: Store, case_id: str, history: History, shown: Sequence[str], v
 
 
 def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:
-    from reprokit.report.history.changes import change_json, describe, series_key
-
     every = [(one, each) for one in history.series for each in one.transitions]
     changes = describe(store, history, every)
 

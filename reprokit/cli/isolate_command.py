@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from reprokit.run.request import Request
+from reprokit.run.request import Request
+from reprokit.search.isolate.case import make
 
 EXAMPLES = """\b
 Examples:
@@ -55,14 +54,10 @@ def command(**given: Any) -> int:
     Both cells are run first. Mixes of the two then show which axis it is, or which axes together; along axes that have
     values in between, the boundary is found. Unresolved cells count as neither PASS nor FAIL.
     """
-    from reprokit.search.isolate.case import make
-
     return searching.serve("isolate", given, _asked, make)
 
 
 def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-    from reprokit.run.request import Request
-
     arguments = _arguments(given)
     return Request(cases=(case,), **options.folders(given), **given), arguments
 

@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.filters import choose
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
+from reprokit.run.plan import load_all
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.case.facts import Facts
@@ -40,10 +44,6 @@ Examples:
 def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
     """List cases (the folder cases/ by default): cells, what they need, and their last results."""
     from reprokit.case.facts import facts
-    from reprokit.case.filters import choose
-    from reprokit.core.errors import UsageError
-    from reprokit.run.plan import load_all
-    from reprokit.store.database import Store
 
     options.check_writable("--json", json_file)
     if not cases:

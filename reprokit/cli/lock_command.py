@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.run.session import Session
 
 
 @click.command(
@@ -45,9 +47,6 @@ def command(**given: Any) -> int:
     Cells with an up-to-date lock are skipped. An unsupported cell is locked as such, with the reason.
     Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.session import Session
-
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     upgrade, check = given.pop("upgrade"), given.pop("check")
     if upgrade and check:

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.filters import choose
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.engine import site
+from reprokit.engine.gpus import discovery
+from reprokit.github.matrix import Runners, plan
+from reprokit.github.timings import known
+from reprokit.run.plan import cells_of, load_all, promised_of
+from reprokit.run.plan import plan as tasks_of
+from reprokit.run.predicting import predict
+from reprokit.run.request import Request
+from reprokit.run.supplying import supply_of
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
@@ -58,11 +69,6 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
     It also shows why this host cannot serve a cell, and which versions conflict where the case allows that: both are
     known before anything is built.
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.engine import site
-    from reprokit.run.request import Request
-    from reprokit.run.supplying import supply_of
-
     if github and as_json:
         raise UsageError("--github prints JSON of its own: leave out --json")
     for option in () if github else ("fix", "max_jobs", "runner", "gpu_runner"):
@@ -75,12 +81,7 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
 
 
 def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[str, Any]) -> int:
-    from reprokit.case.filters import choose
     from reprokit.case.matrix import label
-    from reprokit.core.errors import UsageError
-    from reprokit.engine.gpus import discovery
-    from reprokit.run.plan import cells_of, load_all, promised_of
-    from reprokit.run.predicting import predict
 
     selection, wanted = options.selection_of(given), options.filter_of(given)
     cells = list(cells_of(choose(load_all(cases), wanted), selection))
@@ -119,13 +120,6 @@ def _github(
     store_folder: Path | None,
     **given: Any,
 ) -> int:
-    from reprokit.case.filters import choose
-    from reprokit.github.matrix import Runners, plan
-    from reprokit.github.timings import known
-    from reprokit.run.plan import cells_of, load_all
-    from reprokit.run.plan import plan as tasks_of
-    from reprokit.run.request import Request
-
     runners = Runners(
         hosted=_labels("--runner", runner),
         gpu=() if gpu_runner == "none" else _labels("--gpu-runner", gpu_runner),
@@ -145,8 +139,6 @@ def _github(
 
 
 def _labels(option: str, text: str) -> tuple[str, ...]:
-    from reprokit.core.errors import UsageError
-
     labels = tuple(filter(None, (label.strip() for label in text.split(","))))
     if not labels:
         raise UsageError(f"{option}: give at least one label")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,15 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from reprokit.case import units
+from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.environment import cases, tables
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
+from reprokit.evidence.sequential import Trials
+from reprokit.run.request import Request
 
 if TYPE_CHECKING:
-    from reprokit.case.filters import Filter
     from reprokit.evidence.records import RunRecord
-    from reprokit.evidence.sequential import Trials
-    from reprokit.run.request import Request
     from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -72,7 +76,6 @@ def filter_options(function: F) -> F:
 
 def filter_of(given: dict[str, Any]) -> Filter:
     """The Filter that --tag, --framework and --needs ask for; takes them out of ``given``."""
-    from reprokit.case.filters import Filter
 
     def words(name: str) -> tuple[str, ...]:
         texts = given.pop(name, ())
@@ -88,10 +91,6 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``, as a policy; what is left out is as in a case."""
     if value is None:
         return None
-    from reprokit.case import units
-    from reprokit.core.near_match import near
-    from reprokit.evidence.sequential import Trials
-
     parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
     given: dict[str, Any] = {}
     try:
@@ -261,7 +260,6 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 def folders(given: dict[str, Any]) -> dict[str, Any]:
     """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
     from reprokit.engine import site
-    from reprokit.environment import tables
 
     settings = site.settings()
     tables.override(settings.compatibility)
@@ -280,8 +278,6 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
 
 def request_of(given: dict[str, Any]) -> Request:
     """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
-    from reprokit.run.request import Request
-
     selection, wanted = selection_of(given), filter_of(given)
     return Request(selection=selection, filter=wanted, **folders(given), **given)
 
@@ -306,9 +302,6 @@ def store_of(given: Path | None) -> Store:
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
-    from reprokit.core.near_match import near
-    from reprokit.environment import cases
-
     known, found = store.case_ids(), []
     for text in given:
         files = cases.load(text) if text not in known and Path(text).exists() else ()
@@ -350,8 +343,6 @@ def check_writable(option: str, path: Path | None) -> None:
 def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
     if path is not None:
-        import json
-
         write_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load, recorded_case
+from reprokit.report import rejudged
+from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
+from reprokit.report.history.since import stamp
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
-    from reprokit.report.history.rejudging import Again
     from reprokit.report.rejudged import Skipped
     from reprokit.store.database import Store
 
@@ -53,9 +57,6 @@ def command(
     The cells are those of a run (an id, the beginning of one, or `last`, the default) or of every run of a case.
     Without --case, the signature is that of the case when it ran. The expected verdicts stay as they were.
     """
-    from reprokit.report import rejudged
-    from reprokit.report.history.rejudging import Again
-
     if target and everything:
         raise UsageError(f"{target} and --all: give only one of them")
     store = options.store_of(store_folder)
@@ -80,8 +81,6 @@ def command(
 
 
 def _one_case(path: Path) -> CaseFile:
-    from reprokit.environment.cases import load
-
     files = load(str(path))
     if len(files) != 1:
         raise UsageError(f"--case {path}: holds {len(files)} cases; name a file with one")
@@ -122,12 +121,6 @@ def _cells(
 def _judged(
     store: Store, runs: Iterable[tuple[RunRecord, Sequence[CellRecord]]], file: CaseFile | None
 ) -> Iterator[Again | Skipped]:
-    from datetime import datetime, timezone
-
-    from reprokit.environment.cases import recorded_case
-    from reprokit.report.history.rejudging import CannotJudge, rejudge
-    from reprokit.report.history.since import stamp
-
     texts = lru_cache(maxsize=None)(store.case_text)
     at = stamp(datetime.now(timezone.utc))
     for run, cells in runs:

@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.run import rendering
+from reprokit.run.plan import load_all, plan
 
 
 @click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")
@@ -33,8 +35,5 @@ def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     These images contain the files of the case. `reprokit run` instead copies the files that no build step reads into
     each container, so that more cells share an image.
     """
-    from reprokit.run import rendering
-    from reprokit.run.plan import load_all, plan
-
     request = options.request_of({**given, "cases": cases})
     return rendering.render_all(plan(load_all(cases), request), request, output)

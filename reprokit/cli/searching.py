@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.search.session import SearchSession
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
     from reprokit.search.asking import Search
-    from reprokit.search.session import Answer, SearchSession
+    from reprokit.search.session import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,9 +57,6 @@ def serve(
         raise UsageError("--resume continues with the options of that search: leave out the other options")
     begin = None if resume else asked(case, given)
     # Imported here, since `reprokit --help` must not pay for it.
-    from reprokit.cli.display.screen import Screen
-    from reprokit.search.session import SearchSession
-
     stream = sys.stderr if json_file == Path("-") else sys.stdout
     session = SearchSession(store_folder, display=Screen(stream, verbose=verbose))
     try:

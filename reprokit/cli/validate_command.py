@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from reprokit.case.matrix import count
 from reprokit.cli import options
+from reprokit.core.text import pluralize
+from reprokit.run.plan import load_all
 
 
 @click.command(
@@ -19,10 +22,6 @@ Examples:
 @click.option("--asks", is_flag=True, help="List what building and running the cases would do, and their digests.")
 def command(cases: tuple[str, ...], asks: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
-    from reprokit.case.matrix import count
-    from reprokit.core.text import pluralize
-    from reprokit.run.plan import load_all
-
     files = load_all(cases)
     for file in files:
         matrix = file.case.matrix

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key, label
+from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
 from reprokit.report.markdown.text import code, size, table
 
@@ -369,8 +370,6 @@ def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str
 
 
 def _label(repository: Repository) -> None:
-    from reprokit.core.github_api import ApiError
-
     try:
         about = "The nightly runs give other verdicts than before for a case"
         repository.post("labels", body={"name": LABEL, "color": "d4a72c", "description": about})

@@ -10,6 +10,7 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
 from reprokit.github.matrix import Known
 from reprokit.report.catalogue import verdicts
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -42,8 +43,6 @@ def _recorded(
     sizes: dict[tuple[str, str, str], float],
     seconds: dict[tuple[str, str, str], float],
 ) -> None:
-    from reprokit.store.database import Store
-
     try:
         store = Store(folder)
     except UsageError:

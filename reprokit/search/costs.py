@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Unsupported
+from reprokit.engine import bases
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.sources import SourceError
 
@@ -29,8 +30,6 @@ def cost(
     0 where its image exists; else 1 for each instruction, from the first that no Dockerfile of ``known`` shares.
     ``seen``: the digests of base images seen before. Raises EngineError.
     """
-    from reprokit.engine import bases
-
     try:
         image = wanted(task, supply, trees)
     except (Unsupported, SourceError):

@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.files import CaseFile
+from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.plain import PlainListener, say
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import failures
+from reprokit.report import explanation, failures
 from reprokit.report.words import summary
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
@@ -42,8 +43,6 @@ class Screen:
         # Importing rich takes 0.1 s, which only a terminal needs.
         from rich.console import Console
 
-        from reprokit.cli.display.live import LiveListener
-
         self._console = Console(file=self._stream, highlight=False)
         return LiveListener(self._console)
 
@@ -62,8 +61,6 @@ class Screen:
             )
             return
         if len(cells) > 1:
-            from reprokit.report import explanation
-
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
         self.say(f"details: reprokit show {record.id} [CELL]")
@@ -75,7 +72,5 @@ class Screen:
     def _table(self, cells: Sequence[CellRecord]) -> bool:
         if self._console is None:
             return False
-        from reprokit.cli.display.live import print_table
-
         print_table(self._console, cells)
         return True

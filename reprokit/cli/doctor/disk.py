@@ -11,6 +11,7 @@ from pathlib import Path
 from reprokit.cli.doctor.finding import Finding, Voice, size
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache
+from reprokit.store.folder import find_folder
 
 FULL, TIGHT = 2e9, 15e9
 """Bytes: below the first nothing can be built; a GPU build of a framework needs up to the second."""
@@ -22,8 +23,6 @@ say = Voice("disk")
 
 def check(ground: Ground) -> Iterator[Finding]:
     """Free space below the engine's data, the cache, the store and the temporary folder; each file system once."""
-    from reprokit.store.folder import find_folder
-
     places = [(cache.folder("sources").parent, "cache"), (ground.settings.store or find_folder(ground.folder), "store")]
     places.append((Path(tempfile.gettempdir()), "temporary files"))
     if root := ground.info.get("DockerRootDir", ""):

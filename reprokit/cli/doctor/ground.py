@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine.gpus import discovery
+from reprokit.engine.select import container_engine
 from reprokit.engine.site import Settings, settings
 from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
@@ -56,8 +58,6 @@ class Ground:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
             return False
-        import platform
-
         return self.engine.wire.endpoint.url.startswith("unix://") and self.info.get("Name") == platform.node()
 
 
@@ -91,8 +91,6 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
 
 
 def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
-    from reprokit.engine.select import container_engine
-
     engine = container_engine(own.engine if own.engine != "venv" else "auto", environ)
     version = engine.wire.about()
     client = engine.wire.client()

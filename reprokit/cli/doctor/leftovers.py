@@ -11,6 +11,7 @@ from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache, ownership
 from reprokit.core.text import pluralize
 from reprokit.engine import leftovers
+from reprokit.engine.venv.keeping import top
 from reprokit.store.folder import find_folder
 
 BASE = "org.reprokit.base.release"
@@ -51,8 +52,6 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 
 def _environments() -> list[Path]:
-    from reprokit.engine.venv.keeping import top
-
     return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
 
 
