@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from reprokit.case.matrix import KNOWN_AXES, Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
+from reprokit.engine import kinds, registry
 
 if TYPE_CHECKING:
     from reprokit.case.filters import Filter
@@ -143,10 +144,11 @@ def engine_option(function: F) -> F:
     """--engine."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "docker", "podman", "venv"]),
+        type=click.Choice(kinds.CHOICES),
         default=None,
         help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
-        "socket leads to, else a Podman service that answers.",
+        "socket leads to, else a Podman service that answers. "
+        + " ".join(f"{one.kind}: {one.help}." for one in registry.entries()),
     )(function)
 
 

@@ -94,9 +94,9 @@ class RunRecord:
 
     @property
     def engine(self) -> str:
-        """What served it: ``docker``, ``podman``, ``venv``; '' when no cell came so far and none was asked for."""
+        """The kind of the engine that served it; '' when no cell came so far and none was asked for."""
         asked = str(self.request.get("engine", ""))
-        return engine_kind(self.host.get("engine")) or ("" if asked == "auto" else asked)
+        return self.host.get("engine_kind") or ("" if asked == "auto" else asked)
 
 
 class Result(NamedTuple):
@@ -110,11 +110,6 @@ class Result(NamedTuple):
     variant: str
     verdict: Verdict | None
     as_expected: bool | None
-
-
-def engine_kind(engine: str | None) -> str:
-    """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
-    return engine.split()[0].lower() if engine else ""
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

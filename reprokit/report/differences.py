@@ -96,7 +96,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     details = cell.details
     host = (details.get("job") or {}).get("host") or run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": str(host.get("engine") or "").partition(" ")[0]},
+        "engine": {"engine": host.get("engine_kind")},
         "operating system": {"os": measured.get("os"), "glibc": measured.get("glibc")},
         "GPU": {"gpu": ", ".join(measured.get("gpu") or ()), "driver": measured.get("driver")},
         "CUDA": {"release": measured.get("cuda"), "compiler build": measured.get("cuda_build")},

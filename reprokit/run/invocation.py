@@ -27,7 +27,7 @@ from reprokit.run.supplying import supply_of
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
 
@@ -101,9 +101,10 @@ class Invocation:
 
         return Store(self.folder)
 
-    def _host(self, engine: str) -> dict[str, Any]:
+    def _host(self, engine: EngineInfo | None) -> dict[str, Any]:
         return {
-            "engine": engine or None,
+            "engine": str(engine) if engine else None,
+            "engine_kind": engine.kind if engine else None,
             "kernel": self._facts.kernel,
             "driver": self._facts.driver,
             "gpus": [gpu.name for gpu in self._facts.gpus],
@@ -132,9 +133,9 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
+    from reprokit.engine import registry
 
-    return make(name)
+    return registry.make(name)
 
 
 def workflow(environment: Mapping[str, str]) -> dict[str, Any]:

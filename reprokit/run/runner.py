@@ -74,7 +74,7 @@ class Runner:
     ) -> None:
         self.run_id = run_id
         self.request = request
-        self.engine_info = ""
+        self.engine_info: EngineInfo | None = None
         self._fresh = False
         self._make_engine = engine
         self._folder = folder
@@ -223,8 +223,8 @@ class Runner:
         """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
         engine = self._make_engine()
         info = engine.info()
-        self.engine_info = f"{info.name} {info.version}"
-        check_engine(self.records, self.engine_info)
+        self.engine_info = info
+        check_engine(self.records, info.kind)
         for text in engine.sweep():
             self._listener.note(f"left behind by a run that was killed, removed: {text}")
         return engine, info, self._supply()
@@ -272,7 +272,8 @@ class Runner:
                 assert failed.verdict is not None
                 self._decide(decided(task, failed.verdict, failed.reason, **facts))
             return None, facts
-        facts["details"]["engine"] = self.engine_info
+        assert self.engine_info is not None
+        facts["details"] |= {"engine": str(self.engine_info), "engine_kind": self.engine_info.kind}
         return ready, facts
 
     def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:

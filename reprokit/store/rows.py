@@ -9,6 +9,7 @@ from sqlalchemy import Row
 from reprokit.case.matrix import cell_key
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.store.older import with_engine_kind
 
 
 def run_row(run: RunRecord) -> dict[str, Any]:
@@ -76,7 +77,7 @@ def bare_run(row: Row[Any], cells: tuple[CellRecord, ...] = ()) -> RunRecord:
         exit_status=row.exit_status,
         version=row.version,
         request=row.request,
-        host=row.host,
+        host=with_engine_kind(row.host),
         owner=row.owner,
         cells=cells,
     )
@@ -100,7 +101,7 @@ def cell_of(row: Row[Any], trials: tuple[TrialRecord, ...]) -> CellRecord:
         environment=row.environment,
         dockerfile=row.dockerfile,
         repeat=row.repeat,
-        details=row.details or {},
+        details=with_engine_kind(row.details or {}),
         trials=trials,
     )
 

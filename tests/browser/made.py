@@ -62,7 +62,7 @@ class Maker:
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
             request={},
-            host={"engine": "Docker Engine 20.10.24", "kernel": "6.1"},
+            host={"engine": "Docker Engine 20.10.24", "engine_kind": "docker", "kernel": "6.1"},
             owner={},
         )
         records = [_record(number, case["id"], digest, made) for number, made in enumerate(cells, 1)]

@@ -11,6 +11,7 @@ from typing import Any
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
+from reprokit.store.older import with_engine_kind
 
 FIRST = datetime(2026, 1, 1, 2)
 CASE = """\
@@ -58,7 +59,7 @@ class Nights:
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
             request=dict(request or {}),
-            host={"engine": engine, "kernel": kernel},
+            host=with_engine_kind({"engine": engine, "kernel": kernel}),
             owner=dict(owner or {}),
             cells=tuple(
                 _cell(number, case_id, digest, {"os": "debian-12", "numpy": numpy}, state, values)

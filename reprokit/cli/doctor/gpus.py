@@ -85,10 +85,10 @@ def _reached(ground: Ground) -> Iterator[Finding]:
     if runtime:
         yield say.ok("the engine has the runtime nvidia")
     assert ground.engine is not None
-    if ground.engine.is_podman:
+    if ground.engine.gpus_by_cdi_alone:
         if not specifications:
             yield say.warn(
-                "Podman takes GPUs from CDI alone, and no specification is there",
+                f"{ground.engine.name} takes GPUs from CDI alone, and no specification is there",
                 _CDI if toolkit else f"see {_TOOLKIT}",
             )
     elif not toolkit and not specifications and ground.is_local:

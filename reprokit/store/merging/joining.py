@@ -13,7 +13,7 @@ from typing import Any
 from reprokit.case.matrix import cell_key, expand
 from reprokit.core.ownership import HOST
 from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, engine_kind, exit_status
+from reprokit.evidence.records import CellRecord, RunRecord, exit_status
 
 Key = tuple[str, str, str]
 """What names a cell of a night: case, key of the cell, variant."""
@@ -73,7 +73,7 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
 
 def kind_of(run: RunRecord) -> str:
     """What kind of engine served a run: '' where none did, which is not yet a kind of its own."""
-    return engine_kind(run.host.get("engine"))
+    return run.host.get("engine_kind") or ""
 
 
 def join(
@@ -169,7 +169,7 @@ def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> Ru
             "workflow": dict(night.workflow),
             "merged": ordered,
         },
-        host=_host(night.runs),
+        host=_host(night),
         owner={},
         finished_at=max((one["finished_at"] for one in ordered), default=first.finished_at if first else now),
         exit_status=exit_status(list(cells)),
@@ -191,14 +191,15 @@ def _job(run: RunRecord) -> dict[str, Any]:
     }
 
 
-def _host(runs: Sequence[RunRecord]) -> dict[str, Any]:
+def _host(night: Night) -> dict[str, Any]:
     """What the jobs' hosts have in common; each cell keeps its own. GPUs: all that there were."""
-    hosts = [one["host"] for run in runs for one in run.request.get("merged") or [_job(run)]]
+    hosts = [one["host"] for run in night.runs for one in run.request.get("merged") or [_job(run)]]
     engines = Counter(host["engine"] for host in hosts if host.get("engine"))
     kernels = {host["kernel"] for host in hosts if host.get("kernel")}
     drivers = {host["driver"] for host in hosts if host.get("driver")}
     return {
         "engine": max(sorted(engines), key=lambda name: engines[name], default=None),
+        "engine_kind": night.kind or None,
         "kernel": kernels.pop() if len(kernels) == 1 else None,
         "driver": drivers.pop() if len(drivers) == 1 else None,
         "gpus": sorted({gpu for host in hosts for gpu in host.get("gpus") or ()}),

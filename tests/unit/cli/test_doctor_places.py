@@ -102,7 +102,7 @@ def test_ranges_follow_the_versions_that_are_known() -> None:
         (("nvidia-ctk",), {}, False, False, "no runtime nvidia"),
         (("nvidia-ctk",), {"nvidia": {}}, False, False, ""),
         ((), {}, True, False, ""),
-        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman takes GPUs from CDI alone"),
+        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman Engine takes GPUs from CDI alone"),
         ((), {}, True, True, ""),
     ],
 )

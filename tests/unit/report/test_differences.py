@@ -23,7 +23,14 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 def run(engine: str = "Docker Engine 20.10.24") -> RunRecord:
-    return RunRecord(id="r1", started_at="", version="", request={}, host={"engine": engine, "kernel": "6.1"}, owner={})
+    return RunRecord(
+        id="r1",
+        started_at="",
+        version="",
+        request={},
+        host={"engine": engine, "engine_kind": engine.split()[0].lower(), "kernel": "6.1"},
+        owner={},
+    )
 
 
 def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any) -> CellRecord:
@@ -76,7 +83,7 @@ def test_names_are_compared_as_indexes_do() -> None:
 def test_engines_that_differ_are_named_first_and_their_versions_later() -> None:
     venv = of_cell("b", run("venv 1"), cell(), {})
     found = compare(side(cell()), venv)
-    assert (found[0].concern, found[0].before, found[0].after) == ("engine", "Docker", "venv")
+    assert (found[0].concern, found[0].before, found[0].after) == ("engine", "docker", "venv")
     [newer] = compare(side(cell()), of_cell("b", run("Docker Engine 28"), cell(), {}))
     assert newer.concern == "kernel"
 

@@ -156,7 +156,7 @@ def run_of(cells: Sequence[CellRecord], **more: object) -> RunRecord:
         started_at="2026-01-01T02:00:00.000Z",
         version="1",
         request={},
-        host={"engine": "Docker Engine 20.10.24", "kernel": "6.1"},
+        host={"engine": "Docker Engine 20.10.24", "engine_kind": "docker", "kernel": "6.1"},
         owner={},
         cells=tuple(cells),
     )

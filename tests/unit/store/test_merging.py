@@ -25,6 +25,7 @@ from reprokit.store.database import Store
 from reprokit.store.merging.joining import Night, join, key_of, nights
 from reprokit.store.merging.merge import Merged, merge
 from reprokit.store.merging.sources import find, read_all
+from reprokit.store.older import with_engine_kind
 
 NOW = "2026-01-09T00:00:00.000Z"
 DIGEST = "sha256:" + 64 * "a"
@@ -85,7 +86,7 @@ def run(
         started_at=at,
         version="1",
         request={"cases": ["cases/made_up.yaml"], "engine": "auto", **told},
-        host={"engine": engine, "kernel": kernel, "driver": None, "gpus": []},
+        host=with_engine_kind({"engine": engine, "kernel": kernel, "driver": None, "gpus": []}),
         owner={"host": run_id, "pid": second},
         finished_at=at if finished else None,
         exit_status=0 if finished else None,
@@ -133,7 +134,13 @@ def test_jobs_of_one_workflow_run_become_one_run(tmp_path: Path) -> None:
         "2026-01-01T02:00:05.000Z",
         0,
     )
-    assert whole.host == {"engine": "Docker Engine 28.0", "kernel": None, "driver": None, "gpus": []}
+    assert whole.host == {
+        "engine": "Docker Engine 28.0",
+        "engine_kind": "docker",
+        "kernel": None,
+        "driver": None,
+        "gpus": [],
+    }
     assert [one.details["job"]["host"]["kernel"] for one in whole.cells] == ["6.8", "6.1", "6.8", "6.1"]
     assert all((store.folder / trial.log).is_file() for one in whole.cells for trial in one.trials)
     assert "20260101-020005-bbbb 4" in (store.folder / whole.cells[0].trials[0].log).read_text()
