@@ -20,6 +20,7 @@ from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.engine import kinds, registry
 from reprokit.environment import cases, tables
 from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.evidence.sequential import Trials
@@ -143,10 +144,11 @@ def engine_option(function: F) -> F:
     """--engine."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "docker", "podman", "venv"]),
+        type=click.Choice(kinds.CHOICES),
         default=None,
         help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
-        "socket leads to, else a Podman service that answers.",
+        "socket leads to, else a Podman service that answers. "
+        + " ".join(f"{one.kind}: {one.help}." for one in registry.entries()),
     )(function)
 
 

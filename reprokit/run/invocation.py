@@ -30,7 +30,7 @@ from reprokit.run.supplying import supply_of
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
 
@@ -104,9 +104,10 @@ class Invocation:
 
         return Store(self.folder)
 
-    def _host(self, engine: str) -> HostRecord:
+    def _host(self, engine: EngineInfo | None) -> HostRecord:
         return HostRecord(
-            engine=engine or None,
+            engine=str(engine) if engine else None,
+            engine_kind=engine.kind if engine else None,
             kernel=self._facts.kernel,
             driver=self._facts.driver,
             gpus=tuple(gpu.name for gpu in self._facts.gpus),
@@ -135,9 +136,9 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
+    from reprokit.engine import registry
 
-    return make(name)
+    return registry.make(name)
 
 
 def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:

@@ -75,7 +75,7 @@ class Runner:
     ) -> None:
         self.run_id = run_id
         self.request = request
-        self.engine_info = ""
+        self.engine_info: EngineInfo | None = None
         self._fresh = False
         self._make_engine = engine
         self._folder = folder
@@ -224,8 +224,8 @@ class Runner:
         """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
         engine = self._make_engine()
         info = engine.info()
-        self.engine_info = f"{info.name} {info.version}"
-        check_engine(self.records, self.engine_info)
+        self.engine_info = info
+        check_engine(self.records, info.kind)
         for text in engine.sweep():
             self._listener.note(f"left behind by a run that was killed, removed: {text}")
         return engine, info, self._supply()
@@ -263,6 +263,7 @@ class Runner:
                 since=self._since,
                 fresh=self._fresh,
             )
+            assert self.engine_info is not None
             return ready, known_facts(image, ready, self.engine_info)
 
         served = self._serve(waiting[0], attempt, facts)

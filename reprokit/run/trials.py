@@ -12,7 +12,7 @@ from reprokit import environment
 from reprokit.case.cellspec import mode
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
-from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
@@ -95,7 +95,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
+def known_facts(image: Wanted, ready: Ready, engine: EngineInfo) -> Facts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
     return Facts(
@@ -115,7 +115,8 @@ def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
             lock=_lock_record(image),
             notes=image.environment.notes,
             sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
-            engine=engine,
+            engine=str(engine),
+            engine_kind=engine.kind,
         ),
     )
 

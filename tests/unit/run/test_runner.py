@@ -402,7 +402,7 @@ def test_the_result_file_is_what_the_contract_describes(project: Project) -> Non
     data = json.loads(result.dumps(project.session.record, project.folder / "store"))
     assert data["format"] == "reprokit-result/v1"
     assert data["exit_status"] == 0
-    assert set(data["host"]) == {"engine", "kernel", "driver", "gpus"}
+    assert set(data["host"]) == {"engine", "engine_kind", "kernel", "driver", "gpus"}
     cell = data["cases"][0]["cells"][2]
     assert cell["cell"] == {"a": "2", "b": "x"}
     assert (cell["variant"], cell["verdict"], cell["expected"], cell["as_expected"]) == (
