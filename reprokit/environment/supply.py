@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Host
 
 BASE_SOURCES = ("registry", "bootstrap")
@@ -19,7 +20,8 @@ class Supply:
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
     is left out is never asked. ``silent``: providers whose downloads do not answer, so that they serve nothing.
-    ``host``: this host, where cells get virtual environments of it instead of images.
+    ``host``: this host, where cells get virtual environments of it instead of images. ``catalog``: the compatibility
+    data, with the site's own rows.
     Raises UsageError for a name that stands for nothing.
     """
 
@@ -28,6 +30,7 @@ class Supply:
     gcc: tuple[str, ...] = GCC_PROVIDERS
     silent: tuple[str, ...] = ()
     host: Host | None = None
+    catalog: Catalog = OURS
 
     def __post_init__(self) -> None:
         _known("base source", (self.base_source,), BASE_SOURCES)

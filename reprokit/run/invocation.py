@@ -16,6 +16,7 @@ from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import lendable
 from reprokit.environment.cases import load_text
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import RunRecord
@@ -87,6 +88,7 @@ class Invocation:
             facts=lendable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
+            catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
         )

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine.gpus import discovery
 from reprokit.engine.site import Settings, settings
-from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
 
 if TYPE_CHECKING:
@@ -69,7 +68,6 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         own = settings(environ, folder)
     except UsageError as error:
         misconfigured = str(error)
-    tables.override(own.compatibility)
     asking = {"engine": later(lambda: _engine(own, environ)), "facts": later(discovery.facts)}
     answers: dict[str, Any] = {}
     for name, wait in asking.items():
