@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from reprokit.case.axes import KnownAxes
 from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
@@ -48,10 +49,11 @@ class CaseFile:
         return tree.problem(*tree.position(tuple(loc), key=key), message, hint)
 
 
-def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
+def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[CaseFile]:
     """The cases in a file, folder, Markdown file, standard input (``-``) or web address, in a fixed order.
 
-    Raises CaseError with all problems of all files, and UsageError when there is nothing to read.
+    ``known``: the axes that mean something. Raises CaseError with all problems of all files, and UsageError when there
+    is nothing to read.
     """
     files: list[CaseFile] = []
     problems: list[Problem] = []
@@ -61,7 +63,7 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
             problems.append(item)
             continue
         for tree in _trees(item):
-            checked = check(tree)
+            checked = check(tree, known)
             problems += checked.problems
             problems += _doubled(tree, ids)
             if checked.case is not None:
@@ -73,10 +75,10 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
     return files
 
 
-def load_text(path: str, text: str) -> CaseFile:
+def load_text(path: str, text: str, known: KnownAxes) -> CaseFile:
     """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
     tree = parse(path, text)
-    checked = check(tree)
+    checked = check(tree, known)
     if checked.case is None:
         raise CaseError(list(checked.problems))
     return _case_file(tree, checked, checked.case)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.markdown import blocks
 from reprokit.core.errors import Problem, UsageError
+from reprokit.core.near_match import nearest
 
 if TYPE_CHECKING:
     from reprokit.core.issues import Issue
@@ -76,8 +78,6 @@ def _is_catalogue(item: Text | Problem) -> bool:
 
 def _stdin(stdin: TextIO | None) -> Text | Problem:
     if stdin is None:
-        import sys
-
         stdin = sys.stdin
     raw = getattr(stdin, "buffer", None)
     if isinstance(raw, io.IOBase):
@@ -98,8 +98,6 @@ def _file(path: Path, *, optional: bool = False) -> Text | Problem:
 
 
 def _near_file(path: Path) -> str:
-    from reprokit.core.near_match import nearest
-
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:

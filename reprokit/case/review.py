@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import rendered, requirement
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case
 from reprokit.case.tree import Loc

@@ -6,8 +6,8 @@ same version of the rules. Never runs anything.
 
 from __future__ import annotations
 
-from reprokit.evidence.condense import Condenser
 from reprokit.evidence.judgement import judge
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.observation import observe
 
-__all__ = ["Condenser", "judge", "observe"]
+__all__ = ["LogTrimmer", "judge", "observe"]

@@ -10,13 +10,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.store.older import with_engine_kind
+from reprokit.evidence.origin import described_kind
 
 FILE = "verdicts.json"
 FORMAT = "reprokit-verdicts/v1"
@@ -132,7 +132,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
     here = {file.case.id: file for file in files}
     cases = {name: seen for name, seen in old.cases.items() if name in here}
     taken, outdated = [], []
-    engine = str(with_engine_kind(result.host.model_dump(exclude_unset=True)).get("engine_kind") or "")
+    engine = result.host.engine_kind or described_kind(result.host.engine)
     for case in result.cases:
         if case.id not in here:
             continue

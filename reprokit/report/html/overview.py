@@ -20,7 +20,7 @@ from reprokit.search.explain.conditions import words
 from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 NIGHTS = 14
 """Runs of a case in its strip."""
@@ -73,8 +73,8 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     cells = frozenset(cell_key(record.cell) for record in records)
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
+    titles = [one.title for record in records if (one := record.details.failure)]
     usual = registry.is_reference(last.engine)
-    titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
@@ -85,7 +85,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
         "fix": fix(known),
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
-        "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
+        "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": "" if usual else last.engine},
         "changed": file is not None and file.digest != known.digest,
@@ -142,7 +142,7 @@ def fix(known: Known) -> dict[str, int] | None:
         return None
     found = [reading(record.verdict) for record in known.explained.fixed]
     without = len(known.current) - with_it
-    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.BAD)}
+    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.FAIL)}
 
 
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:

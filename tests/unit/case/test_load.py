@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case import load
 from reprokit.case.markdown import blocks
 from reprokit.case.tree import parse
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load
 from reprokit.evidence.sequential import Trials
 from reprokit.run.plan import trials_of
 

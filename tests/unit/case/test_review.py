@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import CaseFile, load, review
-from reprokit.case.files import load_text
+from reprokit.case import review
+from reprokit.case.files import CaseFile
 from reprokit.case.review import Level
 from reprokit.core.addresses import is_loopback, is_strangers
 from reprokit.core.errors import CaseError
+from reprokit.environment.cases import load, load_text
 
 BARE = "schema: reprokit/v1\nid: bare\ntitle: A case\ncommand: python go.py\n"
 
