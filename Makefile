@@ -57,8 +57,8 @@ docs: venv ## Build the documentation in site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
 
 docs-generated: venv ## Write docs/format.md and docs/images/report.png again (the picture needs an engine and a Chromium)
-	$(VENV)/bin/python -m scripts.format_reference
-	$(VENV)/bin/python -m scripts.report_picture
+	$(VENV)/bin/python -m docs.scripts.format_reference
+	$(VENV)/bin/python -m docs.scripts.report_picture
 
 lock: ## Renew the locked dependencies, for development and for .ci/install (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \

@@ -40,7 +40,7 @@ def cases_argument(required: bool = True) -> Callable[[F], F]:
 
 
 def selection_options(function: F) -> F:
-    """--os, --python, --gcc, --cuda, --cudnn, --axis, --only, --skip."""
+    """An option for every known axis, --axis, --only, --skip."""
     # What is applied last stands first in the help.
     function = click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
     function = click.option(

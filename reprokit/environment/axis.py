@@ -107,10 +107,13 @@ class Wording:
     """How people write an axis in bug reports. ``keys``: what they call it, in small letters, without ``version``.
 
     ``read``: the version that a text says, as written; '' where it says none, or that of something else.
+    ``incidental``: tools that collect environments list it whether or not it matters, so that only a case which has the
+    axis already gets it from a report.
     """
 
     keys: Collection[str]
     read: Callable[[str], str]
+    incidental: bool
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,10 @@ OWN = ("os", "python", "gcc", "cuda", "cudnn")
 """The axes that :class:`Measured` has fields of its own for."""
 
 
+FURTHER = tuple(axis for axis in AXES if axis.name not in OWN)
+"""The other axes, whose versions are in its field ``further``."""
+
+
 class ProbeError(ValueError):
     """The probe's output is not what the probe prints: it was cut, or something else answered."""
 

@@ -85,6 +85,6 @@ def _check_without_python(environment: Environment) -> None:
     if environment.cudnn:
         needs.append(f"cudnn {environment.cudnn.version} from NVIDIA's wheels")
     parts = environment.parts.values()
-    needs += [f"{part.axis} {part.version} from {part.served_by}" for part in parts if part.wheels or part.tree]
+    needs += [f"{part.axis} {part.version} from {part.source}" for part in parts if part.wheels or part.tree]
     if needs:
         raise Unsupported(f"python none on {environment.os}, but {' and '.join(needs)} need an interpreter with pip")

@@ -1,4 +1,4 @@
-"""One failure, told by as little as stays the same when it happens again: in another cell, on another day. Pure.
+"""One failure, identified by what stays the same when it happens again: in another cell, on another day. Pure.
 
 Two trials failed in the same way if their fingerprints have the same ``id``. It is made of the kind of failure (an
 exception's type, a kind of crash), the frames that tell where (:mod:`reprokit.evidence.frames`), the message without
@@ -100,17 +100,18 @@ def _of_exception(seen: ExceptionSeen, crash: Crash | None, cause: ExceptionSeen
     message, behind, title = normalise(said), "", f"{kind}: {one_line(said, 120)}" if said else kind
     if leaves:
         message = re.sub(r" ?\(<n> sub-exceptions?\)", "", message)
-        behind = "; ".join(sorted({_told(leaf) for leaf in leaves}))
+        behind = "; ".join(sorted({_identity(leaf) for leaf in leaves}))
         first = f"{_type(leaves[0].type)}: {essence(leaves[0].message)}"
         title = f"{kind}: {one_line(first, 120)}" + " ..." * (len(leaves) > 1)
     elif crash is not None and has(crash.kind, Trait.COMPILER) and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
         behind, title = normalise(_words(crash)), f"{one_line(_words(crash), 120)}, then {kind}"
-    elif cause is not None and _told(cause) != _told(seen):  # a worker's is printed twice: as the cause of itself
-        behind = _told(cause)
+    # A worker's exception is printed twice, as the cause of itself.
+    elif cause is not None and _identity(cause) != _identity(seen):
+        behind = _identity(cause)
     return _make(kind=kind, frames=frames, message=message, cause=behind, title=title + at)
 
 
-def _told(seen: ExceptionSeen) -> str:
+def _identity(seen: ExceptionSeen) -> str:
     said = normalise(essence(seen.message))
     return f"{_type(seen.type)}: {said}" if said else _type(seen.type)
 
@@ -148,10 +149,10 @@ def _words(crash: Crash) -> str:
 
 
 def _make(*, kind: str, message: str, title: str, frames: tuple[str, ...] = (), cause: str = "") -> Fingerprint:
-    told = json.dumps([FINGERPRINT_VERSION, kind, frames, message, cause], ensure_ascii=False)
+    identity = json.dumps([FINGERPRINT_VERSION, kind, frames, message, cause], ensure_ascii=False)
     return Fingerprint(
         version=FINGERPRINT_VERSION,
-        id=hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        id=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12],
         kind=kind,
         frames=frames,
         message=message,

@@ -63,7 +63,7 @@ class _Piece:
 class LogTrimmer:
     """Write a trial's output to ``path``, bounded by ``head`` + ``kept`` + ``tail`` bytes and a little.
 
-    ``failure`` tells which ``output`` lines the signature asks for; they survive any cut. ``echo`` receives every chunk
+    ``failure`` says which ``output`` lines the signature asks for; they survive any cut. ``echo`` receives every chunk
     as it comes. One writer at a time; use as a context manager, or call ``close``. Raises OSError when the file cannot
     be written.
     """

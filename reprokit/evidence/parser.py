@@ -25,7 +25,7 @@ class Trait(StrEnum):
     COMPILER = "compiler"
     """Something was being built: of several errors the first counts, since others follow from it."""
     ECHO = "echo"
-    """Repeats what another text of the log says better, if there is one."""
+    """Repeats what another text of the log says better, where there is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How large images were and how long cells took, as far as a store, or the verdicts beside the cases, tell."""
+"""How large images were and how long cells took, from a store and from the verdicts beside the cases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def known(files: Sequence[CaseFile], store: Path) -> Known:
-    """What is known of these cases. What cannot be read is not known: these are estimates."""
+    """Image sizes and durations of the cells of these cases, as far as recorded.
+
+    ``store``: the store's folder. Files that cannot be read are ignored, since these are only estimates.
+    """
     sizes: dict[tuple[str, str, str], float] = {}
     seconds: dict[tuple[str, str, str], float] = {}
     for folder in sorted({Path(file.path).parent for file in files if "://" not in file.path}):
@@ -50,6 +53,6 @@ def _recorded(
             key = cell.case_id, cell_key(cell.cell), cell.variant
             if cell.seconds is not None:
                 seconds[key] = cell.seconds
-            if cell.image and cell.image.get("size"):
-                sizes[key] = cell.image["size"]
+            if cell.image and cell.image.size:
+                sizes[key] = cell.image.size
     store.close()

@@ -14,6 +14,7 @@ from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import select
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -35,7 +36,7 @@ MOST_LISTED = 100
 """Cells of a matrix that were not run that the result file lists."""
 SHOWN = 4
 """Cells, rivals and facts that are shown of more."""
-FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
+FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
 """What is measured of an environment beside its packages."""
 
 
@@ -312,8 +313,8 @@ def _measured(explained: Explained) -> Iterator[str]:
 
 
 def _facts(record: CellRecord) -> dict[str, str]:
-    measured = record.environment or {}
-    facts = {name: measured.get(name) for name in FACTS} | dict((measured.get("packages") or {}).get("pip") or {})
+    measured = record.environment or Measured()
+    facts = {name: getattr(measured, name) for name in FACTS} | dict(measured.packages.get("pip", {}))
     return {name: str(value) for name, value in facts.items() if value}
 
 

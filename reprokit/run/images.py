@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.core import cache
@@ -24,6 +24,7 @@ from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
+from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
 from reprokit.run.task import Task
 
@@ -288,18 +289,18 @@ def measure(
     """What the image is, from the record if this probe has seen it, else from inside."""
     known = measurements.get(image.id, PROBE_VERSION)
     if known is not None:
-        return Measured.from_json(known)
+        return known
     measured = probe.measure(engine, image, gpus=(), cancel=cancel, user=user)
-    measurements.keep(image.id, PROBE_VERSION, measured.to_json())
+    measurements.keep(image.id, PROBE_VERSION, measured)
     return measured
 
 
-def image_json(ready: Ready) -> dict[str, Any]:
-    """The contract's ``image`` object."""
-    return {
-        "tag": ready.image.tag,
-        "id": ready.image.id,
-        "built": ready.built,
-        "seconds": round(ready.seconds, 3),
-        "size": ready.image.size,
-    }
+def image_record(ready: Ready) -> ImageRecord:
+    """The image as the record of a cell has it."""
+    return ImageRecord(
+        tag=ready.image.tag,
+        id=ready.image.id,
+        built=ready.built,
+        seconds=round(ready.seconds, 3),
+        size=ready.image.size,
+    )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from reprokit import environment
 from reprokit.case.cellspec import mode
@@ -17,13 +15,15 @@ from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
+from reprokit.environment.measured import Measured
 from reprokit.evidence import LogTrimmer
-from reprokit.evidence.failure_details import failure_details
+from reprokit.evidence.details import BaseRecord, CellDetails, LockRecord, SourceRecord, StartImageRecord
+from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
-from reprokit.evidence.records import CellRecord, TrialRecord
+from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.run.gpus import GpuAllocation
-from reprokit.run.images import Ready, Wanted, handed_files, image_json
+from reprokit.run.images import Ready, Wanted, handed_files, image_record
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
@@ -41,13 +41,25 @@ def blank(task: Task) -> CellRecord:
     )
 
 
-def decided(task: Task, verdict: Verdict, reason: str, **values: Any) -> CellRecord:
+@dataclass(kw_only=True)
+class Facts:
+    """What is known of a cell so far, whatever its verdict will be: the fields of its record of these names."""
+
+    seconds: float | None = None
+    image: ImageRecord | None = None
+    environment: Measured | None = None
+    dockerfile: str = ""
+    repeat: str = ""
+    details: CellDetails = field(default_factory=CellDetails)
+    trials: tuple[TrialRecord, ...] = ()
+
+
+def decided(task: Task, verdict: Verdict, reason: str, facts: Facts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
-    if failed := failure_details(verdict, values.get("trials", ())):
-        values["details"] = {**values.get("details", {}), **failed}
-    if task.tried:
-        values["details"] = {**values.get("details", {}), "tried": task.tried}
-    return dataclasses.replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
+    facts = facts or Facts()
+    details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried)
+    values = {**vars(facts), "details": details}
+    return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,35 +95,36 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
-    """What a record says of an image, whatever becomes of its trials."""
+def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
+    """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
-    return {
-        "image": image_json(ready),
-        "environment": ready.measured.to_json(),
-        "dockerfile": image.rendered.dockerfile,
-        "details": {
-            "base": {
-                "name": base.name,
-                "source": base.source,
-                "reference": base.reference,
-                "id": ready.base.id,
-                "digest": ready.base.digest,
-            },
-            "images": {name: {"id": found.id, "digest": found.digest} for name, found in ready.bases.items()},
-            "served_by": dict(image.environment.served_by),
-            **_lock_json(image),
-            "notes": list(image.environment.notes),
-            "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
-        },
-    }
+    return Facts(
+        image=image_record(ready),
+        environment=ready.measured,
+        dockerfile=image.rendered.dockerfile,
+        details=CellDetails(
+            base=BaseRecord(
+                name=base.name,
+                source=base.source,
+                reference=base.reference,
+                id=ready.base.id,
+                digest=ready.base.digest,
+            ),
+            images={name: StartImageRecord(id=one.id, digest=one.digest) for name, one in ready.bases.items()},
+            served_by=image.environment.served_by,
+            lock=_lock_record(image),
+            notes=image.environment.notes,
+            sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
+            engine=engine,
+        ),
+    )
 
 
-def _lock_json(image: Wanted) -> dict[str, Any]:
+def _lock_record(image: Wanted) -> LockRecord | None:
     if image.held is None:
-        return {}
+        return None
     lock, entry = image.held.lock, image.held.entry
-    return {"lock": {"path": lock.where(entry), "date": entry.pins.date, "image": entry.image}}
+    return LockRecord(path=lock.where(entry), date=entry.pins.date, image=entry.image)
 
 
 def mismatches(task: Task, ready: Ready) -> list[str]:

@@ -7,10 +7,9 @@ How a command uses it::
     session.result()  # the JSON object, reprokit-search/v1
 
 ``make(session)`` returns the search (see :mod:`reprokit.search.asking`), whose result is an :class:`Answer`. It may
-read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; together with the request they
-are enough to make the same search again). It reads everything else from outside through ``session.recall``, which
-records it, so that a resumed search takes the same path as the first. An error before the search begins leaves no
-record.
+read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same search
+again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
+takes the same path as the first. An error before the search begins leaves no record.
 
 While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
 the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.
@@ -37,7 +36,7 @@ from reprokit.core.ownership import is_orphan
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
+from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
 from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
@@ -108,8 +107,8 @@ class SearchSession(Invocation):
     ) -> int:
         """Start a search over the one case that ``request`` names; returns the exit status of the command.
 
-        ``kind``: the command, such as ``isolate``. ``arguments``: its options as JSON. ``make``: makes the search, see
-        the module. Raises UsageError or CaseError before anything is run, EngineError when the engine stops answering.
+        ``kind``: the command; ``arguments``: its options as JSON; ``make``: makes the search, see the module. Raises
+        UsageError or CaseError before anything is run, and EngineError when the engine stops answering.
         """
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)
@@ -118,12 +117,12 @@ class SearchSession(Invocation):
         self.request = request
         self.arguments = arguments
         search = make(self)
-        known = {"kind": kind, "arguments": dict(arguments), "line": sys.argv[1:], "digest": self.file.digest}
+        known = SearchRecord(kind=kind, arguments=arguments, line=tuple(sys.argv[1:]), digest=self.file.digest)
         record = RunRecord(
             id=run_id,
             started_at=now(),
             version=__version__,
-            request={**self.request.to_json(), "search": known},
+            request=RequestRecord(asked=self.request.to_json(), search=known),
             host=self._host(""),
             owner=owner(),
         )
@@ -145,14 +144,14 @@ class SearchSession(Invocation):
         """
         store = self._open_store()
         record = _unanswered(store, kind, cases)
-        if record is None:
+        known = record.request.search if record is not None else None
+        if record is None or known is None:
             raise UsageError(f"nothing to resume: there is no interrupted {kind} in {self.folder}")
-        known = record.request["search"]
-        request = Request.from_json(record.request)
+        request = Request.from_json(record.request.asked)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        self.arguments = known["arguments"]
-        self.file = _the_case(load_again(store, request, {known["digest"]: request.cases[0]}), request)
-        if self.file.digest != known["digest"]:
+        self.arguments = known.arguments
+        self.file = _the_case(load_again(store, request, {known.digest: request.cases[0]}), request)
+        if self.file.digest != known.digest:
             raise UsageError(
                 f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
             )
@@ -206,10 +205,10 @@ class SearchSession(Invocation):
     def result(self) -> dict[str, Any]:
         """The search as a JSON object: its arguments, cells, and answer (None while it has none)."""
         assert self.record is not None
-        search = self.record.request["search"]
+        assert self.record.request.search is not None
         return {
             "format": FORMAT,
-            "kind": search["kind"],
+            "kind": self.record.request.search.kind,
             "run_id": self.record.id,
             "case": {"id": self.file.case.id, "path": self.file.path, "digest": self.file.digest},
             "arguments": dict(self.arguments),
@@ -359,9 +358,7 @@ class SearchSession(Invocation):
             exit_status=status,
             version=__version__,
         )
-        self._recorder.call(
-            "finish", record.id, finished_at=record.finished_at, exit_status=status, host=dict(record.host)
-        )
+        self._recorder.call("finish", record.id, finished_at=record.finished_at, exit_status=status, host=record.host)
         self._recorder.close()
 
     def _close(self) -> None:
@@ -371,8 +368,8 @@ class SearchSession(Invocation):
             for line in self.answer.words:
                 self._say(line)
             self._say(f"details: reprokit show {self.record.id} [CELL]")
-        else:
-            kind = self.record.request["search"]["kind"]
+        elif self.record.request.search is not None:
+            kind = self.record.request.search.kind
             count = sum(cell.verdict not in UNDECIDED for cell in self.record.cells)
             self._say(f"stopped: {pluralize(count, 'cell')} decided and kept; continue with: reprokit {kind} --resume")
 
@@ -390,11 +387,12 @@ def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | No
     """The newest search of a kind that has no answer and whose process has exited."""
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
     for run in store.runs():
-        if run.request.get("search", {}).get("kind") != kind or (cases and run.request["cases"] != wanted):
+        search = run.request.search
+        if search is None or search.kind != kind or (cases and list(run.request.cases) != wanted):
             continue
         if run.exit_status == UsageError.exit_status:
             continue  # its arguments were wrong: resuming would fail again
-        ended = run.finished_at is not None or is_orphan(dict(run.owner))
+        ended = run.finished_at is not None or run.owner.gone
         if ended and ANSWER not in store.findings(run.id):
             return store.run(run.id)
     return None

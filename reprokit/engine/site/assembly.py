@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from reprokit.core import redaction
 from reprokit.engine.site import credentials, network, pipconfig, providers, trust
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
@@ -25,7 +26,7 @@ _LOCATIONS = ("index-url", "extra-index-url", "find-links")
 class Served:
     """What one build gets: ``secrets`` by id, predefined ``build_args``, ``network`` ("default" or "host").
 
-    ``warnings``: what of the host's settings cannot reach the build, in words. ``redact`` blots passwords out of text.
+    ``warnings``: what of the host's settings cannot reach the build, in words. ``redact`` leaves secrets out of text.
     """
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)
@@ -41,7 +42,8 @@ class Site:
 
     ``pip``: option -> values of the host's pip. ``secrets``: ready-made secrets by id (``ca_bundle``, ``netrc``,
     ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback.
-    ``local_index`` serves the local folders that ``pip`` names, if any. ``hidden``: words that must not be shown.
+    ``local_index`` serves the local folders that ``pip`` names, if any. ``known``: secret words -> what is put in
+    their place in whatever a build writes.
     """
 
     pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -49,7 +51,7 @@ class Site:
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     loopback: bool = False
     local_index: LocalIndexServer | None = None
-    hidden: frozenset[str] = field(default=frozenset(), repr=False)
+    known: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -80,7 +82,7 @@ class Site:
             served = urlsplit(root)
             pip["trusted-host"] = (*pip.get("trusted-host", ()), f"{served.hostname}:{served.port}")
             proxies = network.without_proxy(self.proxies)
-            yield self._served(pip, proxies, host=True, local=True, hidden={self.local_index.token})
+            yield self._served(pip, proxies, host=True, local=True, known=redaction.literals([self.local_index.token]))
 
     def _served(
         self,
@@ -90,7 +92,7 @@ class Site:
         host: bool,
         local: bool,
         warnings: tuple[str, ...] = (),
-        hidden: set[str] | None = None,
+        known: Mapping[str, str] | None = None,
     ) -> Served:
         if self.loopback and not local:
             warnings += ("an index or proxy of this host is at a loopback address, which the engine cannot reach",)
@@ -102,7 +104,7 @@ class Site:
             build_args=proxies,
             network="host" if host else "default",
             warnings=self.warnings + warnings,
-            redact=credentials.redactor(self.hidden | (hidden or set())),
+            redact=functools.partial(_without_secrets, {**self.known, **(known or {})}),
         )
 
 
@@ -148,9 +150,18 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         proxies=proxies,
         loopback=any(network.is_loopback(url) for url in everywhere if url != "DIRECT"),
         local_index=_local_index(pip),
-        hidden=frozenset(word for url in everywhere for word in credentials.secrets_of(url)),
+        known={**redaction.of_netrc(environ), **_passwords(everywhere)},
         warnings=warnings,
     )
+
+
+def _passwords(urls: Iterable[str]) -> dict[str, str]:
+    return {word: replacement for url in urls for word, replacement in redaction.of_url(url).items()}
+
+
+def _without_secrets(known: Mapping[str, str], text: str) -> str:
+    """What a build wrote, as it may be recorded. Who and where someone is stays, until a report is made of it."""
+    return redaction.scrub(text, known=known, people=False).text
 
 
 def pip_options(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:

@@ -164,9 +164,9 @@ def _parsed(key: str, value: Any, base: Path, where: str, text: str) -> Iterator
 
 
 def _shown(value: Any) -> str:
-    from reprokit.engine.site.credentials import blotted
+    from reprokit.core.redaction import without_passwords
 
-    return blotted(repr(value))
+    return without_passwords(repr(value))
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:

@@ -46,5 +46,8 @@ RESOLVING = _resolving(AXES)
 KNOWN = KnownAxes(axis.syntax for axis in AXES)
 """What the case format must know of the axes."""
 
-LIKELY_LAST = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
-"""The axes that follow from others more often than they matter, those that tell least first."""
+READERS = {axis.name: axis.wording.read for axis in AXES}
+"""Axis -> what reads its version from a text of a report."""
+
+REPORTED = {axis.name: axis.wording.keys for axis in AXES if not axis.wording.incidental}
+"""Axis -> what reports call it, of those that a draft gets from a report."""

@@ -200,7 +200,7 @@ package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name. With
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=differs,
-    wording=Wording(keys={"nvcc", "cuda", "cuda toolkit", "cuda runtime"}, read=wording.cuda),
+    wording=Wording(keys={"nvcc", "cuda", "cuda toolkit", "cuda runtime"}, read=wording.cuda, incidental=False),
     precision=2,
     matters=10,
     releases=releases,

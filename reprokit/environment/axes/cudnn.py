@@ -116,7 +116,7 @@ axis `cuda`. Measured by its header, else by the name of the library.
     locked=locked,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("cudnn", "cuDNN", same),
-    wording=Wording(keys={"cudnn"}, read=wording.cudnn),
+    wording=Wording(keys={"cudnn"}, read=wording.cudnn, incidental=False),
     precision=2,
     matters=20,
     releases=releases,

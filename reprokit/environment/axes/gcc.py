@@ -89,7 +89,7 @@ of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -du
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("gcc", "GCC"),
-    wording=Wording(keys={"gcc", "g++", "compiler", "编译器"}, read=wording.gcc),
+    wording=Wording(keys={"gcc", "g++", "compiler", "编译器"}, read=wording.gcc, incidental=False),
     precision=1,
     matters=30,
     releases=releases,

@@ -120,6 +120,7 @@ Measured by `/etc/os-release`.
     wording=Wording(
         keys={"platform", "os", "operating system", "system", "distribution", "libc", "glibc", "操作系统", "系统"},
         read=wording.os,
+        incidental=False,
     ),
     precision=2,
     matters=50,

@@ -88,7 +88,7 @@ Docker's image `python`, or of uv, in the order of `python_providers`. Without t
     locked=None,
     measure=Measurement(script=SCRIPT, read=read),
     differs=version_differs("python", "Python"),
-    wording=Wording(keys={"python", "py"}, read=wording.python),
+    wording=Wording(keys={"python", "py"}, read=wording.python, incidental=False),
     precision=2,
     matters=40,
     releases=releases,

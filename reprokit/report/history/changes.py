@@ -105,6 +105,6 @@ def _record_json(record: Record | None) -> Mapping[str, Any] | None:
         "number": cell.number,
         "verdict": cell.verdict and cell.verdict.value,
         "reason": cell.reason,
-        "failure": cell.details.get("failure"),
+        "failure": cell.details.failure and cell.details.failure.to_json(),
         "case_digest": cell.case_digest,
     }

@@ -71,7 +71,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     cells = frozenset(cell_key(record.cell) for record in records)
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
-    titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
+    titles = [one.title for record in records if (one := record.details.failure)]
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
@@ -82,7 +82,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
         "fix": fix(known),
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
-        "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
+        "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
         "changed": file is not None and file.digest != known.digest,

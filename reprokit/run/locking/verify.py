@@ -9,10 +9,9 @@ from packaging.utils import canonicalize_name
 
 from reprokit import __version__
 from reprokit.core.errors import BuildFailed, ReprokitError, Unsupported
-from reprokit.environment.lock import Artefact, Entry, Lock
+from reprokit.environment.lock import GROUPS, Artefact, Entry, Lock
 from reprokit.environment.measured import Measured
 
-GROUPS = ("pip_itself", "cuda", "cudnn", "pip")
 SHOWN = 5
 _MISMATCH = re.compile(
     r"Expected sha256 ([0-9a-f]{64})(?:\s*(?:Expected|or) sha256 [0-9a-f]{64})*\s*Got\s+([0-9a-f]{64})"
@@ -103,4 +102,4 @@ def _differing(
 
 
 def _artefacts(entry: Entry) -> list[tuple[str, Artefact]]:
-    return [(group, one) for group in GROUPS for one in getattr(entry.pins, group)]
+    return [(group, one) for group in GROUPS for one in entry.pins.group(group)]

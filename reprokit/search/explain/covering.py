@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.case.matrix import Cell
+from reprokit.environment.axes import AXES
 from reprokit.search.explain.conditions import (
     MOST_VALUES,
     AxisCondition,
@@ -34,7 +35,7 @@ MOST_USEFUL = 2_000
 """Conjunctions of which some are chosen."""
 MOST_ALIKE = 200
 """Equally small answers that are kept."""
-PLAIN = ("cuda", "cudnn", "gcc", "python", "os")
+PLAIN = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
 """Axes that follow from others more often than they matter, those that tell least last."""
 
 Cost = tuple[int, ...]

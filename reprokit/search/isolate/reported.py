@@ -9,9 +9,7 @@ from typing import Any
 
 from reprokit.case.matrix import Cell
 from reprokit.environment import catalog, versions, wording
-
-PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
-"""How many parts of a version an axis gets where the case has no values to copy the precision from."""
+from reprokit.environment.axes import AXES, BY_NAME, READERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +32,8 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     for key, value in environment.items():
         folded = wording.folded(str(key))
         text = str(value).strip()
-        for axis, keys in wording.KEYS.items():
-            if axis not in cell and folded in keys and (found := _read(axis, text, axes.get(axis, ()))):
+        for axis in _meant(folded, {*axes, *names}):
+            if axis not in cell and (found := _read(axis, text, axes.get(axis, ()))):
                 cell[axis] = found
                 used[str(key)] = f"{axis} {found}"
                 break
@@ -51,15 +49,23 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     return Reported(cell={name: cell[name] for name in order}, used=used, unused=unused)
 
 
+def _meant(key: str, own: Collection[str]) -> list[str]:
+    """The known axes that a key speaks of. ``own``: those that the case has or uses."""
+    among = [axis for axis in AXES if axis.name in own or not axis.wording.incidental]
+    return [axis.name for axis in among if key in axis.wording.keys]
+
+
 def _read(axis: str, text: str, own: Sequence[str]) -> str:
     """The value of a known axis in a text, in the spelling of the case's own values; '' for none."""
     if axis == "os":
         return _release(text, own)
-    version = wording.READERS[axis](text)
+    version = READERS[axis](text)
     if not version:
         return ""
     fitting = next((value for value in own if versions.matches(value, version)), "")
-    precise = max((len(versions.parts(value)) for value in own if value != versions.NONE), default=PRECISE[axis])
+    precise = max(
+        (len(versions.parts(value)) for value in own if value != versions.NONE), default=BY_NAME[axis].precision
+    )
     return fitting or ".".join(versions.parts(version)[:precise])
 
 
@@ -73,7 +79,7 @@ def _release(text: str, own: Sequence[str]) -> str:
 
 
 def _free(axis: str, text: str, own: Sequence[str]) -> str:
-    if text in own or axis in wording.READERS:  # the reader of a known axis has rejected the text already
+    if text in own or axis in READERS:  # what the reader of a known axis refused says something else
         return text if text in own else ""
     found = re.match(rf"v?({wording.VERSION}\S*)", text)
     return found[1] if found and "," not in text else ""

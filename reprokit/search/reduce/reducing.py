@@ -13,6 +13,7 @@ from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.environment.cases import load_text
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
@@ -229,7 +230,7 @@ def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
     return out, ""
 
 
-def _environment(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any] | None:
+def _environment(session: SearchSession, decider: Candidate | None) -> Measured | None:
     record = session.record_of(decider) if decider else None
     return record.environment if record else None
 

@@ -9,6 +9,7 @@ from typing import Any
 from reprokit import __version__
 from reprokit.case.matrix import label
 from reprokit.core.text import one_line, pluralize
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.search.reduce.algorithm import Kept, Reduced
@@ -34,9 +35,9 @@ def signature(given: Mapping[str, Any], strict: Mapping[str, Any]) -> str:
     return f"the signature was made stricter from the failure seen, so that no other failure matches: {keys}"
 
 
-def versions(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, tuple[str, str]]:
+def versions(before: Measured | None, after: Measured | None) -> dict[str, tuple[str, str]]:
     """Python packages whose version differs between two measured environments: name -> (before, after)."""
-    one, other = (((image or {}).get("packages") or {}).get("pip") or {} for image in (before, after))
+    one, other = ((image.packages.get("pip", {}) if image else {}) for image in (before, after))
     return {name: (one[name], other[name]) for name in sorted(one) if name in other and one[name] != other[name]}
 
 

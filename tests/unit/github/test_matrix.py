@@ -125,7 +125,7 @@ def test_an_entry_is_no_larger_than_a_variable(tmp_path: Path, capsys: pytest.Ca
     assert all(len(json.dumps(entry, indent=2)) < 128 * 1024 - 6 for entry in include)
 
 
-def test_an_entry_names_cells_that_no_shell_has_to_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_names_its_cells_without_shell_syntax(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "case.yaml").write_text(CASE)
     path = str(tmp_path / "case.yaml")
     [entry] = entries([path], capsys)
@@ -137,7 +137,7 @@ def test_an_entry_names_cells_that_no_shell_has_to_read(tmp_path: Path, capsys: 
     assert [task.variant for task in plan(load_all([path]), request)] == ["case", "fix"] * 3
 
 
-def test_nothing_to_run_is_no_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_matrix_has_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CASES / "ptxas_unknown_arch.yaml")
     assert (
         invoke(["matrix", "--github", "--base", "registry", path, "--skip", "arch=sm_35", "--skip", "arch=sm_90"]) == 2
@@ -173,7 +173,7 @@ def test_a_wrong_entry_is_refused_before_anything_runs(
     assert not (tmp_path / "store").exists()
 
 
-def test_what_names_cells_otherwise_is_refused_beside_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_options_that_select_cells_are_refused_beside_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["run", "cases", "--cells", "-", "--fix", "--tag", "quick"]) == 2
     assert "leave out CASE, --tag, --fix" in capsys.readouterr().err
 

@@ -362,7 +362,7 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
         "- [My loss is NaN, or does not fall](#my-loss-is-nan-or-does-not-fall) (1)",
         "- [Where they come from](#where-they-come-from)",
         "## My loss is NaN, or does not fall\n\nLook here first.\n",
-        "ended well, on 2026-01-02 where no other day is given. **Needs**",
+        "passed, on 2026-01-02 where no other day is given. **Needs**",
         "| 1 reproduced; fix holds in 1 | 1.2 GB | [FAQ 1.1](#1-cuda--cudnn) |",
         "### A list of questions\n\nFound in 2023.\n\n2 entries, 1 of them with cases.\n\n#### 1. CUDA \\& cuDNN\n",
         "| 1.1 | It fails on a_b | [on-gpu](on_gpu.yaml), [old-torch](old_torch.yaml) |",

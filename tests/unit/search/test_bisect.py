@@ -270,11 +270,11 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--axis", "a=1,2"], "there is none"),
-        (["--axis", "a=1..2", "--source", "t=v1..main"], "there are 2"),
+        (["--axis", "a=1,2"], "none was given"),
+        (["--axis", "a=1..2", "--source", "t=v1..main"], "2 were given"),
         (["--axis", "a=1..1"], "both ends are the same"),
-        (["--source", "t=v1..main", "--pre"], "--pre, --since and --before are of releases"),
-        (["--axis", "a=1..2", "--tags-only"], "--tags-only is of a source's commits"),
+        (["--source", "t=v1..main", "--pre"], "--pre, --since and --before apply to releases"),
+        (["--axis", "a=1..2", "--tags-only"], "--tags-only applies to a source's commits"),
         (["--axis", "a=1..2", "--since", "2024-13-01"], "is no date"),
         (["--resume", "--axis", "a=1..2"], "leave out the other options"),
         (["--source", "t=../nowhere", "--axis", "a=1..2"], "is no folder"),

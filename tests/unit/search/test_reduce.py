@@ -278,7 +278,7 @@ def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(pro
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
-    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "env: without A, B, C"]
+    assert [cell.details.tried for cell in cells][:2] == ["", "env: without A, B, C"]
     assert labels(cells)[2] == "env: without A, B, C"
 
 
@@ -303,7 +303,7 @@ def test_a_needed_part_is_distinguished_from_one_that_could_not_be_removed(proje
         "apt packages: 1 of 3 kept; did not matter: curl, git\n  kept: cowsay (without it the image cannot be "
         in output
     )
-    assert "  matters: B (without it not-reproduced: the only trial ended well" in output
+    assert "  matters: B (without it not-reproduced: the only trial passed" in output
     matters = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
     assert matters == {"A": None, "B": True, "cowsay": None}
     assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.data["text"]

@@ -14,6 +14,7 @@ from reprokit.core.text import first_line
 from reprokit.core.workflow_commands import command
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.publishing import RunFormat
 from reprokit.report.words import cell_name
 
 if TYPE_CHECKING:
@@ -100,3 +101,12 @@ def _below(path: str, root: Path) -> str:
         return Path(path).resolve().relative_to(root.resolve()).as_posix() if Path(path).is_file() else ""
     except ValueError:
         return ""
+
+
+FORMAT = RunFormat(
+    name="gha",
+    help="annotations of GitHub Actions, as workflow commands",
+    suffix=".txt",
+    scrubbed=True,
+    write=lambda run, _: "".join(f"{line}\n" for line in gha(run)),
+)

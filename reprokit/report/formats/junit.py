@@ -10,6 +10,7 @@ from itertools import groupby
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation
+from reprokit.report.publishing import RunFormat
 from reprokit.report.words import cell_name
 
 # XML 1.0 has no way to write these; logs are full of them.
@@ -60,7 +61,7 @@ def _suite(root: ET.Element, case_id: str, cells: list[CellRecord], started_at: 
 
 def _failure(cell: CellRecord) -> str:
     """What tells a failure from others: CI systems group by the message."""
-    return f" [failure {cell.details['failure']['id']}]" if "failure" in cell.details else ""
+    return f" [failure {cell.details.failure.id}]" if cell.details.failure else ""
 
 
 def _kind(cell: CellRecord) -> str:
@@ -74,10 +75,15 @@ def _kind(cell: CellRecord) -> str:
 def _lines(cell: CellRecord) -> Iterable[str]:
     for trial in cell.trials:
         yield f"trial {trial.number}: {trial.outcome}: {trial.reason} (log: {trial.log})"
-    yield from cell.details.get("build", {}).get("tail", ())
+    yield from cell.details.build.tail if cell.details.build else ()
     if cell.repeat:
         yield f"repeat by hand: {cell.repeat}"
 
 
 def _text(text: str) -> str:
     return UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+FORMAT = RunFormat(
+    name="junit", help="JUnit XML, for CI systems", suffix=".xml", scrubbed=False, write=lambda run, _: junit(run)
+)

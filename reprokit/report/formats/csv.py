@@ -6,14 +6,16 @@ import csv as rfc4180
 import io
 from collections.abc import Iterator
 
+from reprokit.environment.measured import FURTHER
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.publishing import RunFormat
 
 FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 """What a spreadsheet takes for the beginning of a formula (owasp.org/www-community/attacks/CSV_Injection)."""
 
-MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver")
-"""What is measured of an environment, in columns of their own."""
+MEASURED = ("os", "glibc", "python", "gcc", "cuda", "cudnn", "driver", *(axis.name for axis in FURTHER))
+"""What is measured of an environment, in columns of their own. New ones come last: people count columns, too."""
 
 
 def csv(run: RunRecord) -> str:
@@ -42,13 +44,17 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     yield "" if cell.seconds is None else f"{cell.seconds:.3f}"
     yield str(len(cell.trials))
     yield str(sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials))
-    failure = cell.details.get("failure") or {}
-    yield from (str(failure.get("id", "")), str(failure.get("title", "")))
-    environment = cell.environment or {}
-    yield from (str(environment.get(name) or "") for name in MEASURED)
+    failure = cell.details.failure
+    yield from (failure.id, failure.title) if failure else ("", "")
+    yield from (str(getattr(cell.environment, name, None) or "") for name in MEASURED)
 
 
 def plain(text: str) -> str:
     """A text on one line, without control characters, that no spreadsheet calculates."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return f"'{line}" if line.startswith(FORMULA) else line
+
+
+FORMAT = RunFormat(
+    name="csv", help="a table with a line for each cell", suffix=".csv", scrubbed=True, write=lambda run, _: csv(run)
+)
