@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from reprokit import __version__
+from reprokit.core.errors import CaseError, ReprokitError
 
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
@@ -101,8 +102,6 @@ def main() -> None:
 
 def invoke(arguments: list[str]) -> int:
     """Run one command line, given without the program's name; returns the exit status."""
-    from reprokit.core.errors import CaseError, ReprokitError
-
     try:
         result: Any = cli.main(arguments, prog_name="reprokit", standalone_mode=False)
     except click.ClickException as error:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
+from reprokit.intake import asking
+from reprokit.intake.capturing import seen
 
 if TYPE_CHECKING:
     from reprokit.intake.draft import Draft
@@ -63,10 +66,6 @@ class _Nobody:
 
 def dialogue(given: Mapping[str, Any]) -> Draft:
     """The draft made from the options ``given`` and answers to the rest. Raises UsageError for an invalid option."""
-    from reprokit.core import redaction
-    from reprokit.intake import asking
-    from reprokit.intake.capturing import seen
-
     known = asking.Answers(
         title=given["title"],
         command=given["shell"],
@@ -86,14 +85,10 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
 
 def beside(made: Draft) -> Path:
     """A new file name in this folder for a draft."""
-    from reprokit.core import files
-
     return files.unused(str(made.data["id"]), ".yaml")
 
 
 def _axis(axis: str, text: str) -> tuple[str, ...]:
-    from reprokit.intake import asking
-
     return asking.values(_option(f"--{axis}", text, lambda value: asking.check_axis(axis, value)))
 
 

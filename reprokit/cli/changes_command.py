@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import timeline
+from reprokit.report.history.changes import change_json, describe, series_key
+from reprokit.report.history.series import gather
+from reprokit.report.history.since import moment
 
 if TYPE_CHECKING:
     from reprokit.report.history.changes import Change
@@ -52,9 +59,6 @@ def command(
     A cell has changed when two results in a row say so, or one that a sequential test decided. A flaky failure is gone
     only when so many passing trials would be unlikely by chance. Inconclusive results are skipped.
     """
-    from reprokit.report.history.changes import describe
-    from reprokit.report.history.series import gather
-
     store = options.store_of(store_folder)
     history = gather(store, options.known_cases(store, cases))
     at, first = _since(store, since)
@@ -84,11 +88,6 @@ def command(
 
 def _since(store: Store, text: str) -> tuple[str, str]:
     """(time to start from, id of the run before it or ''). Raises UsageError."""
-    from datetime import datetime, timezone
-
-    from reprokit.core.errors import UsageError
-    from reprokit.report.history.since import moment
-
     try:
         if at := moment(text, datetime.now(timezone.utc)):
             return at, ""
@@ -108,8 +107,6 @@ def _counts(change: Change) -> bool:
 def _json(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series]
 ) -> dict[str, Any]:
-    from reprokit.report.history.changes import change_json, series_key
-
     def unjudged(one: Series) -> dict[str, Any]:
         assert one.blind is not None
         first, last = one.results[one.blind], one.results[-1]
@@ -128,9 +125,6 @@ def _json(
 def _print(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series], verbose: bool
 ) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import timeline
-
     counted = sum(map(_counts, changes))
     new = sum(change.transition.old is None for change in changes)
     tentative = len(changes) - counted - new

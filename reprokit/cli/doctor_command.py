@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
 from typing import TYPE_CHECKING
 
 import click
+
+from reprokit.cli import doctor
+from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
     from reprokit.cli.doctor import Finding
@@ -32,12 +36,8 @@ def command(as_json: bool) -> int:
 
     Each problem comes with a suggested fix. Nothing is changed, and it takes less than a minute.
     """
-    from reprokit.cli import doctor
-
     findings = doctor.examine(doctor.survey())
     if as_json:
-        import json
-
         document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
@@ -78,8 +78,6 @@ def _is_command(fix: str) -> bool:
 
 def summary(findings: list[Finding]) -> str:
     """The number of failures and warnings, on one line."""
-    from reprokit.core.text import pluralize
-
     counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
     if counts["fail"]:
         words = f"{pluralize(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"

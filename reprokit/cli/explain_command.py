@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
+from reprokit.report import explanation
 
 if TYPE_CHECKING:
     from reprokit.report.explanation import Explained
@@ -35,8 +38,6 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
     whose newest verdicts are used together. Only decided cells count; where several explanations fit, it lists them,
     with cells whose results would distinguish them.
     """
-    from reprokit.report import explanation
-
     options.check_writable("--json", json_file)
     cases = _explained(options.store_of(store_folder), what)
     report = {"format": FORMAT, "cases": [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]}
@@ -49,10 +50,6 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
 
 def _explained(store: Store, what: str) -> list[Explained]:
     """The explanations of a run, or of cases. Raises UsageError where none is recorded or no cells can be compared."""
-    from reprokit.core.errors import UsageError
-    from reprokit.environment.cases import load
-    from reprokit.report import explanation
-
     file_of = explanation.files_in(store)
     if Path(what).exists():
         wanted = [(file.case.id, file.digest) for file in load(what)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -10,15 +11,22 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.cli import options
+from reprokit.cli import invoke, options
 from reprokit.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from reprokit.github.reply import Reply
+from reprokit.core.files import write
+from reprokit.core.github_api import from_environment
+from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
+from reprokit.environment.cases import load_text
+from reprokit.github import action, event, issue
+from reprokit.github.commanding import pinned, read_reply, read_result, run_url
+from reprokit.github.commenting import admit
+from reprokit.github.reply import Reply, of_review, refused, running, verdict
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Scrubber, Sources
+from reprokit.store.database import Store
 
 LOOKING = 60
 """Most seconds for reading the text of an issue."""
@@ -38,10 +46,6 @@ def run_command() -> int:
 
     The input `fail-on` decides whether the exit status is 0 or that of `reprokit run`.
     """
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted, set_outputs
-    from reprokit.github import action
-
     inputs = {
         name.removeprefix("INPUT_").lower().replace("_", "-"): value
         for name, value in os.environ.items()
@@ -63,14 +67,6 @@ def run_command() -> int:
 
 def _show(folder: Path, store: Path) -> None:
     """Show a run on the page of its workflow run: outputs, summary, annotations."""
-    import json
-
-    from reprokit.core.workflow_commands import add_summary, set_outputs
-    from reprokit.github import action
-    from reprokit.report.formats import run_format
-    from reprokit.report.publishing import Sources
-    from reprokit.store.database import Store
-
     run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
     kept = Store(store)
     run = kept.run(run_id)
@@ -88,9 +84,6 @@ def run_cells_command(store_folder: Path | None) -> int:
 
     Inconclusive cells, such as those that lack a GPU, are shown and do not fail the step.
     """
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted
-
     entry = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP"))) / "entry.json"
     entry.write_text(os.environ.get("ENTRY", ""), encoding="utf-8")
     try:
@@ -111,12 +104,6 @@ def check_issue_command(output: Path) -> int:
     (whether a comment may be needed), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and there
     are such runners, else of HOSTED_RUNNER).
     """
-    import json
-
-    from reprokit.core.workflow_commands import set_outputs
-    from reprokit.github import event, issue
-    from reprokit.github.reply import Reply, of_review
-
     happened = event.read()
     body = happened.text("issue", "body")
     try:
@@ -148,13 +135,6 @@ def check_issue_command(output: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def admit_command(folder: Path) -> int:
     """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
-    from reprokit.core.github_api import from_environment
-    from reprokit.core.workflow_commands import set_outputs
-    from reprokit.github import event, issue
-    from reprokit.github.commanding import run_url
-    from reprokit.github.commenting import admit
-    from reprokit.github.reply import refused, running
-
     happened = event.read()
     with _seconds(LOOKING):
         found = issue.review(happened.text("issue", "body"))
@@ -177,11 +157,6 @@ def run_issue_command(folder: Path, output: Path) -> int:
 
     The step fails only where nothing was run; no verdict fails it.
     """
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted
-    from reprokit.environment.cases import load_text
-    from reprokit.github.commanding import pinned
-
     digest = os.environ.get("CASE_DIGEST", "")
     case = pinned(folder, digest)
     output.mkdir(parents=True, exist_ok=True)
@@ -197,12 +172,7 @@ def run_issue_command(folder: Path, output: Path) -> int:
 @click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
     """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
-    from reprokit.core.github_api import from_environment
-    from reprokit.github import event
-    from reprokit.github.commanding import read_reply, read_result, run_url
     from reprokit.github.commenting import answer
-    from reprokit.github.reply import verdict
-    from reprokit.report.publishing import Scrubber
 
     happened, reply = event.read(), read_reply(folder)
     if result is not None:
@@ -213,10 +183,6 @@ def comment_command(folder: Path, result: Path | None) -> int:
 
 
 def _write_reply(folder: Path, reply: Reply, text: str) -> None:
-    import json
-
-    from reprokit.core.files import write
-
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):
         write(folder / "case.yaml", text)

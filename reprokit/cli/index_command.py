@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from reprokit.core.errors import UsageError
+from reprokit.core.files import write
+from reprokit.core.text import pluralize
+from reprokit.report.catalogue import catalogue, page, verdicts
+from reprokit.report.catalogue.page import NOTE
+from reprokit.run.plan import load_all
 
 if TYPE_CHECKING:
     from reprokit.report.catalogue.page import Library
@@ -37,10 +45,6 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 
     It lists every case by topic: the symptom, the versions with which it fails, its last results, and what it needs.
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.core.text import pluralize
-    from reprokit.report.catalogue import page, verdicts
-
     folder = folder or Path("cases")
     if check and results:
         raise UsageError("--check writes nothing: leave out --results")
@@ -64,8 +68,6 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
 
 def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     from reprokit.case.facts import facts
-    from reprokit.report.catalogue import catalogue, page, verdicts
-    from reprokit.run.plan import load_all
 
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
@@ -90,8 +92,6 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
 
 
 def _check(path: Path, text: str) -> int:
-    import difflib
-
     there = path.read_text(encoding="utf-8") if path.is_file() else ""
     if there == text:
         click.echo(f"{path}: up to date")
@@ -109,9 +109,6 @@ def _check(path: Path, text: str) -> int:
 
 
 def _write(path: Path, text: str) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.core.files import write
-
     try:
         write(path, text)
     except OSError as error:
@@ -120,8 +117,5 @@ def _write(path: Path, text: str) -> None:
 
 def _may_replace(path: Path) -> None:
     """Refuse to overwrite a page that was written by hand. Raises UsageError."""
-    from reprokit.core.errors import UsageError
-    from reprokit.report.catalogue.page import NOTE
-
     if path.is_file() and NOTE not in path.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(f"{path} was not written by reprokit index: move it away, or keep its text in catalogue.yaml")

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import failures
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Sources
+from reprokit.report.words import summary
+from reprokit.run.chosen import read_all
+from reprokit.run.invocation import now, workflow
+from reprokit.store.database import Store
+from reprokit.store.merging import merge as merging
 
 if TYPE_CHECKING:
-    from reprokit.store.database import Store
     from reprokit.store.merging.merge import Merged, Planned
 
 
@@ -55,10 +64,6 @@ def command(
     FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that do not belong to a job
     are imported unchanged. Merging again changes nothing, except that results of later jobs are added.
     """
-    from reprokit.core.text import pluralize
-    from reprokit.run.invocation import now
-    from reprokit.store.database import Store
-    from reprokit.store.merging import merge as merging
     from reprokit.store.merging.sources import find, read
 
     options.check_writable("--json", json_file)
@@ -78,9 +83,6 @@ def command(
 
 
 def _planned(path: Path) -> Planned:
-    from reprokit.core.errors import UsageError
-    from reprokit.run.chosen import read_all
-    from reprokit.run.invocation import workflow
     from reprokit.run.planned_cells import planned
 
     try:
@@ -92,10 +94,6 @@ def _planned(path: Path) -> Planned:
 
 
 def _print(done: Merged, *, err: bool) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import failures
-    from reprokit.report.words import summary
-
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
@@ -115,10 +113,6 @@ def _print(done: Merged, *, err: bool) -> None:
 
 
 def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.report.formats import run_format
-    from reprokit.report.publishing import Sources
-
     if json_file is None and junit_file is None:
         return
     if not done.nights:

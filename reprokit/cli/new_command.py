@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options
+from reprokit.case.matrix import count
+from reprokit.cli import asking, options
+from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_text
+from reprokit.intake.draft import render, summary
+from reprokit.intake.drafting import draft
+from reprokit.intake.reporting import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -42,24 +49,17 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
     defaults from this machine, and the case is written to a file in this folder. Tokens, home directories and host
     names are left out either way.
     """
-    from reprokit.core.errors import UsageError
-
     given = [name for name, value in answers.items() if value not in (None, ())]
 
     if output is not None and output.exists() and not force:
         raise UsageError(f"{output} exists already: overwrite it with --force, or name another file with -o")
     options.check_writable("-o", output)
     if source is None:
-        from reprokit.cli import asking
-
         made = asking.dialogue(answers)
         return finish(made, "your answers", output or asking.beside(made))
     if given:
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
-    from reprokit.intake.drafting import draft
-    from reprokit.intake.reporting import read_report
-
     report = read_report(source)
     return finish(draft(report.text, url=report.url, source=report.path), report.path, output)
 
@@ -69,10 +69,6 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 
     ``origin``: where the draft comes from, for messages. Raises UsageError where the draft is not a valid case.
     """
-    from reprokit.core.errors import CaseError, UsageError
-    from reprokit.environment.cases import load_text
-    from reprokit.intake.draft import render
-
     text = render(made)
     try:
         case = load_text(str(output or "case.yaml"), text)
@@ -89,10 +85,6 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 
 def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> Iterator[str]:
     """What a draft holds and lacks, in a few lines."""
-    from reprokit.case.matrix import count
-    from reprokit.core.text import pluralize
-    from reprokit.intake.draft import summary
-
     matrix = case.case.matrix
     cells = pluralize(count(matrix.axes, matrix.exclude, matrix.include), "cell")
     yield f"{output or 'draft'}: {case.case.id}, from {origin}: {cells}"

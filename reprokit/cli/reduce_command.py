@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import parse_values
+from reprokit.case.read import MARKDOWN_SUFFIXES
+from reprokit.case.units import duration
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.search.reduce import reducing
+from reprokit.search.reduce.parts import KINDS
+from reprokit.search.reduce.reducing import Wish
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.search.reduce.reducing import Wish
 
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
 
@@ -65,8 +69,6 @@ def command(**given: Any) -> int:
     removed as long as one cell reproduces, with the signature made as strict as the failure in that cell. Limits that
     protect the host (memory, pids, timeout) stay.
     """
-    from reprokit.search.reduce import reducing
-
     return searching.serve("reduce", given, _asked, lambda session: reducing.make(session, session.folder))
 
 
@@ -77,11 +79,6 @@ def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
 
 def _arguments(given: dict[str, Any], out: Path) -> Wish:
     """The arguments of the search; removes them from ``given``. Raises UsageError before anything is run."""
-    from reprokit.case.read import MARKDOWN_SUFFIXES
-    from reprokit.case.units import duration
-    from reprokit.search.reduce.parts import KINDS
-    from reprokit.search.reduce.reducing import Wish
-
     if out.suffix.lower() in MARKDOWN_SUFFIXES:
         raise UsageError(f"--output {out}: the case is written as YAML: name a file that ends in .yaml")
     if out.exists():

@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
-from reprokit.report.publishing import Scrub
+from reprokit.report.html.building import PagesRequest
+from reprokit.report.publishing import Scrub, Scrubber, Sources
+from reprokit.run.plan import load_all
+from reprokit.store.recorder import RecordError
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
-    from reprokit.report.html.building import PagesRequest
     from reprokit.store.database import Store
 
 PORT = 8000
@@ -88,8 +92,6 @@ def command(
     Nothing is loaded from elsewhere. Since such pages are often public, tokens, e-mail addresses, home directories and
     host names are left out of all texts, as far as they are recognised; --as-recorded keeps them.
     """
-    from reprokit.core.errors import UsageError
-
     form = formats()[name]
     if isinstance(form, RunFormat):
         if serve or folder or as_recorded or options.typed("runs"):
@@ -129,8 +131,6 @@ class _Chosen:
 
 def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     """The cases, and the runs, that words name. Raises UsageError for what is neither."""
-    from reprokit.core.errors import UsageError
-
     known = set(store.case_ids())
     cases: list[str] = []
     runs: list[str] = []
@@ -151,9 +151,6 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
 
 
 def _request(store: Store, what: Sequence[str], folder: Path | None, runs: int) -> PagesRequest:
-    from reprokit.report.html.building import PagesRequest
-    from reprokit.run.plan import load_all
-
     chosen = _chosen(store, what)
     files = {file.case.id: file for file in _files(folder)}
     if what:  # the folder then only says what these cases are like now
@@ -163,9 +160,6 @@ def _request(store: Store, what: Sequence[str], folder: Path | None, runs: int) 
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:
-    from reprokit.core.errors import CaseError
-    from reprokit.run.plan import load_all
-
     place = folder or Path("cases")
     if not place.is_dir():
         return ()
@@ -180,10 +174,6 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
 
 def _build(store: Store, pages: _Pages, target: Path) -> None:
     """Write the pages, and report what was written and what was not. Raises RecordError where that fails."""
-    from reprokit.core.text import pluralize
-    from reprokit.report.publishing import Scrubber
-    from reprokit.store.recorder import RecordError
-
     try:
         built = pages.form.write(store, target, pages.request, pages.scrub)
     except OSError as error:
@@ -212,8 +202,6 @@ def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
 
 def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) -> int:
     """One run in a format that is one text."""
-    from reprokit.report.publishing import Sources
-
     options.check_writable("-o", output)
     store = options.store_of(store_folder)
     run = _run(store, what)
@@ -223,8 +211,6 @@ def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) 
 
 def _run(store: Store, what: str) -> RunRecord:
     """The run that is named, or the newest run of a case with the cells of that case alone. Raises UsageError."""
-    from reprokit.core.errors import UsageError
-
     chosen = _chosen(store, [what])
     if chosen.runs:
         return store.run(chosen.runs[0])

@@ -10,10 +10,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.evidence.records import ANSWER
+from reprokit.report import explanation, markdown
+from reprokit.report.markdown import Subject
+from reprokit.report.publishing import Scrubber
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
-    from reprokit.report.markdown import Subject
     from reprokit.store.database import Store
 
 
@@ -47,9 +51,6 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
     is used. Nothing is sent anywhere. The text is shortened to fit a GitHub issue (65,536 characters), the case last.
     Tokens, home directories, host and user names are removed from logs; the case itself is not changed.
     """
-    from reprokit.report import explanation, markdown
-    from reprokit.report.publishing import Scrubber
-
     options.check_writable("--output", output)
     store = options.store_of(store_folder)
     subject = _subject(store, what, case_id)
@@ -81,9 +82,6 @@ def _secrets_in(subject: Subject) -> str:
 
 def _subject(store: Store, what: str, case_id: str | None) -> Subject:
     """The case and run to share. Raises UsageError where there is none, or more than one case."""
-    from reprokit.evidence.records import ANSWER
-    from reprokit.report.markdown import Subject
-
     run = _run(store, what)
     if not run.cells:
         raise UsageError(f"run {run.id} has no cell: there is nothing to share")
@@ -97,16 +95,12 @@ def _subject(store: Store, what: str, case_id: str | None) -> Subject:
         raise UsageError(f"run {run.id} has {len(cases)} cases; choose one with --case ID ({names})")
     chosen = case_id or next(iter(cases), "")
     if chosen not in cases:
-        from reprokit.core.near_match import near
-
         raise UsageError(f"run {run.id} has no case {chosen!r}{near(chosen, cases, prefix='; ')}")
     return _known(store, Subject(run=run.of_case(chosen), title=chosen, text="", digest=cases[chosen]))
 
 
 def _known(store: Store, subject: Subject) -> Subject:
     """The subject with the case's title and text at the time of the run. Raises UsageError where that is not stored."""
-    from reprokit.report import explanation
-
     text = store.case_text(subject.digest)
     file = explanation.files_in(store)(subject.digest) if text else None
     if not text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.live import print_table
+from reprokit.core.errors import UsageError
+from reprokit.report import detail, explanation, failures
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Sources
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
@@ -36,12 +43,6 @@ Examples:
 @options.store_option
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
-    from reprokit.core.errors import UsageError
-    from reprokit.report import detail, explanation
-    from reprokit.report.formats import run_format
-    from reprokit.report.publishing import Sources
-    from reprokit.store.database import Store
-
     folder = options.store_path(store_folder)
     if not folder.is_dir():
         raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
@@ -71,16 +72,11 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
 
 
 def _colour() -> bool:
-    import sys
-
     return sys.stdout.isatty()
 
 
 def _table(record: RunRecord) -> None:
     from rich.console import Console
-
-    from reprokit.cli.display.live import print_table
-    from reprokit.report import failures
 
     console = Console(highlight=False)
     if not console.is_terminal:

@@ -12,13 +12,14 @@ from typing import Any
 import click
 
 from reprokit.core import github_api, workflow_commands
-from reprokit.core.errors import UsageError
+from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
 from reprokit.report.markdown.text import code, line, table
 from reprokit.report.words import cell_name, summary
+from reprokit.store.database import Store
 
 ARTIFACT = "nightly-store"
 SHOWN = 40
@@ -67,8 +68,6 @@ def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, 
 @click.argument("changes_file", metavar="CHANGES", type=click.Path(path_type=Path, dir_okay=False))
 def summarise(store_folder: Path, changes_file: Path) -> None:
     """Write the newest run, and what changed, into the job's summary."""
-    from reprokit.store.database import Store
-
     run = Store(store_folder).run("last")
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
@@ -175,8 +174,6 @@ def _changes(path: Path) -> dict[str, Any]:
 
 def run() -> int:
     """Entry point: an expected error becomes one line, an annotation of the step. Returns the exit status."""
-    from reprokit.core.errors import ReprokitError
-
     try:
         main.main(standalone_mode=False)
     except ReprokitError as error:

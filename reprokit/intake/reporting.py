@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
+from reprokit.case import markdown, read
+from reprokit.core import issues
 from reprokit.core.errors import Problem, UsageError
 
 
@@ -22,13 +25,7 @@ def read_report(source: str) -> ReportText:
 
     Raises UsageError when it cannot be read, is not text, or contains a case already.
     """
-    from pathlib import Path
-
-    from reprokit.case import read
-
     if source.lower().startswith(("http://", "https://")):
-        from reprokit.core import issues
-
         if issues.is_issue(source):
             issue = issues.read(source)
             return _without_case(
@@ -45,8 +42,6 @@ def read_report(source: str) -> ReportText:
 
 def _without_case(report: ReportText, source: str) -> ReportText:
     """The report, unless it contains a case, which is more precise than a draft. Raises UsageError then."""
-    from reprokit.case import markdown
-
     found = markdown.blocks(report.text)
     if found or re.match(r"(?:\ufeff|#.*\n|\s)*schema[ \t]*:[ \t]*[\"']?reprokit/", report.text):
         where = f" in line {found[0].first_line + 1}" if found else ""

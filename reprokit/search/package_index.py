@@ -17,8 +17,10 @@ from packaging.utils import canonicalize_name
 
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
+from reprokit.engine import site
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
+from reprokit.engine.site.assembly import pip_options as of_host
 from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.dockerfile import index_options
 
@@ -50,9 +52,6 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
 
     Raises UsageError when no index answers, or pip's configuration cannot be read.
     """
-    from reprokit.engine import site
-    from reprokit.engine.site.assembly import pip_options as of_host
-
     settings = site.settings()
     options = of_host(os.environ, settings)
     proxies = network.proxies(os.environ, configured=settings.proxy, pip_proxy=options.get("proxy", ""))

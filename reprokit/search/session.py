@@ -32,7 +32,6 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
-from reprokit.core.ownership import is_orphan
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading

@@ -12,6 +12,10 @@ from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
+from reprokit.core.errors import ReprokitError
+from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine.protocol import Build
+from reprokit.engine.site import Site
 
 OLDEST, NEWEST = (20, 10), (29, 999)
 """Versions of Docker Engine that reprokit supports."""
@@ -82,11 +86,6 @@ def _upgrade(ground: Ground) -> str:
 
 def builds(ground: Ground) -> Iterator[Finding]:
     """Whether a build works, tried with one that needs no network and no space."""
-    from reprokit.core.errors import ReprokitError
-    from reprokit.core.ownership import IMAGE_LABELS
-    from reprokit.engine.protocol import Build
-    from reprokit.engine.site import Site
-
     voice = Voice("buildkit")
     if ground.engine is None:
         return

@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.text import pluralize
+from reprokit.run.lock_making.stale import stale
 
 say = Voice("locks")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
     """The lock files below the current folder that no longer match their cases."""
-    from reprokit.run.lock_making.stale import stale
-
     found = stale(ground.folder)
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)

@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
+from reprokit.engine.venv import host
 from reprokit.environment import versions
 
 say = Voice("venv")
@@ -14,8 +15,6 @@ say = Voice("venv")
 
 def check(ground: Ground) -> Iterator[Finding]:
     """The Pythons of this host, uv, and which of a case's limits can be enforced without a container engine."""
-    from reprokit.engine.venv import host
-
     chosen = ground.settings.engine == "venv"
     pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
     if not pythons:
