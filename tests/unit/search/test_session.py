@@ -110,7 +110,8 @@ def test_a_search_is_a_run_whose_cells_come_as_they_are_asked_for(project: Proje
         (3, "3", "different-failure"),
     ]
     assert run.exit_status == 0
-    assert run.request["search"]["arguments"] == {"far": 3}
+    assert run.request.search is not None
+    assert run.request.search.arguments == {"far": 3}
     assert store.findings(run.id)["answer"]["words"] == ["seen good, bad, unknown"]
     assert store.case_text(run.cells[0].case_digest) == CASE
     result = session.result()
