@@ -100,7 +100,7 @@ def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
     project.session = project.new_session()
     assert project.run() == 0
     assert project.cells[0].image is not None
-    assert project.cells[0].image["built"] is False
+    assert project.cells[0].image.built is False
 
 
 def test_what_asks_for_more_than_the_host_grants_is_not_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
