@@ -6,7 +6,7 @@ import csv as rfc4180
 import io
 from collections.abc import Iterator
 
-from reprokit.environment.measured import FURTHER
+from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.publishing import RunFormat
@@ -46,7 +46,8 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     yield str(sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials))
     failure = cell.details.failure
     yield from (failure.id, failure.title) if failure else ("", "")
-    yield from (str(getattr(cell.environment, name, None) or "") for name in MEASURED)
+    measured = cell.environment or Measured()
+    yield from (str(measured.get(name) or "") for name in MEASURED)
 
 
 def plain(text: str) -> str:

@@ -353,7 +353,7 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
     (folder / "catalogue.yaml").write_text(CATALOGUE)
     path = result_of(folder, {"old-torch": [seen("reproduced"), seen("not-reproduced", "fix")]})
     assert invoke(["index", "cases/", "--results", str(path)]) == 0
-    assert "named by no entry of the catalogue: arrays" in capsys.readouterr().out
+    assert "not in any entry of the catalogue: arrays" in capsys.readouterr().out
     text = (folder / "README.md").read_text()
     for line in (
         "# Bugs",

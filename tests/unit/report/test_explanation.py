@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.matrix import Selection, parse_group, select
+from reprokit.case.matrix import Selection, parse_group
 from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
-from reprokit.environment.cases import load
+from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -117,9 +117,8 @@ def test_rivals_come_with_a_line_that_runs_the_very_cell_that_tells_them_apart()
     words = shlex.split(telling["command"])
     assert words[:4] == ["reprokit", "run", "x.yaml", "--only"]
     matrix = file.case.matrix
-    assert select(matrix.axes, matrix.exclude, matrix.include, Selection(only=(parse_group(words[4]),))) == [
-        telling["cell"]
-    ]
+    only = Selection(only=(parse_group(words[4]),))
+    assert select(matrix.axes, matrix.exclude, matrix.include, only) == [telling["cell"]]
     assert list(explanation.short(explained)) == [
         "several conditions fit (in the 2 cells decided; 1 more in the matrix): cuda = 12.0; cudnn = 8.9",
         f"what would tell them apart: {telling['command']}",
