@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case import review
 from reprokit.core.addresses import is_strangers
 from reprokit.core.errors import UsageError
 
@@ -34,8 +35,6 @@ def approve(
     strangers = [file for file in files if is_strangers(file.path)]
     if request.yes or not strangers:
         return
-    from reprokit.case import review
-
     for file in strangers:
         click.echo(review.summary(file, (cells or {}).get(file.digest, ()), engine=request.engine), err=True, nl=False)
     one = len(strangers) == 1

@@ -16,6 +16,7 @@ from reprokit.core.ownership import ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
+from reprokit.engine.select import make
 from reprokit.environment.cases import load_text
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
@@ -27,12 +28,12 @@ from reprokit.run.plan import load_all
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner
 from reprokit.run.supplying import supply_of
+from reprokit.store.database import Store
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine
     from reprokit.environment.supply import Supply
-    from reprokit.store.database import Store
 
 UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
 """What a resumed run does again."""
@@ -100,8 +101,6 @@ class Invocation:
         return self._started_recorder
 
     def _open_store(self) -> Store:
-        from reprokit.store.database import Store
-
         return Store(self.folder)
 
     def _host(self, engine: str) -> HostRecord:
@@ -135,8 +134,6 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
-
     return make(name)
 
 

@@ -17,6 +17,7 @@ from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
+from reprokit.engine.select import make
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
 from reprokit.run.images import SourceTrees, Wanted, wanted
@@ -64,8 +65,6 @@ def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
     made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
-    from reprokit.engine.select import make
-
     engine, cancel = make(request.engine), threading.Event()
     for image in made:
         base = image.environment.base

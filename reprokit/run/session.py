@@ -17,6 +17,8 @@ from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit
 from reprokit.run.approving import approve
 from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
 from reprokit.run.listener import Listener
+from reprokit.run.lock_making import updating
+from reprokit.run.locking.held import unused
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
@@ -111,8 +113,6 @@ class Session(Invocation):
 
         ``upgrade``: lock anew what is fresh, too, from images that are built again.
         """
-        from reprokit.run.lock_making import updating
-
         if request.engine == "venv":  # else every cell would be locked as unsupported
             raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")
         tasks = self._approved(load_all(request.cases), request)
@@ -195,8 +195,6 @@ class Session(Invocation):
 
     @staticmethod
     def _note_locks(tasks: Sequence[Task], listener: Listener) -> None:
-        from reprokit.run.locking.held import unused
-
         if paths := unused(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from reprokit.engine import site
+from reprokit.engine.bases import detect_source
+from reprokit.engine.venv.host import host
 from reprokit.environment import tables
 from reprokit.environment.supply import Supply
 from reprokit.run.request import Request
@@ -10,12 +13,7 @@ from reprokit.run.request import Request
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
     if request.engine == "venv":
-        from reprokit.engine.venv.host import host
-
         return Supply(base_source="bootstrap", host=host())
-    from reprokit.engine import site
-    from reprokit.engine.bases import detect_source
-
     settings = site.settings()
     tables.override(settings.compatibility)
     return Supply(
