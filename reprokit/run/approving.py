@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.case import review
 from reprokit.core.addresses import is_strangers
 from reprokit.core.errors import UsageError
 
@@ -35,8 +34,12 @@ def approve(
     strangers = [file for file in files if is_strangers(file.path)]
     if request.yes or not strangers:
         return
+    from reprokit.case import review
+    from reprokit.engine import registry
+
+    on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     for file in strangers:
-        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), engine=request.engine), err=True, nl=False)
+        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(

@@ -16,8 +16,8 @@ from reprokit.core.ownership import ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
-from reprokit.engine.select import make
 from reprokit.environment.cases import load_text
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
@@ -28,12 +28,12 @@ from reprokit.run.plan import load_all
 from reprokit.run.request import Request
 from reprokit.run.runner import Runner
 from reprokit.run.supplying import supply_of
-from reprokit.store.database import Store
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
+    from reprokit.store.database import Store
 
 UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
 """What a resumed run does again."""
@@ -90,6 +90,7 @@ class Invocation:
             facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
+            catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
         )
@@ -101,11 +102,14 @@ class Invocation:
         return self._started_recorder
 
     def _open_store(self) -> Store:
+        from reprokit.store.database import Store
+
         return Store(self.folder)
 
-    def _host(self, engine: str) -> HostRecord:
+    def _host(self, engine: EngineInfo | None) -> HostRecord:
         return HostRecord(
-            engine=engine or None,
+            engine=str(engine) if engine else None,
+            engine_kind=engine.kind if engine else None,
             kernel=self._facts.kernel,
             driver=self._facts.driver,
             gpus=tuple(gpu.name for gpu in self._facts.gpus),
@@ -134,7 +138,9 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    return make(name)
+    from reprokit.engine import registry
+
+    return registry.make(name)
 
 
 def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:

@@ -17,7 +17,6 @@ from reprokit.case.matrix import label
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
-from reprokit.engine.select import make
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
 from reprokit.run.images import SourceTrees, Wanted, wanted
@@ -65,7 +64,9 @@ def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
     made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
-    engine, cancel = make(request.engine), threading.Event()
+    from reprokit.engine import registry
+
+    engine, cancel = registry.make(request.engine), threading.Event()
     for image in made:
         base = image.environment.base
         try:
