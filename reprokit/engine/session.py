@@ -24,9 +24,6 @@ from reprokit.engine import messages
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.wire import Hijacked
 
-MAX_SECRET = 500 * 1024
-"""BuildKit refuses larger secrets (``secretsprovider`` and the daemon's own check), in bytes."""
-
 _SECRET = "/moby.buildkit.secrets.v1.Secrets/GetSecret"
 _CREDENTIALS = "/moby.filesync.v1.Auth/Credentials"
 _HEALTH = "/grpc.health.v1.Health/Check"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 _HEADER = 8
-STDERR = 2
 
 
 class Demux:

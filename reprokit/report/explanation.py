@@ -11,9 +11,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label, matches
+from reprokit.core.errors import ReprokitError
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.environment.cases import select
+from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -116,9 +117,6 @@ def files_in(store: Store) -> FileOf:
 
     @cache
     def file_of(digest: str) -> CaseFile | None:
-        from reprokit.core.errors import ReprokitError
-        from reprokit.environment.cases import load
-
         try:
             [file] = load("-", stdin=io.StringIO(store.case_text(digest)))
         except (ReprokitError, ValueError):  # of another version
@@ -314,7 +312,7 @@ def _measured(explained: Explained) -> Iterator[str]:
 
 def _facts(record: CellRecord) -> dict[str, str]:
     measured = record.environment or Measured()
-    facts = {name: measured[name] for name in FACTS if name in measured} | dict(measured.packages.get("pip", {}))
+    facts = {name: measured.get(name) for name in FACTS} | dict(measured.packages.get("pip", {}))
     return {name: str(value) for name, value in facts.items() if value}
 
 

@@ -16,6 +16,7 @@ from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import dockerfile, resolve
 from reprokit.environment.alternative import without_downloads, without_registry
@@ -26,6 +27,7 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
+from reprokit.run.locking import applying
 from reprokit.run.task import Task
 
 if TYPE_CHECKING:
@@ -134,8 +136,6 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:
-        from reprokit.run.locking import applying
-
         environment, fetched = applying.applied(task.held, spec, trees.of)
     else:
         environment = _resolved(task, supply)
@@ -241,11 +241,7 @@ def _built(
     cancel: threading.Event,
 ) -> ImageInfo:
     if image.held:
-        from reprokit.run.locking import applying
-
         return applying.build(engine, request, image.held, image.environment, on_progress, cancel)
-    from reprokit.engine import site
-
     try:
         return engine.build(request, site.current(), on_progress, cancel)
     except BuildFailed as error:
@@ -269,7 +265,6 @@ def _bases(
     found: dict[str, ImageInfo] = {}
     for base in image.environment.images:
         if image.held and base == image.environment.base:
-            from reprokit.run.locking import applying
 
             def packages(base: ImageInfo) -> Mapping[str, str]:
                 return measure(engine, measurements, base, cancel=cancel, user="root").packages["apt"]

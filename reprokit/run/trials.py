@@ -25,6 +25,7 @@ from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import Ready, Wanted, handed_files, image_record
+from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
@@ -135,8 +136,6 @@ def mismatches(task: Task, ready: Ready, catalog: Catalog) -> list[str]:
     differs = environment.compare(asked, ready.measured, catalog)
     differs += environment.compare_builds(task.spec, ready.measured, catalog)
     if task.held:
-        from reprokit.run.locking.verify import departures
-
         own = not task.datasets
         differs += departures(task.held.lock, task.held.entry, ready.image.tag, ready.measured, comparable=own)
     return differs

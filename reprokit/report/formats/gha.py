@@ -12,6 +12,7 @@ from reprokit.case.matrix import matches
 from reprokit.core.errors import ReprokitError
 from reprokit.core.text import first_line
 from reprokit.core.workflow_commands import command
+from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.publishing import RunFormat
@@ -35,8 +36,6 @@ def on_disk(cell: CellRecord) -> CaseFile | None:
 
 @cache
 def _files(path: str) -> Sequence[CaseFile]:
-    from reprokit.environment import cases
-
     try:
         return cases.load(path) if Path(path).is_file() else ()
     except ReprokitError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.report.html.building import build
 from reprokit.report.publishing import PagesFormat, Scrub
 
 if TYPE_CHECKING:
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
 
 
 def _write(store: Store, target: Path, request: PagesRequest, scrub: Scrub) -> Built:
-    from reprokit.report.html.building import build
-
     return build(store, target, request, scrub)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from reprokit.evidence.records import RunRecord
 from reprokit.report.publishing import RunFormat, Sources
+from reprokit.report.result import dumps
 
 
 def _write(run: RunRecord, sources: Sources) -> str:
-    from reprokit.report.result import dumps
-
     return dumps(run, sources.folder, sources.file_of, **sources.more)
 
 

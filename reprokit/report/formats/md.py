@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from reprokit.evidence.records import RunRecord
+from reprokit.report.markdown import run_summary
 from reprokit.report.publishing import RunFormat, Sources
 
 
 def _write(run: RunRecord, sources: Sources) -> str:
-    from reprokit.report.markdown import run_summary
-
     return run_summary(run, sources.file_of)
 
 

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from reprokit.case.render import render
+from reprokit.core.errors import ReprokitError
 from reprokit.environment.cases import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
@@ -64,9 +66,6 @@ def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
 
 def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
     """What the case, as it was, asks for in the cell: variables, command and limits. Nothing where it cannot tell."""
-    from reprokit.case.render import render
-    from reprokit.core.errors import ReprokitError
-
     file = recorded_case(text)
     if file is None:
         return {}

@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from packaging.utils import canonicalize_name
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress, Trial
 from reprokit.environment import bootstrap, dockerfile
 from reprokit.environment.axes import AXES
@@ -96,8 +98,6 @@ def _base(standing: Standing) -> LockedBase:
 
 def _date(created: str) -> str:
     """An engine's time stamp in whole seconds, UTC."""
-    from datetime import datetime, timezone
-
     moment = datetime.fromisoformat(f"{created[:19]}+00:00") if created else datetime.now(timezone.utc)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -106,8 +106,6 @@ def _hashes(
     engine: Engine, standing: Standing, cancel: threading.Event, on_progress: Callable[[Progress], None]
 ) -> dict[str, Any]:
     """What ``hashes_inside.py`` prints in the image; pip's cache is warm from the build."""
-    from reprokit.engine import site
-
     rendered = _rendered(standing)
     digest = hashlib.sha256(json.dumps([rendered.dockerfile, rendered.tag(standing.image.id)]).encode()).hexdigest()
     tag = TAG_PREFIX + digest[:32]

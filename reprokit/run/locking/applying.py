@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import BuildFailed
+from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap, resolve
 from reprokit.environment.lock import Held
@@ -56,8 +57,6 @@ def build(
     cancel: threading.Event,
 ) -> ImageInfo:
     """Build a locked image; a failure names the lock's line where it is about one."""
-    from reprokit.engine import site
-
     own = site.current()
     secrets = dict(own.secrets)
     if (release := site_catalog().releases().get(environment.os)) is not None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from reprokit.core import cache
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.locks import locked
-from reprokit.engine import bases
+from reprokit.engine import bases, site
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap
@@ -61,8 +61,6 @@ def ensure(
 def _made(
     engine: Engine, base: LockedBase, date: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
 ) -> ImageInfo:
-    from reprokit.engine import site
-
     settings = site.settings()
     release = Catalog(settings.compatibility).releases()[base.name]
     snapshot = bootstrap.snapshot_of(release, date, settings.apt_snapshot)

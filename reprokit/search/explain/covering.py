@@ -38,8 +38,6 @@ MOST_ALIKE = 200
 PLAIN = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
 """Axes that follow from others more often than they matter, those that tell least last."""
 
-Cost = tuple[int, ...]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Separation:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from reprokit.case.matrix import cell_key, expand
+from reprokit.environment.cases import recorded_case
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.origin import HostRecord, JobRecord, WorkflowRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
@@ -122,8 +123,6 @@ def _from_job(cell: CellRecord, job: JobRecord | None) -> CellRecord:
 
 def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], Place]:
     """The order in which one run would have had the cells: by file, and then as the matrix has them."""
-    from reprokit.environment.cases import recorded_case
-
     orders: dict[str, dict[str, int]] = {}
     for digest in {cell.case_digest for cell in cells}:
         file = recorded_case(text(digest))
