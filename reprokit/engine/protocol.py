@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class EngineInfo:
     """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
 
-    ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of the limits "memory", "cpus"
-    and "pids" it would accept on this host and not hold.
+    ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
+    "network" (none) and "mounts" (read-only) it would accept on this host and not hold.
     """
 
     kind: str

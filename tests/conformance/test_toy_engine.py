@@ -41,5 +41,5 @@ def test_a_name_and_an_entry_are_all_that_it_takes(tmp_path: Path) -> None:
     session = Session(tmp_path / "store", display=Screen(io.StringIO()))
     assert session.start(Request(cases=(str(tmp_path / "case.yaml"),), engine="toy")) == 0
     assert session.record is not None
-    assert (session.record.engine, session.record.host["engine"]) == ("toy", "Toy engine 1")
+    assert (session.record.engine, session.record.host.engine) == ("toy", "Toy engine 1")
     assert [cell.verdict for cell in session.record.cells] == ["not-reproduced", "reproduced"]

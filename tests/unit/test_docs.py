@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from docs.scripts import format_reference
+from reprokit.engine import kinds
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if ".zh-CN" not in path.name)]
@@ -113,3 +114,9 @@ def test_the_site_is_built_without_warnings_and_loads_nothing_from_elsewhere(tmp
         r"<link[^>]*\shref=[\"']?((?:https?:)?//[^\s\"'>]+)"
     )
     assert [hit for page in pages for hit in loaded.findall(page.read_text(encoding="utf-8"))] == []
+
+
+@pytest.mark.parametrize("kind", kinds.CHOICES)
+def test_every_engine_is_described(kind: str) -> None:
+    for path in (ROOT / "docs" / "engines.md", ROOT / "docs" / "engines.zh-CN.md"):
+        assert f"`{kind}`" in path.read_text(encoding="utf-8"), path.name
