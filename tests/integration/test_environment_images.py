@@ -81,6 +81,16 @@ def test_three_debian_releases_measure_as_asked(engine: DockerEngine, axes: dict
     assert set(names.split()) == {axes["gcc"]}
 
 
+def test_the_further_axes_measure_as_asked_and_go_together(engine: DockerEngine) -> None:
+    axes = {"os": "debian-12", "python": "3.11", "cuda": "12.1", "cmake": "3.31", "clang": "16", "nccl": "2.18"}
+    image = built(engine, cell(axes))
+    measured = measure(engine, image, gpus=(), cancel=threading.Event())
+    assert compare(axes, measured) == []
+    assert (measured["cmake"], measured["clang"], measured["nccl"]) == ("3.31.10", "16.0.6", "2.18.3")
+    script = "echo 'int main(void) { return 0; }' > /tmp/x.c; clang /tmp/x.c -o /tmp/x && /tmp/x && command -v clang++"
+    assert output(engine, image, script) == "/usr/local/bin/clang++\n"
+
+
 def test_an_old_python_measures_as_asked(engine: DockerEngine) -> None:
     """Its venv comes with pip 9, which has to replace itself through the site's settings; then the index serves."""
     image = built(engine, cell({"os": "ubuntu-18.04", "python": "3.6"}, pip=("iniconfig==1.1.1",)))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import compare
+from reprokit.environment import compare, probe
 from reprokit.environment.axes import AXES, AXIS_NAMES, RESOLVING
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
@@ -35,6 +35,13 @@ def test_an_axis_is_resolved_behind_those_that_decide_on_it() -> None:
     for axis in RESOLVING:
         assert set(axis.after) <= before
         before.add(axis.name)
+
+
+def test_the_scripts_that_measure_are_plain_sh() -> None:
+    shellcheck = Path(sys.executable).with_name("shellcheck")
+    words = [str(shellcheck), "--shell=sh", "-"]
+    done = subprocess.run(words, input=probe.command()[2], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout
 
 
 def test_no_part_of_an_axis_can_be_left_out() -> None:
@@ -75,8 +82,7 @@ def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
         import sys
         from reprokit.environment import compare, probe, resolve, Supply, dockerfile
         from reprokit.environment.cases import json_schema, load_text
-        from reprokit.environment.catalog import OURS
-from reprokit.environment.measured import Measured
+        from reprokit.environment.measured import Measured
         from reprokit.case.render import render
 
         file = load_text("x.yaml", sys.argv[1])
