@@ -156,7 +156,7 @@ def _at_most(matched: int, count: int, rate: float) -> float:
 
 
 def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of the failure rate after ``trials`` that all ended well (exact binomial, one-sided).
+    """Upper bound of the failure rate after ``trials`` that all passed (exact binomial, one-sided).
 
     A rate p leaves ``trials`` clean runs with probability (1 - p) ** trials; the bound is where that is 1 - confidence.
     """

@@ -38,7 +38,7 @@ def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[V
             return verdict, f"{_of(counts[outcome], total)} {words}"
     bound = failure_rate_bound(total, trials.confidence)
     still = f"a failure rate of up to {100 * bound:.1f} % is still possible ({100 * trials.confidence:g} % upper bound)"
-    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} ended well; {still}{_exclusion(total, trials)}"
+    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} passed; {still}{_exclusion(total, trials)}"
 
 
 def _interval(failed: int, total: int, trials: Trials) -> str:

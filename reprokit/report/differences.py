@@ -13,9 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import Entry, normalised
-from reprokit.environment.measured import Measured
+from reprokit.environment.lock import GROUPS, Entry
+from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -37,6 +39,7 @@ ORDER = (
     "frameworks",
     "Python",
     "GCC",
+    *(axis.title for axis in FURTHER),
     "environment variables",
     "packages beneath the frameworks",
     "sources",
@@ -96,7 +99,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     details = cell.details
     host = details.job.host if details.job else run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": (host.engine or "").partition(" ")[0]},
+        "engine": {"engine": host.kind},
         "operating system": {"os": measured.os, "glibc": measured.glibc},
         "GPU": {"gpu": ", ".join(measured.gpu), "driver": measured.driver},
         "CUDA": {"release": measured.cuda, "compiler build": measured.cuda_build},
@@ -104,6 +107,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
         "frameworks": _builds(measured.frameworks),
         "Python": {"version": measured.python, "build": measured.python_words},
         "GCC": {"version": measured.gcc, "build": measured.gcc_words},
+        **{axis.title: {"version": measured.further.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in details.sources.items()},
         "kernel": {"release": host.kernel, "engine version": host.engine},
     }
@@ -122,13 +126,14 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
 def of_entry(name: str, entry: Entry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
-    artefacts = (*pins.pip_itself, *pins.cuda, *pins.cudnn, *pins.pip)
+    artefacts = [one for group in GROUPS for one in pins.group(group)]
     facts: dict[str, dict[str, Any]] = {
         "operating system": {"base": pins.base.reference},
         "Python": {"served by": entry.served_by.get("python")},
         "GCC": {"served by": entry.served_by.get("gcc")},
         "CUDA": {"served by": entry.served_by.get("cuda")},
         "cuDNN": {"served by": entry.served_by.get("cudnn")},
+        **{axis.title: {"served by": entry.served_by.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
     pip = {one.name: one.version for one in artefacts} | dict(pins.local)
@@ -150,7 +155,7 @@ def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
     for name, version in packages.get("pip", {}).items():
-        plain = normalised(name)
+        plain = canonicalize_name(name)
         beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
         facts.setdefault("frameworks" if FRAMEWORKS.match(plain) else beneath, {})[plain] = version
     for name, version in packages.get("apt", {}).items():

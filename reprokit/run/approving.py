@@ -12,7 +12,7 @@ from reprokit.core.addresses import is_strangers
 from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.case.matrix import Cell
     from reprokit.run.request import Request
 
@@ -35,9 +35,11 @@ def approve(
     if request.yes or not strangers:
         return
     from reprokit.case import review
+    from reprokit.engine import registry
 
+    on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     for file in strangers:
-        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), engine=request.engine), err=True, nl=False)
+        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import dockerfile, resolve
@@ -130,7 +131,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     spec = task.spec
     if task.refused:
         raise Unsupported(task.refused)
-    if task.held and supply.host:
+    if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:
         from reprokit.run.locking import applying
@@ -143,9 +144,11 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         _check_places(files, fetched.values())
         spec = replace(spec, files={})
     pins = task.held.entry.pins if task.held else None
-    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
+    rendered = dockerfile.render(
+        environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins, recipe=supply.recipe
+    )
     instead = "" if task.held else without_registry(task.spec, supply, environment)
-    offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
+    offline = "" if task.held or supply.recipe == "script" else without_downloads(task.spec, supply, environment)
     return Wanted(
         environment=environment,
         rendered=rendered,
@@ -201,8 +204,6 @@ def make_ready(
     ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
     build it again, with what archives and indexes have today, in place of the one that stands.
     """
-    from reprokit.engine import bases
-
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
     started = time.monotonic()
@@ -211,7 +212,7 @@ def make_ready(
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
         lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
-        with bases.locked(lock, cancel, "image"):
+        with locked(lock, cancel, "image"):
             found = None if fresh else engine.image(tag)
             if built := found is None:
                 names = {name: base.tag for name, base in found_bases.items()}

@@ -11,11 +11,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.core.ownership import ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
+from reprokit.environment.cases import load_text
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
@@ -29,7 +30,7 @@ from reprokit.run.supplying import supply_of
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
 
@@ -85,7 +86,7 @@ class Invocation:
             engine=lambda: self._open_engine(request),
             folder=self.folder,
             recorder=recorder,
-            facts=lendable(self._facts, own.gpus, os.environ),
+            facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
@@ -103,9 +104,10 @@ class Invocation:
 
         return Store(self.folder)
 
-    def _host(self, engine: str) -> HostRecord:
+    def _host(self, engine: EngineInfo | None) -> HostRecord:
         return HostRecord(
-            engine=engine or None,
+            engine=str(engine) if engine else None,
+            engine_kind=engine.kind if engine else None,
             kernel=self._facts.kernel,
             driver=self._facts.driver,
             gpus=tuple(gpu.name for gpu in self._facts.gpus),
@@ -134,9 +136,9 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
+    from reprokit.engine import registry
 
-    return make(name)
+    return registry.make(name)
 
 
 def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:

@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import CellSpec
+from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
-from reprokit.case.matrix import Cell, Selection, is_own, label, matches, select
+from reprokit.case.matrix import Cell, Selection, is_own, label, matches
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.cases import load, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
@@ -71,11 +72,18 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
                 tasks.append(task_of(len(tasks) + 1, file, case, variant, cell, request, checked))
     if request.fix and all(task.variant == "case" for task in tasks):
         raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
-    if request.locked and request.engine == "venv":
-        raise UsageError("--locked: a lock is of images, and a virtual environment on the host is none")
     if request.locked:
+        check_locks(request)
         return held(tasks)
     return tasks
+
+
+def check_locks(request: Request) -> None:
+    """Raise UsageError where the engine that was asked for cannot build what a lock holds."""
+    from reprokit.engine import registry
+
+    if not registry.capabilities(request.engine).locks:
+        raise UsageError(f"--engine {request.engine}: a lock is of container images, and this engine makes none")
 
 
 def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
-from reprokit.environment.dockerfile import gist
+from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
@@ -28,16 +28,16 @@ from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
-from reprokit.run.gpus import GpuDesk, Grant
+from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
-from reprokit.run.places import Places
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import Bench, Facts, decided, known_facts, mismatches, run_trials
+from reprokit.run.trials import Facts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Runner:
     ) -> None:
         self.run_id = run_id
         self.request = request
-        self.engine_info = ""
+        self.engine_info: EngineInfo | None = None
         self._fresh = False
         self._make_engine = engine
         self._folder = folder
@@ -157,18 +157,18 @@ class Runner:
             tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
-        bench = Bench(
+        context = TrialContext(
             engine=engine,
             run_id=self.run_id,
             folder=self._folder,
             cancel=self._cancel,
-            places=Places(jobs),
+            semaphore=PrioritySemaphore(jobs),
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
             ThreadPoolExecutor(jobs, "build") as builders,
             ThreadPoolExecutor(2 * jobs, "trial") as workers,
-            self._desk(bench) as desk,
+            self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
 
@@ -178,9 +178,9 @@ class Runner:
                     built(image, ready, waiting)
                 elif ready is not None:
                     for task in self._faithful(ready, waiting, facts):
-                        run = partial(self._run_cell, bench, ready, task, facts)
+                        run = partial(self._run_cell, context, ready, task, facts)
                         if task.spec.limits.gpus:
-                            runs.append(desk.submit(task, run, partial(self._refuse, task, facts)))
+                            runs.append(scheduler.submit(task, run, partial(self._refuse, task, facts)))
                         else:
                             runs.append(workers.submit(run))
 
@@ -194,13 +194,13 @@ class Runner:
                 self._stop(builds, runs)
                 raise
 
-    def _desk(self, bench: Bench) -> GpuDesk:
-        return GpuDesk(
+    def _scheduler(self, context: TrialContext) -> GpuScheduler:
+        return GpuScheduler(
             self._facts,
             folder=self._gpu_leases,
             run_id=self.run_id,
-            engine=bench.engine,
-            places=bench.places,
+            engine=context.engine,
+            semaphore=context.semaphore,
             cancel=self._cancel,
             note=self._listener.note,
             waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
@@ -224,8 +224,8 @@ class Runner:
         """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
         engine = self._make_engine()
         info = engine.info()
-        self.engine_info = f"{info.name} {info.version}"
-        check_engine(self.records, self.engine_info)
+        self.engine_info = info
+        check_engine(self.records, info.kind)
         for text in engine.sweep():
             self._listener.note(f"left behind by a run that was killed, removed: {text}")
         return engine, info, self._supply()
@@ -248,7 +248,7 @@ class Runner:
                 self._listener.build_output(numbers, progress.log)
             else:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
-                self._listener.state(numbers, "building", where + gist(progress.name))
+                self._listener.state(numbers, "building", where + short_step(progress.name))
 
         facts = Facts(dockerfile=image.rendered.dockerfile)
 
@@ -263,6 +263,7 @@ class Runner:
                 since=self._since,
                 fresh=self._fresh,
             )
+            assert self.engine_info is not None
             return ready, known_facts(image, ready, self.engine_info)
 
         served = self._serve(waiting[0], attempt, facts)
@@ -290,7 +291,9 @@ class Runner:
 
         self._serve(task, fail, facts)
 
-    def _run_cell(self, bench: Bench, ready: Ready, task: Task, facts: Facts, grant: Grant | None = None) -> None:
+    def _run_cell(
+        self, context: TrialContext, ready: Ready, task: Task, facts: Facts, allocation: GpuAllocation | None = None
+    ) -> None:
         facts = replace(facts)
         starts: list[float] = []
 
@@ -301,17 +304,17 @@ class Runner:
 
         def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
             facts.trials, facts.repeat = trials, repeat
-            if grant is not None and facts.environment is not None:
+            if allocation is not None and facts.environment is not None:
                 # An image is measured once, without a GPU; which one a trial got is the host's fact.
-                names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in grant.gpus)
+                names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
                 facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
 
         def trials(task: Task) -> None:
             verdict, reason = run_trials(
-                bench,
+                context,
                 task,
                 ready.image.tag,
-                grant,
+                allocation,
                 on_start=on_start,
                 keep=keep,
                 echo=lambda data: self._listener.output(task.number, data),
@@ -338,7 +341,7 @@ class Runner:
             facts.details = replace(facts.details, build=FailedBuildRecord(step=error.step, tail=tuple(error.tail)))
             lines = [line.strip() for line in error.tail if line.strip()]
             said = [line for line in lines if "error" in line.lower()] or lines
-            reason = error.reason or (f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error))
+            reason = error.reason or (f"{short_step(error.step)}: {said[-1]}" if error.step and said else str(error))
             self._decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))

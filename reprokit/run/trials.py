@@ -10,21 +10,21 @@ from pathlib import Path
 
 from reprokit import environment
 from reprokit.case.cellspec import mode
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
-from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
-from reprokit.evidence import Condenser
+from reprokit.evidence import LogTrimmer
 from reprokit.evidence.details import BaseRecord, CellDetails, LockRecord, SourceRecord, StartImageRecord
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
-from reprokit.run.gpus import Grant
+from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import Ready, Wanted, handed_files, image_record
-from reprokit.run.places import Places
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
 
@@ -63,14 +63,14 @@ def decided(task: Task, verdict: Verdict, reason: str, facts: Facts | None = Non
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class TrialContext:
     """Where trials run: the engine, the run they belong to, and the store's folder that takes their logs."""
 
     engine: Engine
     run_id: str
     folder: Path
     cancel: threading.Event
-    places: Places
+    semaphore: PrioritySemaphore
     """One for each program that may run at a time."""
 
 
@@ -95,7 +95,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
+def known_facts(image: Wanted, ready: Ready, engine: EngineInfo) -> Facts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
     return Facts(
@@ -115,7 +115,8 @@ def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
             lock=_lock_record(image),
             notes=image.environment.notes,
             sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
-            engine=engine,
+            engine=str(engine),
+            engine_kind=engine.kind,
         ),
     )
 
@@ -129,7 +130,7 @@ def _lock_record(image: Wanted) -> LockRecord | None:
 
 def mismatches(task: Task, ready: Ready) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
-    asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
+    asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
     differs = environment.compare(asked, ready.measured)
     differs += environment.compare_builds(task.spec, ready.measured)
     if task.held:
@@ -141,37 +142,37 @@ def mismatches(task: Task, ready: Ready) -> list[str]:
 
 
 def run_trials(
-    bench: Bench,
+    context: TrialContext,
     task: Task,
     image: str,
-    grant: Grant | None = None,
+    allocation: GpuAllocation | None = None,
     *,
     on_start: Callable[[int], None],
     keep: Callable[[tuple[TrialRecord, ...], str], None],
     echo: Callable[[bytes], None] | None = None,
 ) -> tuple[Verdict, str]:
-    """Run a task's trials; the verdict and its reason. ``grant``: the GPUs that the task asks for.
+    """Run a task's trials; the verdict and its reason. ``allocation``: the GPUs that the task asks for.
 
     ``keep`` gets the trials so far, and the line that repeats one by hand, after each: they are worth keeping even if
     the engine fails in the next.
     """
-    files = _kept_files(bench, task)
+    files = _kept_files(context, task)
     records: list[TrialRecord] = []
     while not task.trials.finished([record.outcome for record in records]):
         number = len(records) + 1
         # A cell with GPUs has its place already, for as long as it has them.
-        slot = _Slot(None if grant else bench.places, partial(on_start, number))
-        record, trial = _steady(bench, task, image, grant, number, slot, echo)
+        slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
+        record, trial = _steady(context, task, image, allocation, number, slot, echo)
         records.append(record)
-        keep(tuple(records), bench.engine.repeat(trial, files))
+        keep(tuple(records), context.engine.repeat(trial, files))
     return concluded(records, task.trials)
 
 
 def _steady(
-    bench: Bench,
+    context: TrialContext,
     task: Task,
     image: str,
-    grant: Grant | None,
+    allocation: GpuAllocation | None,
     number: int,
     slot: _Slot,
     echo: Callable[[bytes], None] | None,
@@ -179,36 +180,36 @@ def _steady(
     """One trial, once more in a fresh container if it lost its GPU. Raises EngineError if that one did too."""
     lost = ""
     while True:
-        trial = trial_of(task, image, bench.run_id, grant.gpus if grant else ())
+        trial = trial_of(task, image, context.run_id, allocation.gpus if allocation else ())
         try:
-            record = _one(bench, task, trial, number, slot, echo)
+            record = _one(context, task, trial, number, slot, echo)
         except (EngineError, Unsupported) as error:
-            why = grant.why_lost(str(error)) if grant else ""
+            why = allocation.why_lost(str(error)) if allocation else ""
             if not why:
                 raise
         else:
-            if grant is None or record.outcome is Outcome.PASSED:
+            if allocation is None or record.outcome is Outcome.PASSED:
                 return record, trial
-            log = bench.folder / record.log
+            log = context.folder / record.log
             # What the signature asks for is the finding, whatever its words are; a GPU that is gone is none.
-            why = grant.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
+            why = allocation.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
             if not why:
                 return record, trial
             log.replace(log.with_suffix(".lost.log"))
-        if lost or grant is None:
+        if lost or allocation is None:
             raise EngineError(f"{lost}; and once more in a fresh container: {why}")
         lost = why
-        grant.renew()
+        allocation.renew()
 
 
-def _folder(bench: Bench, task: Task) -> Path:
+def _folder(context: TrialContext, task: Task) -> Path:
     """Where what is kept of a task's trials lies, below the store's folder."""
-    return Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+    return Path("runs") / context.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
 
 
-def _kept_files(bench: Bench, task: Task) -> Path:
+def _kept_files(context: TrialContext, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
-    folder = (bench.folder / _folder(bench, task) / "files").absolute()
+    folder = (context.folder / _folder(context, task) / "files").absolute()
     for path, text in handed_files(task).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -218,15 +219,15 @@ def _kept_files(bench: Bench, task: Task) -> Path:
 
 
 class _Slot:
-    """One of the bench's places, if it takes one, with word given when the program starts."""
+    """The semaphore, where there is one, held while the program runs; ``on_taken`` is called when it starts."""
 
-    def __init__(self, places: Places | None, on_taken: Callable[[], None]) -> None:
-        self._places = places
+    def __init__(self, semaphore: PrioritySemaphore | None, on_taken: Callable[[], None]) -> None:
+        self._semaphore = semaphore
         self._on_taken = on_taken
 
     def __enter__(self) -> None:
-        if self._places is not None:
-            self._places.take()
+        if self._semaphore is not None:
+            self._semaphore.acquire()
         try:
             self._on_taken()
         except BaseException:
@@ -234,20 +235,20 @@ class _Slot:
             raise
 
     def __exit__(self, *_: object) -> None:
-        if self._places is not None:
-            self._places.give_back()
+        if self._semaphore is not None:
+            self._semaphore.release()
 
 
 def _one(
-    bench: Bench, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
+    context: TrialContext, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
 ) -> TrialRecord:
-    relative = _folder(bench, task) / f"trial-{number}.log"
-    log = bench.folder / relative
+    relative = _folder(context, task) / f"trial-{number}.log"
+    log = context.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
-    condenser = Condenser(log, task.case.expect.failure, echo=echo)
+    trimmer = LogTrimmer(log, task.case.expect.failure, echo=echo)
     try:
-        ending = bench.engine.run(trial, condenser.feed, bench.cancel, slot)
+        ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
     finally:
-        condenser.close()
+        trimmer.close()
     # Judged from the file, so that judging the record again later sees the same.
     return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))

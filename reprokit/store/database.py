@@ -7,7 +7,6 @@ what a killed run had decided is kept.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import threading
@@ -34,6 +33,7 @@ from sqlalchemy.pool import StaticPool
 
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import UsageError
+from reprokit.core.locks import locked
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
@@ -58,7 +58,9 @@ class Store:
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine, "connect", _tune_sqlite)
         try:
-            with _locked(self.folder / "reprokit.lock"):
+            with contextlib.ExitStack() as held:  # two processes that open a new store make its tables once
+                with contextlib.suppress(OSError):  # a store that may only be read has its tables
+                    held.enter_context(locked(self.folder / "reprokit.lock"))
                 self._bring_up_to_date()
         except DatabaseError as error:
             raise UsageError(
@@ -331,19 +333,6 @@ def _copied(connection: Connection) -> Engine:
     source: Any = connection.connection.driver_connection
     source.backup(copy)
     return create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Two processes that meet in a new store make its tables once."""
-    try:
-        handle = path.open("a")
-    except OSError:  # a store that may only be read has its tables
-        yield
-        return
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _tune_sqlite(connection: Any, _: Any) -> None:

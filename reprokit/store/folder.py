@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
 from contextlib import suppress
@@ -11,6 +10,7 @@ from typing import Any
 
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
+from reprokit.core.locks import locked
 from reprokit.environment.measured import Measured
 
 FOLDER = ".reprokit"
@@ -56,9 +56,7 @@ class SeenBases:
 
     def keep(self, reference: str, digest: str) -> None:
         """Remember what a reference is now."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # other processes add theirs
+        with locked(self._path.with_suffix(".lock")):  # other processes add theirs
             write(self._path, json.dumps({**self._read(), reference: {"digest": digest, "at": time.time()}}, indent=1))
 
     def _read(self) -> dict[str, dict[str, Any]]:

@@ -41,7 +41,7 @@ class Made:
     expected: Verdict | None = None
     variant: str = "case"
     reason: str = "as made up"
-    logs: Sequence[tuple[str, tuple[int, ...]]] = (("it ended well\n", ()),)
+    logs: Sequence[tuple[str, tuple[int, ...]]] = (("it passed\n", ()),)
     exception: ExceptionRecord | None = None
     values: Mapping[str, Any] | None = None
 
@@ -220,9 +220,9 @@ def grid(maker: Maker, nights: int = 6) -> str:
             cell = {"os": "debian-12", "python": python, "numpy": numpy, "mode": mode}
             failing = (log, lines)
             logs = {Verdict.REPRODUCED: [failing] * 3, Verdict.FLAKY: [failing, ("fine\n", ()), failing]}.get(
-                verdict, [("it ended well\n", ())] if verdict.conclusive else []
+                verdict, [("it passed\n", ())] if verdict.conclusive else []
             )
-            reason = "ValueError: no such thing" if logs and logs[0][1] else "all trials ended well"
+            reason = "ValueError: no such thing" if logs and logs[0][1] else "all trials passed"
             made = Made(cell=cell, verdict=verdict, expected=expected, logs=logs, exception=seen, reason=reason)
             cells += [
                 made,
@@ -320,9 +320,9 @@ def large(folder: Path, sizes: Mapping[str, int], nights: int = 3) -> str:
                 cell=cell,
                 verdict=verdict,
                 expected=Verdict.REPRODUCED if shows else Verdict.NOT_REPRODUCED,
-                logs=[(log, lines)] if verdict is Verdict.REPRODUCED else [("it ended well\n", ())],
+                logs=[(log, lines)] if verdict is Verdict.REPRODUCED else [("it passed\n", ())],
                 exception=seen,
-                reason="exit status 1; ValueError: no such thing" if shows else "all trials ended well",
+                reason="exit status 1; ValueError: no such thing" if shows else "all trials passed",
             )
         )
     maker = Maker(folder)

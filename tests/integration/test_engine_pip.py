@@ -7,6 +7,7 @@ import hashlib
 import http.server
 import os
 import subprocess
+import sys
 import threading
 import uuid
 import zipfile
@@ -20,6 +21,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.engine import bases, site
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Progress
+from reprokit.engine.site import network, pipconfig
 from reprokit.engine.site.config import Settings
 from reprokit.environment import Supply, resolve
 from tests.conftest import build_of, docker, never, remove_image, trial
@@ -88,12 +90,18 @@ def tag() -> Iterator[str]:
     remove_image(name)
 
 
-def host(tmp_path: Path, conf: str, **environ: str) -> site.Site:
-    """The site of a user whose home is ``tmp_path`` and whose pip.conf is that text."""
+def host(tmp_path: Path, conf: str, settings: Settings | None = None, **environ: str) -> site.Site:
+    """The site of a user whose home is ``tmp_path``, whose pip.conf is that text, and who has no other settings.
+
+    What this machine has for all its users is hidden: a proxy of its own on loopback would change the builds' network.
+    """
     (tmp_path / "pip.conf").write_text(conf)
-    keep = {name: value for name, value in os.environ.items() if not name.upper().startswith("PIP_")}
-    mine = {**keep, "HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), **environ}
-    return site.current(mine, Settings())
+    nowhere = {"XDG_CONFIG_DIRS": str(tmp_path / "none"), "VIRTUAL_ENV": str(tmp_path / "none")}
+    mine = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PIP_CONFIG_FILE": str(tmp_path / "pip.conf")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipconfig, "SYSTEM", tmp_path / "none")
+        patch.setattr(network, "APT_FILES", ())
+        return site.current({**mine, **nowhere, **environ}, settings or Settings())
 
 
 def output_of(engine: DockerEngine, image: str, script: str) -> str:
@@ -209,13 +217,14 @@ def test_own_index_and_proxy_reach_the_build_and_stay_out_of_the_image(
         f'pip_index_url = "http://deploy:{PASSWORD}@packages.example/simple"\n'
         f'proxy = "http://proxyuser:pr0xy@127.0.0.1:{server.server_port}"\n'
     )
-    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "REPROKIT_CONFIG": str(own)}
-    environ["PIP_INDEX_URL"] = "https://nowhere.invalid/simple"  # the configuration wins over it
+    settings = site.settings({"HOME": str(tmp_path), "REPROKIT_CONFIG": str(own)})
+    # The configuration's index wins over the variable's.
+    mine = host(tmp_path, "", settings, PIP_INDEX_URL="https://nowhere.invalid/simple")
     log: list[Progress] = []
     once = uuid.uuid4().hex  # the engine still has the layer of an earlier run
     dockerfile = f"FROM {python}\nRUN {MOUNTS} : {once} && {PIP} guarded\n"
     try:
-        engine.build(build_of(tag, dockerfile), site.current(environ), log.append, never())
+        engine.build(build_of(tag, dockerfile), mine, log.append, never())
     finally:
         server.shutdown()
         server.server_close()
@@ -224,9 +233,12 @@ def test_own_index_and_proxy_reach_the_build_and_stay_out_of_the_image(
     assert traces_in(tag, words, tmp_path) == []
     assert any("packages.example" in step.log for step in log)  # pip did go there
     assert not any("p4ss" in step.log or "pr0xy" in step.log for step in log)
-    # Neither is part of the image's identity: the same layer serves a site without them.
+    # Neither is part of the layer's identity: it serves a site with another index and no proxy. That index is on
+    # loopback as well, for a step's network is part of BuildKit's cache key: the host's network and the default one
+    # share no layers.
     steps: list[Progress] = []
-    engine.build(build_of(tag, dockerfile), host(tmp_path, ""), steps.append, never())
+    other = host(tmp_path, "[global]\nindex-url = http://127.0.0.1:9/simple\n")
+    engine.build(build_of(tag, dockerfile), other, steps.append, never())
     assert any(step.cached and "guarded" in step.name for step in steps)
 
 
@@ -246,16 +258,19 @@ def test_local_folders_are_served(engine: DockerEngine, python: str, tag: str, t
     mine = host(tmp_path, conf)
     engine.build(build_of(tag, dockerfile), mine, lambda _: None, never())
     assert output_of(engine, tag, "python3 -c 'import linked, indexed'") == "linked 2.0+local.1\nindexed 1.0\n"
-    assert mine.shelf is not None
-    assert traces_in(tag, [mine.shelf.token.encode(), str(tmp_path).encode(), b"run/secrets/ca"], tmp_path) == []
+    assert mine.local_index is not None
+    assert traces_in(tag, [mine.local_index.token.encode(), str(tmp_path).encode(), b"run/secrets/ca"], tmp_path) == []
     # Another server, another port, the same layer.
     steps: list[Progress] = []
     engine.build(build_of(tag, dockerfile), host(tmp_path, conf), steps.append, never())
     assert any(step.cached and "linked" in step.name for step in steps)
 
 
-def test_this_hosts_own_pip(engine: DockerEngine, python: str, tag: str) -> None:
+def test_this_hosts_own_pip(engine: DockerEngine, python: str, tag: str, tmp_path: Path) -> None:
     """A small wheel from wherever this host's pip finds it: the site's real CA bundle, proxies and indexes."""
+    words = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(tmp_path), "colorama"]
+    if subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, check=False).returncode:
+        pytest.skip("this host's own pip reaches no index that has colorama")
     dockerfile = f"FROM {python}\nRUN {MOUNTS} {PIP} --only-binary :all: colorama\n"
     engine.build(build_of(tag, dockerfile), site.current(), lambda _: None, never())
     assert "colorama" in output_of(engine, tag, "python3 -c 'import colorama; print(colorama)'")

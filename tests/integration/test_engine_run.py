@@ -241,8 +241,8 @@ def test_imported_image_carries_its_labels(engine: DockerEngine, tiny: str) -> N
 CHILD = """
 import sys, threading
 sys.path.insert(0, {root!r})
-from reprokit.engine import labels
-from reprokit.engine.select import make
+from reprokit.core import ownership
+from reprokit.engine.registry import make
 from tests.conftest import trial
 print("go", flush=True)
 make("auto").run(

@@ -17,7 +17,7 @@ from reprokit.core.errors import BuildFailed, EngineError
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.podman import PodmanEngine
 from reprokit.engine.protocol import Progress
-from reprokit.engine.select import make
+from reprokit.engine.registry import make
 from reprokit.engine.site import Site
 from tests.conftest import build_of, import_tiny, never
 from tests.integration.test_engine_build import (  # noqa: F401

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
-
-OLDEST, NEWEST = (20, 10), (29, 999)
-"""Docker Engines that reprokit is made for."""
-OLDEST_PODMAN = (4, 0)
+from reprokit.core.errors import ReprokitError
+from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine import registry
+from reprokit.engine.protocol import Build
+from reprokit.engine.site import Site
 
 say = Voice("engine")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """Which engine answers, its version, API, storage driver, and whether it is rootless."""
+    """Which engine answers, its version, API, storage driver, and whether it is rootless; or why none answers."""
     chosen = ground.settings.engine
     if ground.engine is None:
         text, _, _ = ground.unreachable.partition(": ")
-        if chosen == "venv":
-            yield say.info(f"{text}; the configuration chooses the engine venv, which needs none")
+        if not registry.capabilities(chosen).docker_api:
+            yield say.info(f"{text}; the configuration chooses the engine {chosen}, which does not need one")
         else:
             yield say.fail(text, _start(ground))
         return
@@ -36,12 +35,13 @@ def check(ground: Ground) -> Iterator[Finding]:
     by = f" ({where.source})" if where.source else ""
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    oldest = OLDEST_PODMAN if ground.engine.is_podman else OLDEST
-    if numbers and numbers < oldest:
-        words = ".".join(map(str, oldest))
-        yield say.fail(f"{name} {version} is older than {words}, the oldest that reprokit knows", _upgrade(ground))
-    elif numbers > NEWEST and not ground.engine.is_podman:
-        yield say.info(f"{name} {version} is newer than {NEWEST[0]}, the newest that reprokit was made for")
+    if numbers and numbers < ground.engine.oldest:
+        words = ".".join(map(str, ground.engine.oldest))
+        yield say.fail(
+            f"{name} {version} is older than {words}, the oldest that reprokit supports", ground.engine.upgrade
+        )
+    elif (newest := ground.engine.newest) and numbers > newest:
+        yield say.info(f"{name} {version} is newer than {newest[0]}, the newest that reprokit was tested with")
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     yield say.ok(
         f"storage driver {ground.info.get('Driver', '?')}, cgroup v{ground.info.get('CgroupVersion', '?')}"
@@ -49,55 +49,37 @@ def check(ground: Ground) -> Iterator[Finding]:
     )
     if ground.info.get("Driver") == "vfs":
         yield say.warn(
-            "the storage driver vfs copies every layer: builds take many times their space and time",
+            "the storage driver vfs copies every layer: builds need many times the usual space and time",
             install("fuse-overlayfs"),
         )
 
 
 def _start(ground: Ground) -> str:
-    """The command that makes an engine answer, as far as the reason tells."""
-    path = ground.environ.get("PATH")
-    systemd = Path("/run/systemd/system").is_dir()
-    podman = "systemctl --user start podman.socket" if os.getuid() else "systemctl start podman.socket"
-    if not systemd:
-        podman = "podman system service --time=0 &"
+    """The command that starts or gives access to an engine, as far as the reason for the failure shows."""
     if "may not talk" in ground.unreachable:
         return "sudo usermod -aG docker $USER   # then log in again"
-    if ground.settings.engine == "podman":
-        return podman if shutil.which("podman", path=path) else install("podman")
-    if ground.environ.get("DOCKER_HOST"):
-        return "unset DOCKER_HOST   # or name the address of an engine that runs"
-    if shutil.which("dockerd", path=path):
-        return "sudo systemctl start docker" if systemd else "sudo service docker start"
-    if shutil.which("podman", path=path):
-        return podman
-    return f"{install('podman')}   # or docker.io; or: reprokit run --engine venv CASE"
-
-
-def _upgrade(ground: Ground) -> str:
-    if ground.engine is not None and ground.engine.is_podman:
-        return "sudo apt-get install --only-upgrade podman"
-    return "see https://docs.docker.com/engine/install/"
+    services = [one for one in registry.entries() if one.start is not None]
+    services = [one for one in services if one.kind == ground.settings.engine] or services
+    for one in services:
+        if one.start is not None and (command := one.start(ground.environ)):
+            return command
+    *others, package = (one.package for one in services)
+    hosts = [f"or: reprokit run --engine {one.kind} CASE" for one in registry.entries() if one.host is not None]
+    return f"{install(package)}   # {'; '.join([*(f'or {other}' for other in others), *hosts])}"
 
 
 def builds(ground: Ground) -> Iterator[Finding]:
-    """Whether a build works, tried with one that needs no network and takes no space."""
-    from reprokit.core.errors import ReprokitError
-    from reprokit.core.ownership import IMAGE_LABELS
-    from reprokit.engine.protocol import Build
-    from reprokit.engine.site import Site
-
+    """Whether a build works, tried with one that needs no network and no space."""
     voice = Voice("buildkit")
     if ground.engine is None:
         return
-    builder = "buildah" if ground.engine.is_podman else "BuildKit"
+    builder = ground.engine.builder
     tag = f"reprokit/doctor:{os.getpid()}"
     build = Build(tag=tag, dockerfile="FROM scratch\nLABEL org.reprokit.doctor=1\n", context={}, labels=IMAGE_LABELS)
     try:
         ground.engine.build(build, Site(), lambda _: None, threading.Event())
     except ReprokitError as error:
-        service = "podman" if ground.engine.is_podman else "docker"
-        yield voice.fail(f"{builder} does not build: {error}", f"sudo systemctl restart {service}")
+        yield voice.fail(f"{builder} does not build: {error}", f"sudo systemctl restart {ground.engine.program}")
         return
     finally:
         with suppress(Exception):
@@ -106,15 +88,15 @@ def builds(ground: Ground) -> Iterator[Finding]:
 
 
 def limits(ground: Ground) -> Iterator[Finding]:
-    """Which limits of a case the engine can keep."""
+    """Which limits of a case the engine can enforce."""
     voice = Voice("limits")
     if ground.engine is None:
         return
     names = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "CPU", "PidsLimit": "process"}
-    told = {name: ground.info.get(key) for key, name in names.items()}
-    missing = [name for name, can in told.items() if can is False]
+    supported = {name: ground.info.get(key) for key, name in names.items()}
+    missing = [name for name, can in supported.items() if can is False]
     if not missing:
-        yield voice.ok(f"the engine keeps {', '.join(names.values())} limits")
+        yield voice.ok(f"the engine enforces {', '.join(names.values())} limits")
         return
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     if rootless:
@@ -125,5 +107,6 @@ def limits(ground: Ground) -> Iterator[Finding]:
     else:
         fix = "boot Linux with cgroup_enable=memory swapaccount=1 (GRUB_CMDLINE_LINUX; sudo update-grub)"
     yield voice.warn(
-        f"the engine cannot keep {' and '.join(missing)} limits: a case that needs them shows another failure here", fix
+        f"the engine cannot enforce {' and '.join(missing)} limits: a case that needs them fails in another way here",
+        fix,
     )

@@ -1,38 +1,39 @@
-"""What the checks look at, gathered once: configuration, engine and host."""
+"""The input of the checks, gathered once: configuration, engine and host."""
 
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from reprokit.core.errors import EngineError, UsageError
+from reprokit.engine import kinds
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
 from reprokit.engine.site import Settings, settings
 from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
 
-if TYPE_CHECKING:
-    from reprokit.engine.docker import DockerEngine
-
 T = TypeVar("T")
 SECONDS = 15.0
-"""How long the engine, and the GPU's driver, may take to say what they are."""
+"""How long the engine, and the GPU's driver, may take to answer."""
 
 
 class NoAnswer(EngineError):
-    """What was asked takes too long."""
+    """An answer takes too long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """``environ`` and ``folder`` of the process that asks. ``misconfigured``: why the configuration cannot be read.
+    """What the checks examine. ``environ`` and ``folder``: of this process.
 
-    ``engine``: a container engine that answers, with what it says of itself (``GET /version`` and ``GET /info``);
-    without one, ``unreachable`` says why. ``ports``: what else the checks look at.
+    ``misconfigured``: why the configuration cannot be read, or ''. ``engine``: a container engine that answers, with
+    its ``version`` and ``info`` (``GET /version`` and ``GET /info``); without one, ``unreachable`` says why.
+    ``facts``: the GPUs and their driver.
     """
 
     environ: Mapping[str, str]
@@ -47,21 +48,19 @@ class Ground:
 
     @property
     def client(self) -> str:
-        """The program with which people speak to the engine."""
-        return "podman" if self.engine is not None and self.engine.is_podman else "docker"
+        """The command-line client of the engine."""
+        return DockerEngine.program if self.engine is None else self.engine.program
 
     @property
     def is_local(self) -> bool:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
             return False
-        import platform
-
         return self.engine.wire.endpoint.url.startswith("unix://") and self.info.get("Name") == platform.node()
 
 
 def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Ground:
-    """Look at this host. Raises nothing; takes ``SECONDS`` at most."""
+    """Gather the facts about this host. Raises nothing; takes ``SECONDS`` at most."""
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
     own, misconfigured = Settings(), ""
@@ -85,14 +84,16 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         found = {"engine": engine, "version": version, "info": info}
     facts = answers["facts"]
     if not isinstance(facts, HostFacts):
-        facts = HostFacts(note=f"the GPU's driver cannot be asked: {facts}")
+        facts = HostFacts(note=f"the GPU's driver does not answer: {facts}")
     return Ground(environ=environ, folder=folder, settings=own, misconfigured=misconfigured, facts=facts, **found)
 
 
 def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
-    from reprokit.engine.select import container_engine
+    from reprokit.engine import registry
 
-    engine = container_engine(own.engine if own.engine != "venv" else "auto", environ)
+    named = registry.capabilities(own.engine).docker_api
+    engine = registry.make(own.engine if named else kinds.AUTO, environ)
+    assert isinstance(engine, DockerEngine)
     version = engine.wire.about()
     client = engine.wire.client()
     with engine.wire.errors():
@@ -100,9 +101,9 @@ def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Ma
 
 
 def later(ask: Callable[[], T]) -> Callable[[float], T]:
-    """Start ``ask`` in a thread; the answer is waited for by calling what is returned with a number of seconds.
+    """Start ``ask`` in a thread; returns a function that waits up to so many seconds and returns its result.
 
-    That raises what ``ask`` raised, or NoAnswer when it did not end in time. The thread is not waited for at exit.
+    That function raises what ``ask`` raised, or NoAnswer when it takes longer. The thread does not delay the exit.
     """
     outcome: list[T] = []
     raised: list[BaseException] = []

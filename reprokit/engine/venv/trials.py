@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from reprokit.case.cellspec import mode
@@ -39,7 +39,7 @@ def run(
         own = layout.variables(kept.folder if kept else None, namespaces=namespaces, home=scratch / "home", user=user)
         program = Program(
             command=trial.command,
-            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unlent(trial, powers)},
+            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unleased(trial, powers)},
             folder=trial.workdir if namespaces or work is None else str(work),
             namespaces=namespaces,
             root=scratch / "root",
@@ -102,8 +102,8 @@ def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path |
     return layout.parents_first(found)
 
 
-def _unlent(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
-    """Keeps a trial away from GPUs that it was not lent, where their devices cannot be hidden from it."""
+def _unleased(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
+    """Keeps a trial away from GPUs that it was not leased, where their devices cannot be hidden from it."""
     there = powers.namespaces and not trial.gpus and Path("/dev/nvidia0").exists()
     return {"CUDA_VISIBLE_DEVICES": ""} if there else {}
 
@@ -112,8 +112,9 @@ def _unlent(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
 def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.Group]:
     permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
     here = {name: place for name, place in cgroups.places().items() if permitted[name]}
-    try:
-        with cgroups.held(here, trial.limits) as group:
-            yield group
-    except OSError as error:
-        raise EngineError(f"the limits of the trial cannot be set: {error}") from error
+    with ExitStack() as stack:
+        try:
+            group = stack.enter_context(cgroups.held(here, trial.limits))
+        except OSError as error:  # not what the trial itself raises, such as a full disk under its log
+            raise EngineError(f"the limits of the trial cannot be set: {error}") from error
+        yield group

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from reprokit.case.recorded import recorded_case
+from reprokit.environment.cases import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Record = tuple[RunRecord, CellRecord]
 Texts = Callable[[str], str]
-"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` tells it."""
+"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` returns it."""
 
 
 def side(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """A transition of one cell. ``before``: the last record of the old state, None for a new cell; ``after``: the first
-
     of the new one; ``settled``: the run that made it count. ``differences``: what changed between the two records.
     """
 

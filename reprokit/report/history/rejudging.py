@@ -21,7 +21,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.case.model import Expect
 
 BY_TRIALS = (
@@ -32,7 +32,7 @@ BY_TRIALS = (
     Verdict.TIMED_OUT,
     Verdict.OUT_OF_MEMORY,
 )
-"""The verdicts that trials come to. The others tell of builds, hosts and engines: no log is behind them."""
+"""The verdicts that trials come to. The others are about builds, hosts and engines: no log is behind them."""
 
 
 class CannotJudge(Exception):
@@ -79,7 +79,7 @@ def rejudge(
 ) -> Again | None:
     """Judge a cell again; None where no trial decided it. Raises CannotJudge.
 
-    ``read``: a case by its digest, None where it cannot be had. ``folder``: the store's. ``edited``: a case whose
+    ``read``: a case by its digest, None where it is not available. ``folder``: the store's. ``edited``: a case whose
     signature is asked instead of the recorded one. ``now``: the time, RFC 3339.
     """
     if cell.verdict not in BY_TRIALS or not cell.trials:

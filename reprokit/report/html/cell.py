@@ -9,8 +9,8 @@ from typing import Any
 
 from reprokit import environment
 from reprokit.case.facts import canonical
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.case.matrix import matches as covers
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.versions import matches
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
@@ -34,7 +34,6 @@ AROUND = 50
 @dataclass(frozen=True, kw_only=True)
 class Log:
     """A trial's log as it may be shown: ``text`` whole and scrubbed ('' where there is none), with as many lines as the
-
     recorded one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or
     what is left out of it.
     """
@@ -46,7 +45,6 @@ class Log:
 
 def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]) -> dict[str, Any]:
     """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
-
     reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
     dockerfile, repeat, byHand, trials, log1, log2 ...}``.
 
@@ -122,9 +120,9 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
     rows: list[dict[str, Any]] = []
     for axis, value in record.cell.items():
-        found = getattr(measured, axis) if measured and axis in KNOWN_AXES else installed.get(canonical(axis))
+        found = measured.get(axis) if measured and axis in AXIS_NAMES else installed.get(canonical(axis))
         differs = ""
-        if measured and axis in KNOWN_AXES:
+        if measured and axis in AXIS_NAMES:
             differs = "; ".join(environment.compare({axis: value}, measured))
         elif found and not matches(value, found.partition("+")[0]):
             differs = f"the cell asks for {axis} {value}, the image measures {found}"

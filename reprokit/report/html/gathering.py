@@ -1,4 +1,4 @@
-"""What a report tells of a case, out of the store: read once, for :mod:`.overview`, :mod:`.case` and :mod:`.cell`."""
+"""What a report shows of a case, out of the store: read once, for :mod:`.overview`, :mod:`.case` and :mod:`.cell`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from reprokit.report.history.changes import Change, describe
 from reprokit.report.history.series import History, Series, gather
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 Recorded = tuple[RunRecord, CellRecord]
 CHANGES = 30
-"""The newest transitions of a case that its page tells, with what changed around each."""
+"""The newest transitions of a case that its page shows, with what changed around each."""
 
 
 @dataclass(frozen=True, kw_only=True)

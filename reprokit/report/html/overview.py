@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.facts import Facts, facts
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import pluralize
+from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import Result, RunRecord
@@ -19,7 +20,7 @@ from reprokit.search.explain.conditions import words
 from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 NIGHTS = 14
 """Runs of a case in its strip."""
@@ -56,14 +57,14 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
 
 def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
     """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
-
     flip, failures, strip, last, changed, elsewhere}``. ``name``: of its data file. ``status``: one of
     :data:`STATUS`, or ``never-run``.
     ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
     the case then is, too. ``fix``: see :func:`fix`. ``flip``: ``{claim: exact | one-of | none | expected, words,
     axes}``. ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest
     first: ``{run, at, status, words, whole}``, ``whole``: every cell that there is now was in it. ``last``:
-    ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file is another than the one that ran last.
+    ``{run, at, engine}`` of the newest run, or null; ``engine``: '' for the reference engine.
+    ``changed``: the case file is another than the one that ran last.
 
     ``file``: the case as it is in the folder now, if there is one; ``elsewhere``: the folder does not have it.
     """
@@ -73,6 +74,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [one.title for record in records if (one := record.details.failure)]
+    usual = registry.is_reference(last.engine)
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
@@ -85,7 +87,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
         "flip": _flip(known),
         "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
-        "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
+        "last": {"run": last.id, "at": last.started_at, "engine": "" if usual else last.engine},
         "changed": file is not None and file.digest != known.digest,
         "elsewhere": elsewhere,
     }
@@ -133,7 +135,6 @@ def _flip(known: Known) -> dict[str, Any]:
 
 def fix(known: Known) -> dict[str, int] | None:
     """How many ``cells`` there are, in how many it is ``decided`` whether the fix helps, and in how many the failure is
-
     ``left``; None where no cell was run with a fix.
     """
     with_it = sum(record.variant == "fix" for _, record in known.current)
@@ -141,7 +142,7 @@ def fix(known: Known) -> dict[str, int] | None:
         return None
     found = [reading(record.verdict) for record in known.explained.fixed]
     without = len(known.current) - with_it
-    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.BAD)}
+    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.FAIL)}
 
 
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
-from reprokit.environment.dockerfile import gist
+from reprokit.environment.dockerfile import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
@@ -67,7 +67,7 @@ def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.T
     if not found:
         return ""
     asked = "" if all(side.measured for side in sides) else ", of what was asked, since not both were measured"
-    head = f"From {_named(good)} (`-`), which ends well, to {_named(bad)} (`+`), which does not{asked}:\n\n"
+    head = f"From {_named(good)} (`-`), which passes, to {_named(bad)} (`+`), which does not{asked}:\n\n"
     return head + block(_first(differences.table(found), most))
 
 
@@ -76,7 +76,7 @@ def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
     failure = cell.details.failure
     title = f"{code(failure.title)}\n\n" if failure else ""
     if built := cell.details.build:
-        return f"{code(gist(built.step))}\n\n{block(_public(built.tail[-most:]))}"
+        return f"{code(short_step(built.step))}\n\n{block(_public(built.tail[-most:]))}"
     trial = next((one for one in cell.trials if one.outcome.value == str(cell.verdict)), None) or next(
         iter(cell.trials), None
     )

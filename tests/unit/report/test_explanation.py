@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.matrix import Selection, parse_group, select
 from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import explanation, junit
+from reprokit.report import explanation
+from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
 from reprokit.run.request import Request
 from reprokit.run.session import Session
@@ -259,7 +260,7 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
     Path("toy.yaml").write_text(TOY + "\n")
     assert invoke(["explain", "toy.yaml"]) == 2
-    assert "no run of the case 'toy' as it is now is recorded; run it first" in capsys.readouterr().err
+    assert "no run of the current text of the case 'toy' is recorded; run it first" in capsys.readouterr().err
     assert invoke(["explain", "nothing"]) == 2
     assert "holds no run 'nothing'" in capsys.readouterr().err
     assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
-from reprokit.report import detail, failures, junit, result
+from reprokit.report import detail, failures, result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store

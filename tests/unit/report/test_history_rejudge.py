@@ -216,7 +216,7 @@ def test_outcomes_are_judged_from_how_each_trial_ended(folder: Path) -> None:
     timed_out = record.cells[0].trials[0]
     from dataclasses import replace
 
-    from reprokit.case.recorded import recorded_case
+    from reprokit.environment.cases import recorded_case
 
     stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="none"),))
     (folder / "store" / "none").write_text("")

@@ -70,7 +70,7 @@ def test_a_folder_that_is_no_report_is_left_alone(nights: Nights, capsys: pytest
     Path("thesis").mkdir()
     Path("thesis/index.html").write_text("mine")
     assert report("-o", "thesis") == 2
-    assert "thesis holds index.html and is no report of reprokit" in capsys.readouterr().err
+    assert "thesis holds index.html and is not a report of reprokit" in capsys.readouterr().err
     assert files(Path("thesis")) == {"index.html": b"mine"}
 
 

@@ -18,15 +18,16 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import load
 from reprokit.case.files import digest_of
 from reprokit.case.markdown import blocks
+from reprokit.environment.cases import load
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailedBuildRecord, FailureRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.report import markdown, table_csv
+from reprokit.report import markdown
+from reprokit.report.formats import csv as table_csv
 from reprokit.report.markdown import Shared, Subject, fitting, parts, verdicts
 from reprokit.report.markdown import text as md
 

@@ -178,7 +178,7 @@ def test_a_base_that_departs_is_told_by_package() -> None:
 def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[Lock, Entry]) -> None:
     class Other:
         def info(self) -> EngineInfo:
-            return EngineInfo(name="Docker", version="1", architecture="arm64")
+            return EngineInfo(kind="docker", name="Docker", version="1", architecture="arm64")
 
     with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
         ensure(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)

@@ -25,7 +25,8 @@ from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report import junit, result
+from reprokit.report import result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store
@@ -401,7 +402,7 @@ def test_the_result_file_is_what_the_contract_describes(project: Project) -> Non
     data = json.loads(result.dumps(project.session.record, project.folder / "store"))
     assert data["format"] == "reprokit-result/v1"
     assert data["exit_status"] == 0
-    assert set(data["host"]) == {"engine", "kernel", "driver", "gpus"}
+    assert set(data["host"]) == {"engine", "engine_kind", "kernel", "driver", "gpus"}
     cell = data["cases"][0]["cells"][2]
     assert cell["cell"] == {"a": "2", "b": "x"}
     assert (cell["variant"], cell["verdict"], cell["expected"], cell["as_expected"]) == (

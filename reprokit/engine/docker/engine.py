@@ -1,0 +1,155 @@
+"""The Docker engine behind :class:`reprokit.engine.protocol.Engine`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reprokit.core import ownership
+from reprokit.core.errors import EngineError
+from reprokit.engine import containers, images, leftovers
+from reprokit.engine.docker import ENTRY
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.repeat import docker_run_line
+from reprokit.engine.wire import Wire, endpoint
+from reprokit.evidence.model import Ending
+
+if TYPE_CHECKING:
+    from reprokit.engine.site import Site
+
+
+def open_engine(environ: Mapping[str, str]) -> DockerEngine:
+    """The Docker Engine that the docker client finds. Raises EngineError when none answers, or another engine."""
+    where = endpoint(environ)
+    wire = Wire(where=where)
+    if wire.is_podman():
+        raise EngineError(f"what answers at {where.url} ({where.source}) is Podman: --engine podman takes it")
+    return DockerEngine(wire=wire)
+
+
+class DockerEngine:
+    """A Docker Engine at the end of ``wire``, by default where the docker client finds it.
+
+    ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
+    is asked of the engine before the first method call. Safe to share between threads.
+
+    ``program``: its command-line client. ``builder``: what builds its images. ``oldest`` and ``newest``: the versions
+    that reprokit is made for; ``upgrade``: how to get a newer one.
+    """
+
+    entry = ENTRY
+    name = "Docker Engine"
+    is_podman = False
+    program = "docker"
+    builder = "BuildKit"
+    oldest = (20, 10)
+    newest: tuple[int, int] | None = (29, 999)
+    upgrade = "see https://docs.docker.com/engine/install/"
+    gpus_by_cdi_alone = False
+
+    def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
+        self._wire = wire or Wire(environ)
+
+    @property
+    def wire(self) -> Wire:
+        """The connection to it, for those who look at more than they use."""
+        return self._wire
+
+    def info(self) -> EngineInfo:
+        """The engine's own description. Raises EngineError, with what to do, when none answers."""
+        version = self._wire.about()
+        return EngineInfo(
+            kind=self.entry.kind,
+            capabilities=self.entry.capabilities,
+            name=self.name,
+            version=str(version.get("Version", "")),
+            kernel=str(version.get("KernelVersion", "")),
+            architecture=str(version.get("Arch", "")),
+            unenforced=self._unenforced(),
+        )
+
+    def _unenforced(self) -> frozenset[str]:
+        """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
+        about = self._wire.details()
+        keys = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
+        return frozenset(limit for limit, key in keys.items() if about.get(key) is False)
+
+    def image(self, tag: str) -> ImageInfo | None:
+        """The image of that tag, or None when the engine has none."""
+        return images.find(self._wire, tag)
+
+    def build(
+        self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
+        """Build with BuildKit and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
+        from reprokit.engine.docker import buildkit
+
+        return buildkit.build(self._wire, build, site, on_progress, cancel)
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
+        return images.pull(self._wire, reference, cancel)
+
+    def tag(self, image: str, name: str) -> ImageInfo:
+        """Give an image that the engine holds another name. Raises EngineError."""
+        return images.tag(self._wire, image, name)
+
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+        images.remove(self._wire, tag)
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        """Make an image from a root file system archive. Raises EngineError."""
+        return images.import_rootfs(self._wire, tar, tag, labels)
+
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
+        """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError.
+
+        ``slot`` is held while its program runs. Whatever way it ends, the container and its anonymous volumes are gone
+        when this returns.
+        """
+        return containers.run(self._wire, trial, sink, cancel, slot or nullcontext(), podman=self.is_podman)
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
+        cdi = containers.cdi_names(self._wire, trial, podman=self.is_podman)
+        return docker_run_line(trial, files, self.program, cdi)
+
+    def sweep(self) -> list[str]:
+        """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.
+
+        Images stay; containers of other hosts, of living processes and of anybody else are not touched.
+        """
+        client = self._wire.client()
+        removed = []
+        with self._wire.errors():
+            found = client.containers(all=True, filters={"label": [ownership.PID]})
+        for container in found:
+            labels = container.get("Labels") or {}
+            if not ownership.is_orphan(labels):
+                continue
+            # One that the engine cannot remove now (a busy mount) must not stop the run; the next sweep tries again.
+            with suppress(EngineError):
+                if not containers.remove(client, container["Id"], self._wire.endpoint.url):
+                    continue
+                run, case = labels.get(ownership.RUN, ""), labels.get(ownership.CASE, "")
+                of = f" of run {run}, case {case}" if run or case else ""
+                removed.append(f"container {container['Id'][:12]} ({container['State']}){of}")
+        return removed + leftovers.sweep_folders()
+
+    def gpus_in_use(self) -> dict[str, str]:
+        """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
+        client = self._wire.client()
+        with self._wire.errors():
+            found = client.containers(all=True, filters={"label": [ownership.GPUS]})
+        return {
+            gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
+            for container in found
+            for gpu in container["Labels"][ownership.GPUS].split(",")
+            if container["State"] not in ("exited", "dead", "stopped")
+        }

@@ -1,0 +1,31 @@
+"""What every unit test gets: an environment without this machine's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from reprokit.engine.site import network, trust
+
+KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
+"""Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Hide the machine's variables, home, pip, git and apt settings: a test passes on every machine or on none.
+
+    For a whole module, since a fixture of a module would otherwise still see them.
+    """
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ.keys() - {*KEPT, *(name for name in os.environ if name.startswith("PYTEST_"))}:
+            patch.delenv(name)
+        bare = {"HOME": home, "LANG": "C.UTF-8", "PIP_CONFIG_FILE": os.devnull, "GIT_CONFIG_NOSYSTEM": 1}
+        for name, value in bare.items():
+            patch.setenv(name, str(value))
+        patch.setattr(trust, "ANCHORS", ())
+        patch.setattr(network, "APT_FILES", ())
+        yield
