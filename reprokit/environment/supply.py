@@ -7,6 +7,7 @@ from typing import Literal
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Host
 
 Recipe = Literal["dockerfile", "script"]
@@ -23,7 +24,8 @@ class Supply:
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
     is left out is never asked. ``silent``: providers whose downloads do not answer, so that they serve nothing.
-    ``recipe``: what cells' environments are made from. ``host``: this host, of which a script makes them.
+    ``recipe``: what cells' environments are made from. ``host``: this host, where a script makes them of it.
+    ``catalog``: the compatibility data, with the site's own rows.
     Raises UsageError for a name that stands for nothing.
     """
 
@@ -33,6 +35,7 @@ class Supply:
     silent: tuple[str, ...] = ()
     recipe: Recipe = "dockerfile"
     host: Host | None = None
+    catalog: Catalog = OURS
 
     def __post_init__(self) -> None:
         _known("base source", (self.base_source,), BASE_SOURCES)

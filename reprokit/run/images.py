@@ -163,7 +163,7 @@ def _resolved(task: Task, supply: Supply) -> Environment:
     if supply.host is None:
         return resolve(task.spec, supply)
     written = "network" in task.case.resources.model_fields_set
-    return resolve_on(supply.host, task.spec, network_written=written)
+    return resolve_on(supply.host, task.spec, catalog=supply.catalog, network_written=written)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:

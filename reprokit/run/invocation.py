@@ -17,6 +17,7 @@ from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.cases import load_text
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
@@ -89,6 +90,7 @@ class Invocation:
             facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
+            catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
         )

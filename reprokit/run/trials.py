@@ -14,6 +14,7 @@ from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
 from reprokit.evidence import LogTrimmer
@@ -128,11 +129,11 @@ def _lock_record(image: Wanted) -> LockRecord | None:
     return LockRecord(path=lock.where(entry), date=entry.pins.date, image=entry.image)
 
 
-def mismatches(task: Task, ready: Ready) -> list[str]:
+def mismatches(task: Task, ready: Ready, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
-    differs = environment.compare(asked, ready.measured)
-    differs += environment.compare_builds(task.spec, ready.measured)
+    differs = environment.compare(asked, ready.measured, catalog)
+    differs += environment.compare_builds(task.spec, ready.measured, catalog)
     if task.held:
         from reprokit.run.locking.verify import departures
 

@@ -107,8 +107,8 @@ def run_trial(
 class ToyEngine:
     """Keeps an image in a folder below ``top``: its workspace, its virtual environment and its description."""
 
-    def __init__(self, top: Path = TOP) -> None:
-        self._top = top
+    def __init__(self, top: Path | None = None) -> None:
+        self._top = top or TOP
 
     def info(self) -> EngineInfo:
         return EngineInfo(kind=ENTRY.kind, capabilities=ENTRY.capabilities, name="Toy engine", version="1")

@@ -15,7 +15,6 @@ from reprokit.engine import kinds
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
 from reprokit.engine.site import Settings, settings
-from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
 
 T = TypeVar("T")
@@ -68,7 +67,6 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         own = settings(environ, folder)
     except UsageError as error:
         misconfigured = str(error)
-    tables.override(own.compatibility)
     asking = {"engine": later(lambda: _engine(own, environ)), "facts": later(discovery.facts)}
     answers: dict[str, Any] = {}
     for name, wait in asking.items():

@@ -50,6 +50,11 @@ class PodmanEngine(DockerEngine):
 
         return buildah.build(self._wire, build, site, on_progress, cancel)
 
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+        if self.image(tag) is not None:  # Podman 4.3 answers with an error of the server where there is none
+            super().remove_image(tag)
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_into_podman(self._wire, tar, tag, labels)
