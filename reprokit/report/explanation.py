@@ -314,7 +314,8 @@ def _measured(explained: Explained) -> Iterator[str]:
 
 def _facts(record: CellRecord) -> dict[str, str]:
     measured = record.environment or Measured()
-    facts = {name: getattr(measured, name) for name in FACTS} | dict(measured.packages.get("pip", {}))
+    values = measured.to_json()
+    facts = {name: values.get(name) for name in FACTS} | dict(measured.packages.get("pip", {}))
     return {name: str(value) for name, value in facts.items() if value}
 
 

@@ -46,7 +46,8 @@ def _row(run: RunRecord, cell: CellRecord, axes: list[str]) -> Iterator[str]:
     yield str(sum(trial.outcome is Outcome.REPRODUCED for trial in cell.trials))
     failure = cell.details.failure
     yield from (failure.id, failure.title) if failure else ("", "")
-    yield from (str(getattr(cell.environment, name, None) or "") for name in MEASURED)
+    measured = cell.environment.to_json() if cell.environment else {}
+    yield from (str(measured.get(name) or "") for name in MEASURED)
 
 
 def plain(text: str) -> str:
