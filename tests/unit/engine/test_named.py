@@ -15,6 +15,7 @@ from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
 from reprokit.engine.protocol import EngineInfo
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.origin import HostRecord
 from reprokit.report import result
 from reprokit.report.catalogue import verdicts
 from reprokit.run.plan import load_all
@@ -95,7 +96,7 @@ def test_an_interrupted_run_does_not_go_on_with_another_engine(folder: Path) -> 
     store.decide(session.record.id, replace(session.record.cells[1], verdict=Verdict.CANCELLED))
 
     def interrupted() -> None:
-        store.finish(session.record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host={})  # type: ignore[union-attr]
+        store.finish(session.record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host=HostRecord())  # type: ignore[union-attr]
 
     interrupted()
     other = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: Named("venv"))

@@ -12,7 +12,7 @@ import pytest
 
 from reprokit.cli import invoke
 from reprokit.environment.measured import Measured
-from reprokit.evidence.details import CellDetails
+from reprokit.evidence.details import CellDetails, FailedBuildRecord, FailureRecord
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.report import formats
@@ -34,7 +34,8 @@ ALL = formats.formats()
 def run(nights: Nights) -> RunRecord:
     """A recorded run that says private things in every field that can hold them."""
     (nights.store.folder / "none").write_text(f"one\n{PRIVATE}\n")  # the log of every trial
-    failure = {"id": "0123456789ab", "kind": "ValueError", "title": PRIVATE, "message": PRIVATE, "version": "1"}
+    failure = FailureRecord(id="0123456789ab", kind="ValueError", title=PRIVATE, message=PRIVATE, version="1")
+    build = FailedBuildRecord(step=PRIVATE, tail=(PRIVATE,))
     nights.run(
         {"1": "R", "2": "O"},
         owner=OwnerRecord(labels={"org.reprokit.host": "dune-7.corp.example/boot/pid"}),
@@ -44,8 +45,8 @@ def run(nights: Nights) -> RunRecord:
         case_path="/home/alice/bugs/nightly.yaml",
         repeat=f"docker run -v /home/alice/data -e HF={TOKEN}",
         dockerfile=f"FROM debian\nENV TOKEN={TOKEN}\nRUN echo {PRIVATE}\n",
-        details=CellDetails.from_json({"failure": failure, "build": {"step": PRIVATE, "tail": [PRIVATE]}}),
-        environment=Measured.from_json({"os": "debian-12", "glibc": PRIVATE, "packages": {"pip": {"six": PRIVATE}}}),
+        details=CellDetails(failure=failure, build=build),
+        environment=Measured(os="debian-12", glibc=PRIVATE, packages={"pip": {"six": PRIVATE}}),
     )
     return nights.store.run("last")
 
