@@ -86,6 +86,7 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
     assert not (tmp_path / "b" / "artifacts" / "result").exists()
 
 
+@pytest.mark.system
 def test_other_systems_and_old_pythons_are_met(tmp_path: Path) -> None:
     """A job of a project that tests itself with an old Python has that one first on its PATH."""
     tools = tmp_path / "tools"
@@ -111,7 +112,7 @@ def test_other_systems_and_old_pythons_are_met(tmp_path: Path) -> None:
 def test_what_ci_calls_is_there(capsys: pytest.CaptureFixture[str]) -> None:
     """The steps of ci.yml take an hour: that what they call is there stands in for them."""
     scripts = {step["run"] for step, _ in steps_of(CI) if "run" in step}
-    assert scripts == {"make test", "make lint unit"}
+    assert scripts == {"make test", "make lint unit system"}
     targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert {word for script in scripts for word in script.split()[1:]} <= targets
     (quick,) = [step["with"] for step, _ in steps_of(CI) if step.get("uses") == f"$/{ACTION}"]

@@ -113,7 +113,7 @@ REPEATED += ["-----BEGIN " + "PRIVATE KEY-----", "authorization: ", "cookie:", "
 @pytest.mark.parametrize("text", REPEATED)
 def test_no_text_takes_longer_than_its_length_asks_for(text: str) -> None:
     """What were quadratic would not end: see the bench for times."""
-    scrub((text * 250_000)[:250_000])
+    scrub((text * 100_000)[:100_000])
 
 
 SURVIVES = """\
