@@ -1,4 +1,4 @@
-# The two commands: `make demo` and `make test`. The rest is what they are made of.
+# The two commands: `make demo` and `make test`. `make help` lists all of them.
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
 # A dockerd that was started here: the demo's goes on running, the tests' is stopped.
@@ -8,7 +8,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test venv lint unit system integration browser bench lock data clean
+.PHONY: demo test help venv lint unit system integration browser bench docs docs-generated lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -24,7 +24,10 @@ test: venv ## Everything that must pass: lint, types, unit tests, integration te
 	@.ci/engine ensure $(TEST_ENGINE)
 	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest -n 3 --dist loadgroup --durations=15
 
-venv: $(VENV)/.ready
+help: ## Print the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+venv: $(VENV)/.ready ## Make the virtual environment of the development, with the locked dependencies
 
 $(VENV)/.ready: requirements-dev.txt pyproject.toml
 	@.ci/venv $(VENV)
@@ -54,6 +57,13 @@ browser: venv ## The tests of the report's pages in a Chromium; no engine
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench
 
+docs: venv ## Build the documentation in site/, with warnings as errors
+	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
+
+docs-generated: venv ## Write docs/format.md and docs/images/report.png again (the picture needs an engine and a Chromium)
+	$(VENV)/bin/python -m docs.scripts.format_reference
+	$(VENV)/bin/python -m docs.scripts.report_picture
+
 lock: ## Renew the locked dependencies, for development and for .ci/install (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
@@ -64,5 +74,5 @@ data: venv ## Renew the compatibility data that package indexes can answer (need
 	$(PIP) install --quiet "remotezip>=0.12"
 	$(VENV)/bin/python -m reprokit.environment.regenerate
 
-clean:
-	rm -rf $(VENV) $(DEMO_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## Remove the virtual environments and what builds and tools leave
+	rm -rf $(VENV) $(DEMO_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

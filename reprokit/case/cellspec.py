@@ -66,7 +66,7 @@ class DatasetSpec:
 class CellSpec:
     """Everything that one cell needs. ``command`` is the final argv (shell text became ``bash -eo pipefail -c``).
 
-    ``reproduces``: the case says that its failure shows in this cell, so that somebody has seen it run.
+    ``reproduces``: the case says that its failure shows in this cell, so the cell is known to have run somewhere.
     """
 
     cell: Mapping[str, str]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any
 
+from reprokit.case.axes import KnownAxes
 from reprokit.case.checks import axes_of, cells_of, misspelt_axes
-from reprokit.case.matrix import KNOWN_AXES, expand
+from reprokit.case.matrix import expand
 from reprokit.case.model import RESERVED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import CONSTANTS
@@ -21,14 +21,13 @@ MAX_COUNTED = 200_000
 """Most cells of a matrix that are looked through for one that ``exclude`` leaves."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 
-def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
+def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
     """Axes, their values, and the cells of ``exclude``, ``include``, ``expect.reproduces`` and ``fix.only``."""
     matrix = data.get("matrix")
     axes = axes_of(data)
-    wrong = misspelt_axes(data)
+    wrong = misspelt_axes(data, known)
     for name, values in axes.items():
         loc: Loc = ("matrix", name)
         if name in wrong:
@@ -42,11 +41,11 @@ def check_matrix(data: Mapping[str, Any]) -> Iterator[Finding]:
             yield from _axis_name(loc, name)
         written = matrix[name] if isinstance(matrix, dict) else []
         if isinstance(written, list):
-            yield from _axis_values(loc, wrong.get(name, name), values, len(written))
+            yield from _axis_values(loc, wrong.get(name, name), values, len(written), known)
     for key in RESERVED:
         for loc, cell in cells_of(data, key):
-            yield from _known_values(loc, cell)
-    yield from _references(data, axes, wrong)
+            yield from _known_values(loc, cell, known)
+    yield from _references(data, axes, wrong, known)
     if not isinstance(matrix, dict):
         return
     excluded = [cell for _, cell in cells_of(data, "exclude")]
@@ -73,7 +72,7 @@ def _axis_name(loc: Loc, name: str) -> Iterator[Finding]:
         yield Finding(loc=loc, message=message, hint="choose another name", on_key=True)
 
 
-def _axis_values(loc: Loc, name: str, values: list[str], written: int) -> Iterator[Finding]:
+def _axis_values(loc: Loc, name: str, values: list[str], written: int, known: KnownAxes) -> Iterator[Finding]:
     if not written:
         yield Finding(loc=loc, message=f"{dotted(loc)}: the axis has no value", hint="give one, or leave the axis out")
     if len(values) != written:
@@ -88,14 +87,14 @@ def _axis_values(loc: Loc, name: str, values: list[str], written: int) -> Iterat
                 loc=at, message=f"{dotted(at)}: expected a value, found nothing", hint="write none, or leave it out"
             )
         else:
-            yield from _known_value(at, name, value)
+            yield from _known_value(at, name, value, known)
         seen.add(value)
 
 
-def _known_values(loc: Loc, cell: Mapping[str, str]) -> Iterator[Finding]:
+def _known_values(loc: Loc, cell: Mapping[str, str], known: KnownAxes) -> Iterator[Finding]:
     if loc[1] == "include":
         for name, value in cell.items():
-            yield from _known_value((*loc, name), name, value)
+            yield from _known_value((*loc, name), name, value, known)
         if not cell:
             yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="give it a value for each axis")
     elif not cell:
@@ -104,47 +103,17 @@ def _known_values(loc: Loc, cell: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def _known_value(loc: Loc, name: str, value: str) -> Iterator[Finding]:
-    if name == "os":
-        hint = _os_hint(value)
-        if hint:
-            yield Finding(loc=loc, message=f"{dotted(loc)}: {value!r} is no operating system that is known", hint=hint)
-    elif name in KNOWN_AXES and value != "none" and not _VERSION.fullmatch(value):
-        bare = re.search(_VERSION.pattern, value)
-        hint = near(value, ("none",)) or (f"did you mean {bare[0]!r}?" if bare else 'such as "11.8"')
-        yield Finding(
-            loc=loc, message=f"{dotted(loc)}: expected a version (digits and dots) or none, found {value!r}", hint=hint
-        )
+def _known_value(loc: Loc, name: str, value: str, known: KnownAxes) -> Iterator[Finding]:
+    if wrong := known.wrong(name, value):
+        yield Finding(loc=loc, message=f"{dotted(loc)}: {wrong.words}", hint=wrong.hint)
 
 
-def _os_hint(value: str) -> str:
-    """What to write instead, or '' for a value that may be an operating system.
-
-    A release that is merely not to be had is no mistake in the case: its cells become ``unsupported``.
-    """
-    known = _known_os()
-    if value in known:
-        return ""
-    family, dash, version = value.partition("-")
-    families = {name.partition("-")[0] for name in known}
-    if family in families and dash and _VERSION.fullmatch(version):
-        return ""
-    hint = near(value, known)
-    well_formed = re.fullmatch(r"[a-z]+[a-z0-9_]*-[a-z0-9.]+", value)
-    return hint or ("" if well_formed else f"known: {listing(known)}")
-
-
-@lru_cache(maxsize=1)
-def _known_os() -> tuple[str, ...]:
-    from reprokit.environment.catalog import known_os
-
-    return tuple(known_os())
-
-
-def _references(data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str]) -> Iterator[Finding]:
+def _references(
+    data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str], known: KnownAxes
+) -> Iterator[Finding]:
     """Cells of ``exclude``, of ``expect`` and of ``fix.only`` that name an axis or a value that no cell has."""
     values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
-    yield from _include_names(data, values)
+    yield from _include_names(data, values, known)
     product = {name: dict(column) for name, column in values.items()}
     for _, cell in cells_of(data, "include"):
         for name, value in cell.items():
@@ -194,12 +163,12 @@ def _reference(
             )
 
 
-def _include_names(data: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Finding]:
+def _include_names(data: Mapping[str, Any], values: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
     """Axes that only one entry of ``include`` brings, spelt nearly as one that it lacks."""
     for loc, cell in cells_of(data, "include"):
         for name in cell:
-            lacks = [axis for axis in (*values, *KNOWN_AXES) if axis not in cell]
-            if name not in values and name not in KNOWN_AXES and nearest(name, lacks, cutoff=0.7):
+            lacks = [axis for axis in (*values, *known.names) if axis not in cell]
+            if name not in values and name not in known.names and nearest(name, lacks, cutoff=0.7):
                 yield Finding(
                     loc=(*loc, name),
                     message=f"{dotted(loc)}: the matrix has no axis {name!r}",

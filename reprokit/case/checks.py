@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from reprokit.case import units
+from reprokit.case.axes import KnownAxes
 from reprokit.case.locate import line_in, name_in
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import Finding
 from reprokit.case.templates import RAW_HINT, inspect, is_template
@@ -72,22 +72,23 @@ def cells_of(data: Mapping[str, Any], key: str) -> Iterator[tuple[Loc, dict[str,
             yield ("matrix", key, index), entry
 
 
-def misspelt_axes(data: Mapping[str, Any]) -> dict[str, str]:
+def misspelt_axes(data: Mapping[str, Any], known: KnownAxes) -> dict[str, str]:
     """Axes that no template uses and that are nearly a known axis which the case lacks: ``pyhton`` -> ``python``."""
     axes, used = axes_of(data), names_used(data)
     wrong: dict[str, str] = {}
     for name in axes:
-        if name not in KNOWN_AXES and name not in used:
-            meant = nearest(name, [axis for axis in KNOWN_AXES if axis not in axes], cutoff=0.7)
+        if name not in known.names and name not in used:
+            meant = nearest(name, [axis for axis in known.names if axis not in axes], cutoff=0.7)
             if meant:
                 wrong[name] = meant
     return wrong
 
 
-def check_templates(tree: Tree, data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Templates that are none, and names that nothing defines."""
+def check_templates(tree: Tree, data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
+    """Templates that are not valid, and names that are not defined."""
     axes = axes_of(data)
-    defined = {*axes, *misspelt_axes(data).values(), *(name for _, cell in cells_of(data, "include") for name in cell)}
+    included = (name for _, cell in cells_of(data, "include") for name in cell)
+    defined = {*axes, *misspelt_axes(data, known).values(), *included}
     for loc, text in templates(data):
         inspection = inspect(text)
         if inspection.error:
@@ -102,7 +103,7 @@ def check_templates(tree: Tree, data: Mapping[str, Any]) -> Iterator[Finding]:
             yield Finding(
                 loc=loc,
                 message=f"{dotted(loc)}: {name!r} is not defined: the matrix has no such axis",
-                hint=near(name, allowed) or _undefined_hint(name, axes),
+                hint=near(name, allowed) or _undefined_hint(name, axes, known),
                 at=name_in(tree, loc, name),
             )
 
@@ -111,8 +112,8 @@ def _is_generate(loc: Loc) -> bool:
     return len(loc) == 3 and loc[0] == "datasets" and loc[2] == "generate"
 
 
-def _undefined_hint(name: str, axes: Mapping[str, Any]) -> str:
-    if name in KNOWN_AXES:
+def _undefined_hint(name: str, axes: Mapping[str, Any], known: KnownAxes) -> str:
+    if name in known.names:
         return f"add the axis {name} to the matrix, or write {{{{ {name} | default('...') }}}}"
     return (f"axes: {listing(axes)}; " if axes else "") + RAW_HINT
 
@@ -166,7 +167,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
 
 
 def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
-    """Keys of a signature that no trial can meet together, and known failures that cannot be told apart."""
+    """Keys of a signature that no trial can match together, and known failures that cannot be distinguished."""
     expect = data.get("expect")
     if not isinstance(expect, dict):
         return

@@ -14,7 +14,7 @@ from typing import Any
 from reprokit.case.tree import Loc
 
 WIDTH = 100
-"""Columns up to which a list or mapping of short values stands on one line."""
+"""Columns up to which a list or mapping of short values is written on one line."""
 
 _PLAIN = re.compile(r"[^\W\d][^\x00-\x1f\x7f]*|\.{0,2}/[^\x00-\x1f\x7f]*")
 _GUESSED = re.compile(r"(?i)true|false|yes|no|on|off|null|y|n|none_|\.inf|\.nan")
@@ -25,7 +25,7 @@ _COUNT = re.compile(r"0|[1-9][0-9]{0,14}")
 _HIDDEN = re.compile(
     "[^\t\n\x20-\x7e\xa0-\u200d\u2010-\u2027\u202f-\u2065\u206a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
-"""What cannot stand in YAML as it is, ends a line for some readers, or turns the direction of what follows."""
+"""Characters that YAML does not allow, that some readers take for a line end, or that change the text's direction."""
 
 
 class Flow(dict[str, Any]):
@@ -48,7 +48,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def scalar(text: str, *, flow: bool = False, bare_counts: bool = True) -> str:
-    """``text`` on one line, so that every reader of YAML takes it for that text; a count may stand without quotes."""
+    """``text`` on one line, so that every reader of YAML reads that text; a count may be written without quotes."""
     if _COUNT.fullmatch(text):
         return text if bare_counts else quoted(text)
     plain = (
@@ -82,8 +82,8 @@ def document(
 ) -> str:
     """The text that :func:`reprokit.case.tree.parse` reads ``data`` (a mapping or list of such, and of texts) from.
 
-    ``comments``: the lines to stand above the value at a path. ``spaced``: whether an empty line stands before it.
-    ``bare_counts``: whether counts at a path stand without quotes.
+    ``comments``: the comment lines above the value at a path. ``spaced``: whether an empty line precedes it.
+    ``bare_counts``: whether counts at a path are written without quotes.
     """
     return "".join(f"{line}\n" for line in _Writer(comments, spaced, bare_counts).entries((), data, 0))
 

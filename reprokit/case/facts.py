@@ -1,4 +1,4 @@
-"""What a case is about and what it needs, derived from its cells; nobody writes it down. Pure, without an engine."""
+"""What a case is about and what it needs, derived from its cells instead of written by hand. Pure."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _packages(case: Case, cells: Sequence[Cell]) -> dict[str, tuple[str, ...]]:
 def _frameworks(case: Case, packages: Mapping[str, Sequence[str]], cells: Sequence[Cell]) -> dict[str, tuple[str, ...]]:
     """The frameworks among the packages, and CUDA.
 
-    NumPy comes with most of the others: it counts where there is no other, where a tag says so, or as an axis.
+    Most frameworks install NumPy: it counts only where there is no other, where a tag says so, or as an axis.
     """
     found: dict[str, tuple[str, ...]] = {}
     for package, versions in packages.items():
@@ -141,6 +141,6 @@ def rendered(template: str, cells: Iterable[Mapping[str, str]]) -> list[str]:
     for combination in combinations:
         try:
             texts[render_text(template, dict(combination))] = None
-        except RenderError:  # told when the cell is run
+        except RenderError:  # reported when the cell is run
             continue
     return list(texts)

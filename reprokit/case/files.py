@@ -1,4 +1,4 @@
-"""Case files, with every problem of every file told at once."""
+"""Case files; every problem of every file is reported at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
+from reprokit.case.axes import KnownAxes
 from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
@@ -22,7 +23,7 @@ class CaseFile:
 
     ``path``: as given, ``<stdin>``, or the address. ``text``: the case's own text (a Markdown file's fenced block).
     ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: see :func:`digest_of`.
-    ``names``: every name that its templates use. ``positions``: where each key and value stands.
+    ``names``: every name that its templates use. ``positions``: where each key and value is.
     """
 
     path: str
@@ -48,10 +49,11 @@ class CaseFile:
         return tree.problem(*tree.position(tuple(loc), key=key), message, hint)
 
 
-def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
+def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[CaseFile]:
     """The cases in a file, folder, Markdown file, standard input (``-``) or web address, in a fixed order.
 
-    Raises CaseError with all problems of all files, and UsageError when there is nothing to read.
+    ``known``: the axes that mean something. Raises CaseError with all problems of all files, and UsageError when there
+    is nothing to read.
     """
     files: list[CaseFile] = []
     problems: list[Problem] = []
@@ -61,7 +63,7 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
             problems.append(item)
             continue
         for tree in _trees(item):
-            checked = check(tree)
+            checked = check(tree, known)
             problems += checked.problems
             problems += _doubled(tree, ids)
             if checked.case is not None:
@@ -73,10 +75,10 @@ def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
     return files
 
 
-def load_text(path: str, text: str) -> CaseFile:
-    """The case that ``text`` is, which stands, or will, in the YAML file ``path``. Raises CaseError."""
+def load_text(path: str, text: str, known: KnownAxes) -> CaseFile:
+    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
     tree = parse(path, text)
-    checked = check(tree)
+    checked = check(tree, known)
     if checked.case is None:
         raise CaseError(list(checked.problems))
     return _case_file(tree, checked, checked.case)
@@ -98,7 +100,7 @@ def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
 def digest_of(text: str) -> str:
     """``sha256:...`` of a case's text.
 
-    How its lines end is no part of it, nor whether the last one does: it is the same when read back from an issue.
+    Line endings, and whether the last line has one, do not count: the digest is the same when read back from an issue.
     """
     lines = text.replace("\r\n", "\n")
     return "sha256:" + hashlib.sha256((lines if lines.endswith("\n") else f"{lines}\n").encode("utf-8")).hexdigest()
@@ -113,7 +115,7 @@ def _trees(item: Text) -> Iterator[Tree]:
     found = blocks(item.text)
     if not found and not item.optional:
         tree = Tree(path=item.path, text=item.text)
-        hint = "a case stands between ```yaml and ```"
+        hint = "write the case between ```yaml and ```"
         tree.problems.append(tree.problem(1, 1, "no fenced block holds a line schema: reprokit/v1", hint))
         yield tree
     for block in found:

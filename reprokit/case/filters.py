@@ -11,8 +11,8 @@ from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
     from reprokit.case.facts import Facts
+    from reprokit.case.files import CaseFile
 
 NOTHING = "none"
 """The word for cases that need nothing."""

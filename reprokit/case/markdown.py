@@ -21,7 +21,7 @@ class Block:
 def blocks(text: str) -> list[Block]:
     """The cases in a Markdown text, in order. A fence that is never closed goes to the end, as in CommonMark.
 
-    Where lines end is no part of a case: what a site or an editor ends with CRLF is the same case, digest and all.
+    Line endings are not part of a case: with CRLF it is the same case, with the same digest.
     """
     found: list[Block] = []
     lines = text.replace("\r\n", "\n").split("\n")

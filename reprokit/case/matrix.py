@@ -8,10 +8,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reprokit.case.axes import KnownAxes
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-
-KNOWN_AXES = ("os", "python", "gcc", "cuda", "cudnn")
 
 Cell = dict[str, str]
 """One combination: axis name -> value, in the order of the axes. Treat as immutable."""
@@ -93,22 +92,24 @@ def select(
     include: Sequence[Partial],
     selection: Selection,
     *,
+    known: KnownAxes,
     used: Iterable[str] = (),
     strict: bool = True,
 ) -> list[Cell]:
     """The cells that ``selection`` asks for.
 
-    ``used``: names that the case's templates use beyond its axes, which ``--axis`` may therefore set.
+    ``known``: axes that an option may add. ``used``: names that the case's templates use beyond its axes, which
+    ``--axis`` may therefore set.
     Raises UsageError for an axis or value that the case does not have, with a near match; not ``strict``, for one case
     among several, such a thing just matches nothing.
     """
     names = dict.fromkeys((*axes, *(name for cell in include for name in cell)))
     for name in selection.axes:
-        if name not in names and name not in KNOWN_AXES and name not in used:
+        if name not in names and name not in known.names and name not in used:
             if not strict:
                 return []
             raise UsageError(
-                f"--axis {name}: the case has no axis of that name{near(name, (*names, *KNOWN_AXES), prefix='; ')}"
+                f"--axis {name}: the case has no axis of that name{near(name, (*names, *known.names), prefix='; ')}"
             )
     replaced = {name: tuple(values) for name, values in axes.items()} | dict(selection.axes)
     kept = [chosen for cell in include for chosen in _chosen(cell, selection.axes)]

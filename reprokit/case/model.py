@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from reprokit.case.matrix import KNOWN_AXES as KNOWN_AXES
 from reprokit.case.matrix import matches
 from reprokit.case.scalars import (
     Absolute,
@@ -241,7 +240,7 @@ class Case(Model):
     tags: tuple[Scalar, ...] = Field((), description="Free words to select cases by.")
     matrix: Matrix = Field(
         Matrix(),
-        description="Axes and their values. Known axes: os, python, gcc, cuda, cudnn; others are template variables.",
+        description="Axes and their values.",
     )
     environment: Environment = Field(Environment(), description="What the image holds beside what the axes ask for.")
     sources: dict[str, Source] = Field({}, description="Git trees put into the image at a pinned commit, by name.")

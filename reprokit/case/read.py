@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.markdown import blocks
 from reprokit.core.errors import Problem, UsageError
+from reprokit.core.near_match import nearest
 
 if TYPE_CHECKING:
     from reprokit.core.issues import Issue
@@ -24,10 +26,10 @@ _KEYS = re.compile(r"^(schema|id|title|matrix|environment|command|resources|expe
 _SCHEMA = re.compile(r"^schema\s*:", re.MULTILINE)
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 CATALOGUE = "catalogue.yaml"
-"""The file of a folder that says how its cases are presented, and is none itself."""
+"""The file that says how the cases of its folder are presented; it is not a case."""
 
 LOCK_SUFFIX = ".lock.yaml"
-"""How the names of lock files end, which lie beside cases and are none."""
+"""Suffix of lock files, which are beside cases and are not cases."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,7 @@ class Text:
 
 
 def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
-    """The texts that ``source`` stands for. A file that is no text comes as a Problem, so that others are still read.
+    """The texts that ``source`` names. A file that is not text becomes a Problem, so that others are still read.
 
     Raises UsageError when there is nothing of that name, or it cannot be read.
     """
@@ -64,7 +66,8 @@ def read(source: str, stdin: TextIO | None = None) -> Iterator[Text | Problem]:
         if _is_catalogue(item):
             folder = Path(source).parent
             raise UsageError(
-                f"{source}: presents the cases of its folder and is none itself; name the folder: {folder}"
+                f"{source}: describes how the cases of its folder are presented and is not a case; "
+                f"name the folder: {folder}"
             )
         yield item
 
@@ -75,8 +78,6 @@ def _is_catalogue(item: Text | Problem) -> bool:
 
 def _stdin(stdin: TextIO | None) -> Text | Problem:
     if stdin is None:
-        import sys
-
         stdin = sys.stdin
     raw = getattr(stdin, "buffer", None)
     if isinstance(raw, io.IOBase):
@@ -97,8 +98,6 @@ def _file(path: Path, *, optional: bool = False) -> Text | Problem:
 
 
 def _near_file(path: Path) -> str:
-    from reprokit.core.near_match import nearest
-
     try:
         names = [entry.name for entry in path.parent.iterdir()]
     except OSError:
@@ -132,7 +131,7 @@ def is_lock(name: str) -> bool:
 def looks_like_case(text: str) -> bool:
     """Whether YAML in a folder means to be a case, rather than a workflow or another tool's file.
 
-    A case with a mistake in its ``schema`` line must still be told of, so any three of a case's keys will do.
+    A case with a mistake in its ``schema`` line must still be reported, so any three of a case's keys will do.
     """
     return "reprokit/v" in text or len(set(_KEYS.findall(text))) >= 3
 
@@ -168,7 +167,7 @@ def _from_issue(issue: Issue) -> Text:
 
 def _decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem:
     if len(data) > MAX_BYTES:
-        message = f"more than {MAX_BYTES // 1024**2} MiB is no case file"
+        message = f"more than {MAX_BYTES // 1024**2} MiB is not a case file"
         return Problem(path=path, line=1, column=1, message=message, hint="large data belongs in a dataset")
     try:
         text = data.decode("utf-8")

@@ -1,4 +1,4 @@
-"""What running somebody else's case means: everything in it that a reviewer must look at. Pure.
+"""What a stranger's case asks for: everything in it that a reviewer must look at before it runs. Pure.
 
 A case cannot ask for the engine's socket, folders of the host, capabilities or privileges: the format has no key for
 them, and unknown keys are errors. What it can ask for is listed here, from the texts as they come out in its cells,
@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import rendered, requirement
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case
 from reprokit.case.tree import Loc
@@ -41,7 +41,6 @@ class Level(str, Enum):
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
-
     characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
     data, generate, time or unseen.
     """
@@ -77,7 +76,7 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
 
 
 def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto", most: int | None = LISTED) -> str:
-    """A few lines for whoever decides whether the case may run here. ``engine``: what is to build and run it.
+    """A few lines for the person who decides whether the case may run here. ``engine``: what builds and runs it.
 
     ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
     """
@@ -126,7 +125,7 @@ def _unseen(file: CaseFile) -> Iterator[Ask]:
     if bad:
         line = file.text.count("\n", 0, bad[0].start()) + 1
         at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
-        words = f"holds {pluralize(len(bad), 'character')} that nobody sees, the first U+{ord(bad[0][0]):04X}"
+        words = f"holds {pluralize(len(bad), 'character')} that a reader cannot see, the first U+{ord(bad[0][0]):04X}"
         yield Ask(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
 
 
@@ -236,7 +235,7 @@ class _Reader:
         )
         for name, value in self.case.env.items():
             if name.startswith("NVIDIA_"):
-                words = f"tells NVIDIA's container runtime {printable(f'{name}={value}')}"
+                words = f"passes to NVIDIA's container runtime {printable(f'{name}={value}')}"
                 yield self.ask("gpus", ("env", name), words)
         memory = self.texts(limits.memory or "")
         words = f"gets {' or '.join(map(printable, memory))} of memory" if memory else "has no memory limit of its own"
@@ -281,7 +280,7 @@ def _git(text: str) -> str:
 
 
 def _elsewhere(text: str) -> str:
-    """A requirement that is no plain name."""
+    """A requirement that is not a plain name."""
     if re.search(r"\b(git|hg|svn|bzr)\+", text):
         return f"pip installs from a repository: {printable(text)}"
     if "://" in text:

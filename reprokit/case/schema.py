@@ -6,21 +6,14 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from reprokit.case.axes import KnownAxes
 from reprokit.case.model import FIX_CHANGES, RESERVED, Case
 
 ID = "urn:reprokit:case:v1"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 _VALUE = {"type": ["string", "number", "boolean", "null"]}
-_VERSION = {"type": ["string", "number"], "pattern": r"^(none|[0-9]+(\.[0-9]+)*)$"}
 _AXIS_NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
-_AXIS_HELP = {
-    "os": "Operating systems, such as debian-12 or ubuntu-22.04.",
-    "python": "Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1.",
-    "gcc": "GCC versions: 12 accepts any 12.x, 12.2 only 12.2.x.",
-    "cuda": "CUDA versions, or none for no CUDA in the image.",
-    "cudnn": "cuDNN versions, or none.",
-}
 
 
 class _Generator(GenerateJsonSchema):
@@ -37,8 +30,8 @@ class _Generator(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
 
-def json_schema() -> dict[str, Any]:
-    """JSON Schema (draft 2020-12) of a case file as a YAML parser reads it that guesses types.
+def json_schema(known: KnownAxes) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a case file as a YAML parser reads it that guesses types. ``known``: its axes.
 
     It accepts every valid case. What depends on more than one key (templates, references between sections) only
     ``reprokit validate`` checks.
@@ -49,8 +42,11 @@ def json_schema() -> dict[str, Any]:
         definition.pop("title", None)
         # What editors show: the first paragraph of the docstring, as Markdown.
         definition["description"] = definition["description"].split("\n\n")[0].replace("``", "`")
-    definitions["Matrix"] = _matrix(definitions["Matrix"])
+    definitions["Matrix"] = _matrix(definitions["Matrix"], known)
     definitions["Fix"] = _fix(schema, definitions)
+    schema["properties"]["matrix"]["description"] += (
+        f" Known axes: {', '.join(known.names)}; others are template variables."
+    )
     schema["properties"]["fix"] = {
         "$ref": "#/$defs/Fix",
         "description": schema["properties"]["fix"]["description"],
@@ -63,13 +59,10 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def _matrix(generated: dict[str, Any]) -> dict[str, Any]:
+def _matrix(generated: dict[str, Any], axes: KnownAxes) -> dict[str, Any]:
     """Axes stand beside ``exclude`` and ``include`` in the file, whatever their names."""
     axis = {"type": "array", "minItems": 1}
-    known = {
-        name: {**axis, "items": {"type": "string"} if name == "os" else _VERSION, "description": text}
-        for name, text in _AXIS_HELP.items()
-    }
+    known = {one.name: {**axis, "items": dict(one.schema), "description": one.help} for one in axes}
     return {
         "description": "Axes by name, with their values, and exclude and include as in GitHub Actions.",
         "type": "object",

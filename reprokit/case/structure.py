@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from reprokit.case import model
+from reprokit.case.axes import KnownAxes
 from reprokit.case.tree import Loc, value_at
 from reprokit.case.words import dotted, found, listing
 from reprokit.core.near_match import near, nearest
@@ -60,18 +61,18 @@ def section_of(key: str) -> str:
     return dotted(homes[0]) or "the top level" if len(homes) == 1 else ""
 
 
-def build(data: dict[str, Any]) -> tuple[model.Case | None, list[Finding]]:
+def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, list[Finding]]:
     """The case that ``data`` (texts, lists, mappings) describes, or None and everything that the models refuse."""
     shaped = {key: value for key, value in data.items() if key != "schema_"}
     matrix = data.get("matrix")
     if isinstance(matrix, dict):
         axes = {name: values for name, values in matrix.items() if name not in model.RESERVED}
         shaped["matrix"] = {"axes": axes} | {name: matrix[name] for name in model.RESERVED if name in matrix}
-    findings = [_unknown_key(("schema_",))] if "schema_" in data else []
+    findings = [_unknown_key(("schema_",), known)] if "schema_" in data else []
     try:
         return model.Case.model_validate(shaped), findings
     except ValidationError as error:
-        found = [_finding(details, data) for details in error.errors(include_url=False)]
+        found = [_finding(details, data, known) for details in error.errors(include_url=False)]
         return None, findings + _without_echoes(found)
 
 
@@ -81,13 +82,13 @@ def _without_echoes(found: list[Finding]) -> list[Finding]:
     return [one for one in found if not (one.missing and (one.loc, one.missing) in meant)]
 
 
-def _finding(details: ErrorDetails, data: dict[str, Any]) -> Finding:
+def _finding(details: ErrorDetails, data: dict[str, Any], axes: KnownAxes) -> Finding:
     loc = _own_loc(details["loc"], data)
     kind, context = details["type"], details.get("ctx", {})
     if kind == "missing":
         return _missing(loc)
     if kind == "extra_forbidden":
-        return _unknown_key(loc)
+        return _unknown_key(loc, axes)
     on_key = details["loc"][-1:] == ("[key]",)
     value = loc[-1] if on_key else value_at(data, loc)
     what, hint = _expectation(kind, context, loc, value)
@@ -162,7 +163,7 @@ def _missing(loc: Loc) -> Finding:
     return Finding(loc=parent, message=message, hint=hints.get(str(name), ""), on_key=True, missing=str(name))
 
 
-def _unknown_key(loc: Loc) -> Finding:
+def _unknown_key(loc: Loc, axes: KnownAxes) -> Finding:
     parent, name = loc[:-1], str(loc[-1])
     known = keys_at(parent)
     where = f"in {dotted(parent)}" if parent else "in a case"
@@ -172,7 +173,7 @@ def _unknown_key(loc: Loc) -> Finding:
         hint = f"{name!r} belongs under {home}" if home != "the top level" else f"{name!r} belongs at the top level"
     elif close:
         hint = f"did you mean {close!r}?"
-    elif not parent and name in ("os", "python", "gcc", "cuda", "cudnn", *model.RESERVED):
+    elif not parent and name in (*axes.names, *model.RESERVED):
         hint = f"{name!r} belongs under matrix"
     else:
         hint = f"known keys: {listing(known, limit=25)}"

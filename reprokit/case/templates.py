@@ -20,7 +20,7 @@ MAX_TEXT = 16 * 1024**2
 CONSTANTS = frozenset({"true", "false", "none", "True", "False", "None", "and", "or", "not", "if", "else", "in", "is"})
 """Words of the template language, which no axis can be named after."""
 
-RAW_HINT = "text that is no template belongs between {% raw %} and {% endraw %}"
+RAW_HINT = "text that is not a template belongs between {% raw %} and {% endraw %}"
 
 
 class _Sandbox(SandboxedEnvironment):
@@ -55,7 +55,7 @@ class Inspection:
     """What a template needs, without rendering it.
 
     ``names`` must be defined; ``guarded`` ones have a default or are tested for being defined.
-    ``error`` and its ``line`` (from 1 within the text) and ``hint`` are set when it is no valid template.
+    ``error`` and its ``line`` (from 1 within the text) and ``hint`` are set when the template is not valid.
     """
 
     names: frozenset[str] = frozenset()

@@ -22,7 +22,7 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 MAX_DEPTH = 50
 """Deepest nesting of a case file."""
 MAX_NODES = 50_000
-"""Most values in a case file, each alias counted with all that it stands for."""
+"""Most values in a case file, each alias counted with all that it refers to."""
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STANDARD_TAGS = frozenset(
@@ -34,7 +34,7 @@ Loc = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """Where a value stands. Lines and columns from 1 within the text, offsets from 0; key 0:0 when it has no key."""
+    """Where a value is. Lines and columns from 1 within the text, offsets from 0; key 0:0 when it has no key."""
 
     line: int
     column: int
@@ -55,7 +55,8 @@ class Place(NamedTuple):
 class Tree:
     """A parsed case: its ``data``, and the ``places`` of everything in it.
 
-    ``path``, ``first_line`` and ``shifts`` say where the text stands: lines above it, and columns cut from each line.
+    ``path``, ``first_line`` and ``shifts`` say where the text is in its file: lines above it, and
+    columns cut from each line.
     """
 
     path: str
@@ -67,7 +68,7 @@ class Tree:
     shifts: tuple[int, ...] = ()
 
     def problem(self, line: int, column: int, message: str, hint: str = "") -> Problem:
-        """A problem at a line and column of the text, told with the file's own line and column."""
+        """A problem at a line and column of the text, with the file's own line and column."""
         shift = self.shifts[line - 1] if line <= len(self.shifts) else 0
         return Problem(path=self.path, line=line + self.first_line, column=column + shift, message=message, hint=hint)
 
@@ -95,13 +96,13 @@ def value_at(data: Any, loc: Loc) -> Any:
 
 
 def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] = ()) -> Tree:
-    """Parse one YAML document; never raises for content: what is no YAML is told in the tree's ``problems``."""
+    """Parse one YAML document; never raises for content: what is not YAML is in the tree's ``problems``."""
     tree = Tree(path=path, text=text, first_line=first_line, shifts=shifts)
     bad = _UNPRINTABLE.search(text)
     if bad:
         line, column = _line_column(text, bad.start())
         tree.problems.append(
-            tree.problem(line, column, f"the character {bad[0]!r} cannot stand in YAML", "is this a text file?")
+            tree.problem(line, column, f"the character {bad[0]!r} is not allowed in YAML", "is this a text file?")
         )
         return tree
     try:
@@ -182,7 +183,7 @@ class _Builder:
             if event.anchor not in self.anchors:
                 near = nearest(event.anchor, self.anchors)
                 hint = f"did you mean '*{near}'?" if near else "quote a text that begins with *"
-                raise _Broken(line, column, f"no anchor &{event.anchor} stands before this alias", hint)
+                raise _Broken(line, column, f"no anchor &{event.anchor} is defined before this alias", hint)
             return self.anchors[event.anchor]
         if depth > MAX_DEPTH:
             raise _Broken(line, column, f"more than {MAX_DEPTH} levels of nesting")
@@ -229,7 +230,7 @@ class _Converter:
             return node.text
         if id(node) in self.active:
             at = key or node
-            raise _Broken(at.line, at.column, "an alias here stands for something that holds the alias itself")
+            raise _Broken(at.line, at.column, "an alias here refers to something that contains the alias itself")
         self.active.add(id(node))
         try:
             if node.kind == "list":
@@ -251,16 +252,18 @@ class _Converter:
                 merged += value.items if value.kind == "list" else [value]
             elif key.text in first:
                 line = first[key.text].line + self.tree.first_line
-                self.report(key, f"the key {key.text!r} stands here a second time", f"it is already on line {line}")
+                self.report(key, f"the key {key.text!r} appears a second time", f"it is already on line {line}")
             else:
                 first[key.text] = key
                 data[key.text] = self.convert(value, (*loc, key.text), key)
         for source in merged:
             if source.kind != "mapping":
-                self.report(source, "<< merges mappings, and this is none", "write <<: *anchor-of-a-mapping")
+                self.report(source, "<< merges mappings, and this is not a mapping", "write <<: *anchor-of-a-mapping")
                 continue
             if id(source) in self.active:
-                raise _Broken(node.line, node.column, "an alias here stands for something that holds the alias itself")
+                raise _Broken(
+                    node.line, node.column, "an alias here refers to something that contains the alias itself"
+                )
             self.merge(source, data, loc)
         return data
 
@@ -287,7 +290,7 @@ class _Converter:
     def counted(self, node: _Node) -> None:
         self.count += 1
         if self.count > MAX_NODES:
-            message = f"the file stands for more than {MAX_NODES} values"
+            message = f"the file expands to more than {MAX_NODES} values"
             raise _Broken(node.line, node.column, message, "use fewer aliases")
 
     def unquoted(self, node: _Node, loc: Loc) -> str:

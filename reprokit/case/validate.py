@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reprokit.case.axes import KnownAxes
 from reprokit.case.check_matrix import check_matrix
 from reprokit.case.checks import (
     axes_of,
@@ -43,20 +44,20 @@ class Checked:
     problems: tuple[Problem, ...] = ()
 
 
-def check(tree: Tree) -> Checked:
-    """Validate a parsed tree; never raises for what the file says."""
+def check(tree: Tree, known: KnownAxes) -> Checked:
+    """Validate a parsed tree; never raises for what the file says. ``known``: the axes that mean something."""
     data = tree.data
     if not isinstance(data, dict):
         return Checked(problems=tuple(tree.problems))
-    case, findings = build(data)
-    for checks in (check_matrix(data), check_failure(data), check_fix_keys(data), *_common(tree, data)):
+    case, findings = build(data, known)
+    for checks in (check_matrix(data, known), check_failure(data), check_fix_keys(data), *_common(tree, data, known)):
         findings += checks
     problems = tree.problems + [_problem(tree, finding) for finding in findings]
     fixed, fixed_tree = None, tree
     if isinstance(data.get("fix"), dict):
         fixed_tree = _merged(tree, data)
-        fixed, found = build(fixed_tree.data)
-        for checks in _common(fixed_tree, fixed_tree.data):
+        fixed, found = build(fixed_tree.data, known)
+        for checks in _common(fixed_tree, fixed_tree.data, known):
             found += checks
         problems += _fresh(fixed_tree, found, findings, set(problems))
     if not problems and case is not None:
@@ -72,9 +73,9 @@ def check(tree: Tree) -> Checked:
     )
 
 
-def _common(tree: Tree, data: dict[str, Any]) -> tuple[Iterator[Finding], ...]:
+def _common(tree: Tree, data: dict[str, Any], known: KnownAxes) -> tuple[Iterator[Finding], ...]:
     """The checks that concern the fixed variant as well."""
-    return check_templates(tree, data), check_paths(data), _check_partial_cells(tree, data)
+    return check_templates(tree, data, known), check_paths(data), _check_partial_cells(tree, data, known)
 
 
 def _problem(tree: Tree, finding: Finding) -> Problem:
@@ -121,9 +122,9 @@ def merge(base: Any, change: Any) -> Any:
     return change
 
 
-def _check_partial_cells(tree: Tree, data: dict[str, Any]) -> Iterator[Finding]:
+def _check_partial_cells(tree: Tree, data: dict[str, Any], known: KnownAxes) -> Iterator[Finding]:
     """Templates that need an axis which some cells lack: cells of ``include`` need not have every axis."""
-    wrong = misspelt_axes(data)
+    wrong = misspelt_axes(data, known)
     axes = {wrong.get(name, name): values for name, values in axes_of(data).items()}
     included = list(cells_of(data, "include"))
     extra = {name for _, cell in included for name in cell} - set(axes)

@@ -11,47 +11,48 @@ from typing import Any
 import click
 
 from reprokit import __version__
+from reprokit.core.errors import CaseError, ReprokitError
 
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
-    "new": "Make a draft of a case from a bug report: a file, an issue, standard input.",
-    "capture": "Run a command that fails here and now, and write its case from what is seen.",
-    "validate": "Check case files; every error of every file at once, with its position.",
+    "new": "Draft a case from a bug report: a file, an issue, standard input.",
+    "capture": "Run a command that fails on this machine, and write a case from what it shows.",
+    "validate": "Check case files; report every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",
     "build": "Build the images of cells without running them.",
-    "isolate": "Find which differences between a cell that fails and one that does not are the cause.",
-    "bisect": "Find the release, or the commit, since which a case is broken, or fixed.",
+    "isolate": "Find which differences between a failing and a passing cell are the cause.",
+    "bisect": "Find the release or commit since which a case is broken or fixed.",
     "reduce": "Find the smallest case that still fails in the same way, and write it.",
-    "explain": "Say which difference between cells matters, as far as they were decided.",
-    "lock": "Write down every version and hash of what cells are built from, beside the case.",
+    "explain": "Explain which difference between the decided cells matters.",
+    "lock": "Record every version and hash that cells are built from, in a file beside the case.",
     "diff": "Show how the environments of two cells, or of two runs, differ.",
-    "list": "List cases with what was last seen of them.",
+    "list": "List cases with their last results.",
     "index": "Write the catalogue page of a folder of cases.",
     "merge": "Merge the stores of several jobs into one, with a run of all their cells.",
     "history": "List runs, or the cells of a case over time and what changed when.",
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
-    "rejudge": "Judge recorded cells again from their logs, and list which verdicts would be others.",
+    "rejudge": "Judge recorded cells again from their logs, and list which verdicts would change.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
-    "report": "Write a report: pages that open from the disk, or one run as Markdown, JUnit, JSON or CSV.",
+    "report": "Write a report: pages that open from the disk, or one run in another format.",
     "share": "Write the Markdown of an issue: verdicts, what they explain, and the case to run.",
-    "doctor": "Look for what is wrong with this host, and say which command mends it.",
+    "doctor": "Check this host for problems, and suggest fixes.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",
-    "github": "The steps of workflows on GitHub Actions, which call them.",
+    "github": "Steps that workflows on GitHub Actions call.",
 }
 
 _SPEED = {"PYDANTIC_DISABLE_PLUGINS": "__all__"}
-"""Looking for plugins of pydantic reads the metadata of everything that is installed."""
+"""Without this, pydantic looks for plugins and reads the metadata of every installed package."""
 OWN_VARIABLES: dict[str, str] = {}
 """The environment variables that this process set for itself."""
 
 
 class Commands(click.Group):
-    """Looks a command's module up when it is asked for; ``--help`` needs none of them."""
+    """Imports a command's module only when that command is called; ``--help`` imports none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The commands in the order in which people meet them."""
+        """The commands in the order in which a user needs them."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -90,7 +91,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point: errors meant for the user become one message and the contract's exit status."""
-    # Start-up makes no garbage worth looking for, and neither does the end; in between the collector works.
+    # Start-up and exit make no garbage worth collecting; in between the collector is on.
     gc.disable()
     OWN_VARIABLES.update({name: value for name, value in _SPEED.items() if name not in os.environ})
     os.environ.update(OWN_VARIABLES)
@@ -100,9 +101,7 @@ def main() -> None:
 
 
 def invoke(arguments: list[str]) -> int:
-    """Run one command line; returns the exit status."""
-    from reprokit.core.errors import CaseError, ReprokitError
-
+    """Run one command line, given without the program's name; returns the exit status."""
     try:
         result: Any = cli.main(arguments, prog_name="reprokit", standalone_mode=False)
     except click.ClickException as error:
@@ -121,11 +120,11 @@ def invoke(arguments: list[str]) -> int:
         click.echo("reprokit: interrupted", err=True)
         return 130
     except BrokenPipeError:
-        # The reader of our output has enough; nobody is left to tell.
+        # The reader of our output has closed the pipe.
         sys.stderr.close()
         return 141
     except Exception:
-        # Status 1 is a finding about a bug: a defect of ours must not look like one.
+        # Status 1 is a finding about the user's bug: a defect of reprokit must not look like one.
         import traceback
 
         traceback.print_exc()

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
+from reprokit.intake import asking
+from reprokit.intake.capturing import seen
 
 if TYPE_CHECKING:
     from reprokit.intake.draft import Draft
@@ -18,7 +21,7 @@ _END = "."
 
 
 class _Terminal:
-    """Somebody at a terminal. What cannot be is asked again; Ctrl-C and Ctrl-D end it, and nothing is written."""
+    """The user at a terminal. Asks again after an invalid answer; Ctrl-C and Ctrl-D stop, and nothing is written."""
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
         def checked(text: str) -> str:
@@ -34,7 +37,7 @@ class _Terminal:
         return answer
 
     def lines(self, question: str) -> str:
-        click.echo(f"{question}; then a line with only a {_END} (at once, if there is none):", err=True)
+        click.echo(f"{question}; end with a line that has only a {_END} (for no text, only that line):", err=True)
         found: list[str] = []
         try:
             while (line := input()) != _END:
@@ -47,13 +50,13 @@ class _Terminal:
 
 
 class _Nobody:
-    """No terminal: defaults, where there are some."""
+    """No terminal: takes the default of each question, and fails where there is none."""
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
         if not default:
             raise UsageError(
-                "there is no terminal to ask at; give --title and --command, and what else is known, or use "
-                "`reprokit new --from report.md`, or `reprokit capture -- COMMAND` where it fails"
+                "there is no terminal to ask at; give --title and --command, and other options as known, or use "
+                "`reprokit new --from report.md`, or `reprokit capture -- COMMAND` on the machine where it fails"
             )
         return check(default)
 
@@ -62,11 +65,7 @@ class _Nobody:
 
 
 def dialogue(given: Mapping[str, Any]) -> Draft:
-    """The draft that the options ``given`` and answers make. Raises UsageError for options that cannot be."""
-    from reprokit.core import redaction
-    from reprokit.intake import asking
-    from reprokit.intake.capturing import seen
-
+    """The draft made from the options ``given`` and answers to the rest. Raises UsageError for an invalid option."""
     known = asking.Answers(
         title=given["title"],
         command=given["shell"],
@@ -78,21 +77,18 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
     asker = _Terminal() if sys.stdin.isatty() else _Nobody()
     if isinstance(asker, _Terminal):
         click.echo(
-            "A case is one bug: what runs, where, and how it fails. Enter takes what stands in brackets.", err=True
+            "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",
+            err=True,
         )
     return asking.draft(asking.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
 
 
 def beside(made: Draft) -> Path:
-    """The file in this folder that a draft goes to."""
-    from reprokit.core import files
-
+    """A new file name in this folder for a draft."""
     return files.unused(str(made.data["id"]), ".yaml")
 
 
 def _axis(axis: str, text: str) -> tuple[str, ...]:
-    from reprokit.intake import asking
-
     return asking.values(_option(f"--{axis}", text, lambda value: asking.check_axis(axis, value)))
 
 

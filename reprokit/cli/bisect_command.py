@@ -10,6 +10,7 @@ import click
 
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
+from reprokit.search.bisect.case import make
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -18,14 +19,14 @@ EXAMPLES = """\b
 Examples:
   reprokit bisect cases/np_dtype_synonym.yaml --axis numpy=1.16.6..1.17.5 --only shape=1
   reprokit bisect cases/paddleseg_type_promotion.yaml --axis paddle=2.6.2..3.3.1 --only paddleseg=v2.9.0
-  reprokit bisect case.yaml --axis python=3.8..3.13             # Python, gcc, cuda, cudnn, os: reprokit's own catalog
+  reprokit bisect case.yaml --axis python=3.8..3.13             # python, gcc, cuda, cudnn, os: reprokit's own catalog
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop  # the commits of a source
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop --source PaddleSeg=~/PaddleSeg   # of this repository
-  reprokit bisect --resume                                      # go on with the one that was interrupted
+  reprokit bisect --resume                                      # continue the one that was interrupted
 
 \b
-Exit status: 0 found, 1 both ends read alike, 2 wrong usage or case file, 3 an end or what lies at the boundary cannot
-be judged, 130 interrupted.
+Exit status: 0 found, 1 both ends have the same result, 2 wrong usage or case file, 3 an end, or a value at the
+boundary, is unresolved, 130 interrupted.
 """
 
 RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
@@ -35,7 +36,7 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @click.argument("case", required=False)
 @options.selection_options
 @options.policy_options
-@click.option("--tags-only", is_flag=True, help="Of a source's commits only those with a tag.")
+@click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @options.trials_option
 @options.stand_in_options
 @options.base_option
@@ -43,13 +44,11 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 @options.engine_option
 @searching.output_options
 def command(**given: Any) -> int:
-    """Find the release, or the commit, since which a case is broken, or fixed.
+    """Find the release or commit since which a case is broken or fixed.
 
-    --axis NAME=LOW..HIGH or --source NAME=REF..REF says along what. The other axes are fixed by --only, --os ...
-    Both ends are tried first; what cannot be judged is stepped around.
+    --axis NAME=LOW..HIGH or --source NAME=REF..REF gives the range. --only, --os ... fix the other axes.
+    Both ends are run first; unresolved values are skipped.
     """
-    from reprokit.search.bisect.case import make
-
     return searching.serve("bisect", given, _asked, make)
 
 
@@ -59,13 +58,13 @@ def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """What is asked for; takes it out of ``given``. Raises UsageError when that is not one range."""
+    """The arguments of the search; removes them from ``given``. Raises UsageError when there is not one range."""
     axes = {text: found for text in given["axis"] if (found := _range(text))}
     sources = {text: found for text in given["sources"] if (found := _range(text))}
     if len(axes) + len(sources) != 1:
         raise UsageError(
-            "one --axis NAME=LOW..HIGH or one --source NAME=REF..REF says along what; "
-            + (f"there are {len(axes) + len(sources)}" if axes or sources else "there is none")
+            "give one range, --axis NAME=LOW..HIGH or --source NAME=REF..REF; "
+            + (f"{len(axes) + len(sources)} were given" if axes or sources else "none was given")
         )
     given["axis"] = tuple(text for text in given["axis"] if text not in axes)
     given["sources"] = tuple(text for text in given["sources"] if text not in sources)
@@ -75,9 +74,9 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     policy = options.policy_of(given)
     tags_only = given.pop("tags_only")
     if sources and any(policy.values()):
-        raise UsageError("--pre, --since and --before are of releases; a source's commits take --tags-only")
+        raise UsageError("--pre, --since and --before apply to releases; for a source's commits use --tags-only")
     if axes and tags_only:
-        raise UsageError("--tags-only is of a source's commits; releases take --pre, --since and --before")
+        raise UsageError("--tags-only applies to a source's commits; for releases use --pre, --since and --before")
     ends = {"ends": [low, high]}
     return {"source": name, **ends, "tags_only": tags_only} if sources else {"axis": name, **ends, **policy}
 

@@ -7,6 +7,8 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
+from reprokit.run.session import Session
 
 
 @click.command("build", epilog="Example: reprokit build cases/ --cuda 11.8 --jobs 4")
@@ -24,10 +26,7 @@ from reprokit.cli import options
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
 @options.store_option
 def command(**given: Any) -> int:
-    """Build and measure the images of cells without running them: `reprokit run` then builds nothing."""
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.session import Session
-
+    """Build and measure the images of cells without running them, so that `reprokit run` need not build them."""
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     given["trials"] = None
     return Session(store_folder, display=Screen(verbose=verbose)).build(options.request_of(given))

@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case import units
 from reprokit.cli import OWN_VARIABLES
+from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load_text
+from reprokit.intake import draft
+from reprokit.intake.capturing import drafting, running, seen
 
 if TYPE_CHECKING:
     from reprokit.intake.capturing.running import Ran
@@ -23,27 +28,26 @@ if TYPE_CHECKING:
     epilog="Example: reprokit capture -o crash.yaml -- python train.py --epochs 1",
 )
 @click.option(
-    "-o", "--output", metavar="FILE", help="Where the case is written. By default beside, named by the failure."
+    "-o", "--output", metavar="FILE", help="The file to write. By default in this folder, named after the failure."
 )
-@click.option("--force", is_flag=True, help="Replace that file if it is there.")
-@click.option("--timeout", metavar="TIME", help="End the command after that time, such as 90s or 5m; never by default.")
+@click.option("--force", is_flag=True, help="Overwrite that file if it exists.")
+@click.option(
+    "--timeout", metavar="TIME", help="Stop the command after this time, such as 90s or 5m; never by default."
+)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="COMMAND...")
 def command(words: tuple[str, ...], output: str | None, force: bool, timeout: str | None) -> int:
-    """Run a failing COMMAND here and now, and write its case from what is seen.
+    """Run a failing COMMAND on this machine, and write a case from what it shows.
 
-    Input, output and Ctrl-C are the command's own, and so is the exit status: also when it succeeds, and there is
-    nothing to write a case from. 127: there is no such command, 126: it cannot be executed, 2: wrong usage of capture
-    itself, before anything was run. What is said here goes to standard error.
+    Input, output and Ctrl-C are passed through, and the exit status is that of the command, also when it succeeds and
+    no case is written. 127: there is no such command, 126: it cannot be executed, 2: wrong usage of capture itself,
+    before anything was run. Messages of reprokit go to standard error.
     """
-    from reprokit.case import units
-    from reprokit.intake.capturing import running
-
     try:
         seconds = units.duration(timeout) if timeout else None
     except ValueError as error:
         raise UsageError(f"--timeout {timeout}: expected {error}") from None
     if output and Path(output).exists() and not force:
-        raise UsageError(f"{output} is already there; nothing was run; choose another -o, or --force to replace it")
+        raise UsageError(f"{output} exists already; nothing was run; name another file with -o, or add --force")
     try:
         environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
         ran = running.run(words, environ=environ, timeout=seconds)
@@ -62,11 +66,6 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 
 
 def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
-    from reprokit.case.files import load_text
-    from reprokit.core import files
-    from reprokit.intake import draft
-    from reprokit.intake.capturing import drafting, seen
-
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
     path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
     text = draft.render(found)
@@ -75,16 +74,16 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
     except OSError as error:
         click.echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
         return
-    how = "did not end in time" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
-    said = [f"reprokit: the command {how}; the case is {path}"]
+    how = "timed out" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
+    lines = [f"reprokit: the command {how}; the case is {path}"]
     if found.omitted:
-        said.append("  left out, as it looks secret or private:")
-        said += [f"    {line}" for line in draft.summary(found.omitted)]
+        lines.append("  left out, since it looks secret or private:")
+        lines += [f"    {line}" for line in draft.summary(found.omitted)]
     if found.missing:
-        said += ["  missing:", *(f"    {sentence}" for sentence in found.missing)]
+        lines += ["  missing:", *(f"    {sentence}" for sentence in found.missing)]
     try:
         load_text(str(path), text)
-        said.append(f"  next: reprokit run {shlex.quote(str(path))}")
+        lines.append(f"  next: reprokit run {shlex.quote(str(path))}")
     except CaseError as error:
-        said += ["  to be mended by hand first:", *(f"    {problem}" for problem in error.problems)]
-    click.echo("\n".join(said), err=True)
+        lines += ["  fix by hand first:", *(f"    {problem}" for problem in error.problems)]
+    click.echo("\n".join(lines), err=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import timeline
+from reprokit.report.history.changes import change_json, describe, series_key
+from reprokit.report.history.series import gather
+from reprokit.report.history.since import moment
 
 if TYPE_CHECKING:
     from reprokit.report.history.changes import Change
@@ -29,7 +36,7 @@ Examples:
   reprokit changes --since 20260131-020000 --exit-code --json > changes.json
 
 \b
-Exit status: 0, or with --exit-code 1 when a transition counts; new cells, and what does not count yet, are none.
+Exit status: 0, or with --exit-code 1 when a confirmed change was found; new cells and unconfirmed changes do not count.
 """,
 )
 @click.argument("cases", nargs=-1, metavar="[CASE]...")
@@ -38,7 +45,7 @@ Exit status: 0, or with --exit-code 1 when a transition counts; new cells, and w
     default="7d",
     show_default=True,
     metavar="7d|DATE|RUN",
-    help="Look at runs that ended in the last hours (12h), days or weeks (2w), from a date on (UTC), or after a run.",
+    help="Runs that ended in the last hours (12h), days or weeks (2w), since a date (UTC), or after a run.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Every cell and everything that changed, not the first few.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something changed, for CI.")
@@ -49,12 +56,9 @@ def command(
 ) -> int:
     """Show which cells have changed, with what changed in their environments, over all cases or these (ids or files).
 
-    A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
-    always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over.
+    A cell has changed when two results in a row say so, or one that a sequential test decided. A flaky failure is gone
+    only when so many passing trials would be unlikely by chance. Inconclusive results are skipped.
     """
-    from reprokit.report.history.changes import describe
-    from reprokit.report.history.series import gather
-
     store = options.store_of(store_folder)
     history = gather(store, options.known_cases(store, cases))
     at, first = _since(store, since)
@@ -70,7 +74,7 @@ def command(
         (one, each)
         for one in history.series
         for each in one.transitions
-        # A cell is new once, even if its second result is what made the first count.
+        # A new cell is listed once, even if its second result confirmed the first.
         if one.results[each.latest if each.old else each.after].run_id in recent
     ]
     changes = describe(store, history, chosen)
@@ -83,12 +87,7 @@ def command(
 
 
 def _since(store: Store, text: str) -> tuple[str, str]:
-    """From when on, and the run after which, '' where none is named. Raises UsageError."""
-    from datetime import datetime, timezone
-
-    from reprokit.core.errors import UsageError
-    from reprokit.report.history.since import moment
-
+    """(time to start from, id of the run before it or ''). Raises UsageError."""
     try:
         if at := moment(text, datetime.now(timezone.utc)):
             return at, ""
@@ -108,8 +107,6 @@ def _counts(change: Change) -> bool:
 def _json(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series]
 ) -> dict[str, Any]:
-    from reprokit.report.history.changes import change_json, series_key
-
     def unjudged(one: Series) -> dict[str, Any]:
         assert one.blind is not None
         first, last = one.results[one.blind], one.results[-1]
@@ -128,9 +125,6 @@ def _json(
 def _print(
     history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series], verbose: bool
 ) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import timeline
-
     counted = sum(map(_counts, changes))
     new = sum(change.transition.old is None for change in changes)
     tentative = len(changes) - counted - new

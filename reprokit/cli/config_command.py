@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -10,6 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.core.redaction import without_passwords
+from reprokit.engine.site import settings
+from reprokit.engine.site.config import KEYS, MERGED, config_files
+from reprokit.engine.site.reaching import reaching
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Settings
@@ -24,7 +32,7 @@ UNSET = {
     "pip_index_url": "as the host's pip",
     "pip_extra_index_urls": "as the host's pip",
 }
-"""What a key means that nothing sets; the others mean nothing."""
+"""What to show for a key that is not set; the others show a dash."""
 
 EXAMPLES = """\b
 Examples:
@@ -35,7 +43,7 @@ Examples:
 \b
 Keys are set in reprokit.toml of the project (or of a folder above it), in
 ~/.config/reprokit/reprokit.toml, or by variables such as REPROKIT_REGISTRY.
-A variable wins over the project's file, and that over the user's.
+A variable overrides the project's file, and that overrides the user's.
 """
 
 
@@ -44,10 +52,6 @@ A variable wins over the project's file, and that over the user's.
 @click.option("--json", "as_json", is_flag=True, help="Print all of it as JSON.")
 def command(key: str | None, as_json: bool) -> int:
     """Show the configuration: each key, its value, and where it comes from. Passwords are not shown."""
-    from reprokit.engine.site import settings
-    from reprokit.engine.site.config import config_files
-    from reprokit.engine.site.reaching import reaching
-
     found = settings()
     if key is not None:
         _one(found, key, as_json)
@@ -76,8 +80,6 @@ def command(key: str | None, as_json: bool) -> int:
 
 def rows(found: Settings) -> list[tuple[str, Any, str]]:
     """Key, value as plain data without passwords, and origin; a row for each dataset and source."""
-    from reprokit.engine.site.config import KEYS, MERGED
-
     listed: list[tuple[str, Any, str]] = []
     for key in KEYS:
         value = getattr(found, key)
@@ -90,10 +92,8 @@ def rows(found: Settings) -> list[tuple[str, Any, str]]:
 
 
 def _plain(value: Any) -> Any:
-    from reprokit.engine.site.credentials import blotted
-
     if isinstance(value, str):
-        return blotted(value)
+        return without_passwords(value)
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if isinstance(value, Path):
@@ -102,10 +102,6 @@ def _plain(value: Any) -> Any:
 
 
 def _one(found: Settings, key: str, as_json: bool) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.core.near_match import near
-    from reprokit.engine.site.config import KEYS
-
     listed = {name: (value, origin) for name, value, origin in rows(found)}
     below = {name: row for name, row in listed.items() if name.startswith(f"{key}.")}
     if key not in listed and not below:
@@ -141,8 +137,6 @@ def _short(text: str | Path) -> str:
 
 
 def _print_json(data: Any) -> None:
-    import json
-
     click.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 

@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.case.read import is_lock
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.report import differences
+from reprokit.report.history import changed
+from reprokit.run.locking import file
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.report.differences import Side
-    from reprokit.store.database import Store
 
 
 @click.command(
@@ -30,18 +35,14 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="The differences as JSON.")
 @options.store_option
 def command(before: str, after: str, as_json: bool, store_folder: Path | None) -> int:
-    """Show how two environments differ, package by package, what is likely to matter most first.
+    """Show how two environments differ, package by package, the most relevant differences first.
 
-    A and B are two cells (RUN:NUMBER, as `reprokit show RUN` numbers them), two runs (an id, the beginning of one, or
-    `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
+    A and B are two cells (RUN:NUMBER, with the numbers of `reprokit show RUN`), two runs (an id, the beginning of one,
+    or `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.report import differences
-    from reprokit.report.history import changed
-
     cells = [_splits(text) for text in (before, after)]
     if (cells[0] is None) != (cells[1] is None):
-        raise UsageError(f"{before} and {after}: a run is compared with a run, a cell (RUN:NUMBER) with a cell")
+        raise UsageError(f"{before} and {after}: name two runs, or two cells (RUN:NUMBER)")
     folder = options.store_path(store_folder)
     if cells[0] is None or cells[1] is None:
         store = _store(folder)
@@ -50,7 +51,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
             {differences.key_of(cell): changed.side(store.case_text, run, cell) for cell in run.cells} for run in runs
         ]
         found = differences.pairs(sides[0], sides[1])
-        heads = [f"run {run.id}, {run.started_at}, {run.host.get('engine') or 'no engine'}" for run in runs]
+        heads = [f"run {run.id}, {run.started_at}, {run.host.engine or 'no engine'}" for run in runs]
         lines = differences.run_text(heads[0], heads[1], found)
     else:
         old, new = _cell(folder, before, *cells[0]), _cell(folder, after, *cells[1])
@@ -67,31 +68,22 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
 
 
 def _splits(text: str) -> tuple[str, int] | None:
-    """``RUN:NUMBER`` taken apart, or None."""
+    """The two parts of ``RUN:NUMBER``, or None."""
     left, colon, number = text.rpartition(":")
     return (left, int(number)) if colon and left and number.isdecimal() else None
 
 
 def _store(folder: Path) -> Store:
-    from reprokit.core.errors import UsageError
-    from reprokit.store.database import Store
-
     if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
     return Store(folder)
 
 
 def _cell(folder: Path, text: str, left: str, number: int) -> Side:
-    from reprokit.case.read import is_lock
-    from reprokit.core.errors import UsageError
-    from reprokit.report import differences
-    from reprokit.report.history import changed
-    from reprokit.run.locking import file
-
     if is_lock(left):
         lock = file.load(Path(left))
         if lock is None:
-            raise UsageError(f"{left}: there is no such lock")
+            raise UsageError(f"{left}: no such lock; reprokit lock CASE writes it")
         if not 1 <= number <= len(lock.entries):
             raise UsageError(f"{left} has no environment {number}; it has 1 to {len(lock.entries)}")
         return differences.of_entry(text, lock.entries[number - 1])

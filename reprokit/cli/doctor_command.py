@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import textwrap
 from typing import TYPE_CHECKING
 
 import click
+
+from reprokit.cli import doctor
+from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
     from reprokit.cli.doctor import Finding
@@ -28,16 +32,12 @@ Exit status: 0 nothing prevents runs (there may be warnings), 2 wrong usage,
 @click.command("doctor", epilog=EXAMPLES)
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON (format reprokit-doctor/v1).")
 def command(as_json: bool) -> int:
-    """Look for what is wrong with this host: engine, disk, GPU, CUDA, networks, locks, leftovers.
+    """Check this host for problems: engine, disk, GPU, CUDA, networks, locks, leftovers.
 
-    Each finding comes with the command that mends it. Nothing is changed, and nothing takes longer than a minute.
+    Each problem comes with a suggested fix. Nothing is changed, and it takes less than a minute.
     """
-    from reprokit.cli import doctor
-
     findings = doctor.examine(doctor.survey())
     if as_json:
-        import json
-
         document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
@@ -48,7 +48,7 @@ def command(as_json: bool) -> int:
 
 
 def lines(findings: list[Finding], width: int) -> list[str]:
-    """The findings by check, wrapped at ``width`` columns; what mends one stands below it, on one line to copy."""
+    """The findings by check, wrapped at ``width`` columns, each with its fix below, on one line to copy."""
     found: list[str] = []
     check = ""
     for finding in findings:
@@ -72,14 +72,12 @@ def lines(findings: list[Finding], width: int) -> list[str]:
 
 
 def _is_command(fix: str) -> bool:
-    """Whether it can be typed in a shell, rather than being words."""
-    return not fix.startswith(("see ", "set ", "mend ", "make ", "boot "))
+    """Whether a fix is a shell command rather than a sentence."""
+    return not fix.startswith(("see ", "set ", "fix ", "make ", "boot "))
 
 
 def summary(findings: list[Finding]) -> str:
-    """What it comes to, on one line."""
-    from reprokit.core.text import pluralize
-
+    """The number of failures and warnings, on one line."""
     counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
     if counts["fail"]:
         words = f"{pluralize(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"
@@ -88,4 +86,4 @@ def summary(findings: list[Finding]) -> str:
         )
     if counts["warn"]:
         return click.style(f"nothing prevents runs; {pluralize(counts['warn'], 'warning')}", fg="yellow")
-    return click.style("nothing is wrong", fg="green")
+    return click.style("no problems found", fg="green")

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
+from reprokit.report import explanation
 
 if TYPE_CHECKING:
     from reprokit.report.explanation import Explained
@@ -22,21 +25,19 @@ FORMAT = "reprokit-explanation/v1"
 Examples:
   reprokit explain                                  # the last run
   reprokit explain 20260101-1 --json why.json       # a run, by the beginning of its id
-  reprokit explain cases/ptxas_unknown_arch.yaml    # the newest verdict of each cell of a case, of whatever run
+  reprokit explain cases/ptxas_unknown_arch.yaml    # the newest verdict of each cell of a case, from any run
 """,
 )
 @click.argument("what", default="last", metavar="[RUN|CASE]")
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write it as JSON.")
 @options.store_option
 def command(what: str, json_file: Path | None, store_folder: Path | None) -> int:
-    """Say under which conditions a case reproduces: the smallest that hold in the cells that do and in no other.
+    """Show under which conditions a case reproduces: the smallest that hold in the cells that do and in no other.
 
-    RUN is the id of a run, the beginning of one, or `last`; CASE a case file, a folder of them, or the id of a case,
-    whose newest verdicts are taken together. Only decided cells count; where several explanations fit them, that is
-    said, with the cells that would tell them apart.
+    RUN is the id of a run, the beginning of one, or `last`; CASE is a case file, a folder of them, or the id of a case,
+    whose newest verdicts are used together. Only decided cells count; where several explanations fit, it lists them,
+    with cells whose results would distinguish them.
     """
-    from reprokit.report import explanation
-
     options.check_writable("--json", json_file)
     cases = _explained(options.store_of(store_folder), what)
     report = {"format": FORMAT, "cases": [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]}
@@ -48,18 +49,14 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
 
 
 def _explained(store: Store, what: str) -> list[Explained]:
-    """What a run or a case explains. Raises UsageError where neither is recorded, or nothing of it can be compared."""
-    from reprokit import case
-    from reprokit.core.errors import UsageError
-    from reprokit.report import explanation
-
+    """The explanations of a run, or of cases. Raises UsageError where none is recorded or no cells can be compared."""
     file_of = explanation.files_in(store)
     if Path(what).exists():
-        wanted = [(file.case.id, file.digest) for file in case.load(what)]
+        wanted = [(file.case.id, file.digest) for file in load(what)]
     elif what in store.case_ids():
         last = store.last_seen(what)
         if last is None:
-            raise UsageError(f"the case {what!r} was only searched: name the run of a search, or the case's file")
+            raise UsageError(f"the case {what!r} was only used in searches: name the run of one, or the case's file")
         wanted = [(what, last[1][0].case_digest)]
     else:
         cases = explanation.of_run(store.run(what), file_of)
@@ -69,5 +66,5 @@ def _explained(store: Store, what: str) -> list[Explained]:
         return several or cases
     found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest)))]
     if not found:
-        raise UsageError(f"no run of the case {wanted[0][0]!r} as it is now is recorded; run it first")
+        raise UsageError(f"no run of the current text of the case {wanted[0][0]!r} is recorded; run it first")
     return [explanation.of_records(records, file_of) for records in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -10,18 +11,25 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.cli import options
+from reprokit.cli import invoke, options
 from reprokit.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from reprokit.github.reply import Reply
+from reprokit.core.files import write
+from reprokit.core.github_api import from_environment
+from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
+from reprokit.environment.cases import load_text
+from reprokit.github import action, event, issue
+from reprokit.github.commanding import pinned, read_reply, read_result, run_url
+from reprokit.github.commenting import admit
+from reprokit.github.reply import Reply, of_review, refused, running, verdict
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Scrubber, Sources
+from reprokit.store.database import Store
 
 LOOKING = 60
-"""Seconds that looking at the text of an issue may take."""
+"""Most seconds for reading the text of an issue."""
 
 
 @click.group("github")
@@ -36,19 +44,15 @@ def command() -> None:
 def run_command() -> int:
     """Run cases as the action's inputs (INPUT_CASE, INPUT_CUDA ...) say; summary, annotations, outputs, files.
 
-    The last word to the shell is the input `fail-on`: 0, or the exit status of `reprokit run`.
+    The input `fail-on` decides whether the exit status is 0 or that of `reprokit run`.
     """
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted, set_outputs
-    from reprokit.github import action
-
     inputs = {
         name.removeprefix("INPUT_").lower().replace("_", "-"): value
         for name, value in os.environ.items()
         if name.startswith("INPUT_")
     }
     fail_on = inputs.get("fail-on", "").strip() or action.FAIL_ON[0]
-    action.fails(fail_on, 0)  # a wrong word is told before hours of work
+    action.fails(fail_on, 0)  # reports a wrong value before hours of work
     words = action.arguments(inputs)
     folder = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP")))
     store = Path(inputs.get("store", "").strip() or folder / "store").resolve()
@@ -62,25 +66,14 @@ def run_command() -> int:
 
 
 def _show(folder: Path, store: Path) -> None:
-    """What is to be seen of a run on its page: outputs, summary, annotations."""
-    import json
-
-    from reprokit.core.workflow_commands import add_summary, set_outputs
-    from reprokit.github import action
-    from reprokit.report.annotations import gha
-    from reprokit.report.explanation import files_in
-    from reprokit.report.markdown import run_summary
-    from reprokit.report.publishing import Scrubber, scrubbed
-    from reprokit.store.database import Store
-
+    """Show a run on the page of its workflow run: outputs, summary, annotations."""
     run_id = json.loads((folder / "result.json").read_text(encoding="utf-8"))["run_id"]
     kept = Store(store)
     run = kept.run(run_id)
     set_outputs(action.outputs(run))
-    scrub = Scrubber([run])
-    add_summary(run_summary(run, files_in(kept), scrub=scrub))
-    for line in gha(scrubbed(run, scrub)):
-        click.echo(line)
+    sources = Sources.of(kept, run)
+    add_summary(run_format("md").text(run, sources))
+    click.echo(run_format("gha").text(run, sources), nl=False)
     sys.stdout.flush()
 
 
@@ -89,11 +82,8 @@ def _show(folder: Path, store: Path) -> None:
 def run_cells_command(store_folder: Path | None) -> int:
     """Run the cells of one job of a night: ENTRY is its part of the matrix (JSON), ARGUMENTS are more options.
 
-    What is inconclusive, as for want of a GPU, is shown and is no failure of the step.
+    Inconclusive cells, such as those that lack a GPU, are shown and do not fail the step.
     """
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted
-
     entry = Path(tempfile.mkdtemp(prefix="reprokit-", dir=os.environ.get("RUNNER_TEMP"))) / "entry.json"
     entry.write_text(os.environ.get("ENTRY", ""), encoding="utf-8")
     try:
@@ -108,18 +98,12 @@ def run_cells_command(store_folder: Path | None) -> int:
 @command.command("check-issue")
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
 def check_issue_command(output: Path) -> int:
-    """Look for the case in the issue of the event and judge it; nothing of it is run, and no token is needed.
+    """Find the case in the issue of the event and check it; nothing of it is run, and no token is needed.
 
     Writes reply.json, and the case's text as case.yaml. Outputs: state (none, invalid, valid, closed), digest, answer
-    (whether there may be something to say), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and
-    there are such runners, else of HOSTED_RUNNER).
+    (whether a comment may be needed), runner (JSON: the labels of GPU_RUNNER where the case asks for a GPU and there
+    are such runners, else of HOSTED_RUNNER).
     """
-    import json
-
-    from reprokit.core.workflow_commands import set_outputs
-    from reprokit.github import event, issue
-    from reprokit.github.reply import Reply, of_review
-
     happened = event.read()
     body = happened.text("issue", "body")
     try:
@@ -130,7 +114,7 @@ def check_issue_command(output: Path) -> int:
         found = issue.unreviewed(body, str(error))
         reply = of_review(found)
     if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
-        reply = Reply(state="none", digest=found.digest)  # a label of another's making
+        reply = Reply(state="none", digest=found.digest)  # a label that is not ours
         needed = False
     elif happened.action == "closed":
         reply, needed = Reply(state="closed", digest=found.digest), True
@@ -151,18 +135,11 @@ def check_issue_command(output: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 def admit_command(folder: Path) -> int:
     """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
-    from reprokit.core.github_api import from_environment
-    from reprokit.core.workflow_commands import set_outputs
-    from reprokit.github import event, issue
-    from reprokit.github.commanding import run_url
-    from reprokit.github.commenting import admit
-    from reprokit.github.reply import refused, running
-
     happened = event.read()
     with _seconds(LOOKING):
         found = issue.review(happened.text("issue", "body"))
         if found.state != "valid":
-            raise UsageError("the issue holds no valid case")
+            raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
         reason = admit(happened, found, from_environment())
         by = happened.text("sender", "login")
         reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
@@ -176,15 +153,10 @@ def admit_command(folder: Path) -> int:
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
 @click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), required=True, help="Folder.")
 def run_issue_command(folder: Path, output: Path) -> int:
-    """Run case.yaml of check-issue, if it still is the text of CASE_DIGEST (sha256), into the folder.
+    """Run case.yaml of check-issue, if its sha256 is CASE_DIGEST, and write the results to the folder.
 
-    The step fails where nothing was run; a verdict, whichever, is none.
+    The step fails only where nothing was run; no verdict fails it.
     """
-    from reprokit.case.files import load_text
-    from reprokit.cli import invoke
-    from reprokit.core.workflow_commands import quoted
-    from reprokit.github.commanding import pinned
-
     digest = os.environ.get("CASE_DIGEST", "")
     case = pinned(folder, digest)
     output.mkdir(parents=True, exist_ok=True)
@@ -197,15 +169,10 @@ def run_issue_command(folder: Path, output: Path) -> int:
 
 @command.command("comment")
 @click.argument("folder", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: the verdicts are the answer.")
+@click.option("--result", type=click.Path(path_type=Path), help="Folder of run-issue: answer with its verdicts.")
 def comment_command(folder: Path, result: Path | None) -> int:
-    """Post reply.json as our one comment on the event's issue, or update it, and see to the labels."""
-    from reprokit.core.github_api import from_environment
-    from reprokit.github import event
-    from reprokit.github.commanding import read_reply, read_result, run_url
+    """Post reply.json as our one comment on the event's issue, or update it, and update the labels."""
     from reprokit.github.commenting import answer
-    from reprokit.github.reply import verdict
-    from reprokit.report.publishing import Scrubber
 
     happened, reply = event.read(), read_reply(folder)
     if result is not None:
@@ -216,22 +183,18 @@ def comment_command(folder: Path, result: Path | None) -> int:
 
 
 def _write_reply(folder: Path, reply: Reply, text: str) -> None:
-    import json
-
-    from reprokit.core.files import write
-
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):
         write(folder / "case.yaml", text)
 
 
 class _Late(BaseException):
-    """No mere Exception: what renders a template takes those for mistakes of the template."""
+    """Not an Exception: code that renders templates treats those as errors in the template."""
 
 
 @contextmanager
 def _seconds(most: int) -> Iterator[None]:
-    """A text may ask for more work than looking at it is worth: templates can loop. Raises UsageError then."""
+    """Limit the time for checking an untrusted text, whose templates can loop. Raises UsageError after that time."""
 
     def late(*_: object) -> None:
         raise _Late
@@ -241,7 +204,7 @@ def _seconds(most: int) -> Iterator[None]:
     try:
         yield
     except _Late:
-        raise UsageError(f"looking at the case took more than {most} s: its templates ask for too much") from None
+        raise UsageError(f"checking the case took more than {most} s: simplify its templates") from None
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

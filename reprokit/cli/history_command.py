@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.matrix import in_group, parse_group
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import timeline
+from reprokit.report.history.changes import change_json, describe, series_key
+from reprokit.report.history.series import gather
+from reprokit.report.words import case_names, served_by, summary
 
 if TYPE_CHECKING:
     from reprokit.report.history.series import History, Series
@@ -38,24 +45,20 @@ def command(
 ) -> int:
     """List the recorded runs, or every cell of one case (its id, or its file) over time.
 
-    A cell has changed when two results in a row say so, or one that a sequential test decided. A failure that did not
-    always show is gone only when so many clean trials would be rare by chance. Inconclusive results are stepped over;
+    A cell has changed when two results in a row say so, or one that a sequential test decided. A flaky failure is gone
+    only when so many passing trials would be unlikely by chance. Inconclusive results are skipped; results of different
     engines are kept apart.
     """
-    from reprokit.case.matrix import in_group, parse_group
-    from reprokit.core.errors import UsageError
-    from reprokit.report.history.series import gather
-
     store = options.store_of(store_folder)
     if case_id is None:
         if as_json or only:
-            raise UsageError("--json and --only are about one case: reprokit history CASE")
+            raise UsageError("--json and --only need one case: reprokit history CASE")
         _runs(store, limit)
         return 0
     groups = [parse_group(text) for text in only]
     known, *others = options.known_cases(store, [case_id])
     if others:
-        raise UsageError(f"{case_id} holds several cases that were run: name one of {', '.join([known, *others])}")
+        raise UsageError(f"{case_id} has several cases that were run: name one of {', '.join([known, *others])}")
     history = gather(store, [known], lambda cell: not groups or any(in_group(cell, group) for group in groups))
     if not history.series:
         raise UsageError(f"--only: no cell of {known} that was run matches")
@@ -69,22 +72,16 @@ def command(
 
 
 def _runs(store: Store, limit: int) -> None:
-    from reprokit.report.words import case_names, served_by, summary
-
     for bare in store.runs(limit):
         run = store.run(bare.id)
         names = case_names(cell.case_id for cell in run.cells)
-        if "search" in run.request:
-            names = f"{run.request['search']['kind']} {names}".rstrip()
+        if run.request.search:
+            names = f"{run.request.search.kind} {names}".rstrip()
         status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
         click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
 
 
 def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import timeline
-    from reprokit.report.history.changes import describe
-
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
@@ -106,8 +103,6 @@ def _print(store: Store, case_id: str, history: History, shown: Sequence[str], v
 
 
 def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:
-    from reprokit.report.history.changes import change_json, describe, series_key
-
     every = [(one, each) for one in history.series for each in one.transitions]
     changes = describe(store, history, every)
 

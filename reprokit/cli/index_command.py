@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from reprokit.core.errors import UsageError
+from reprokit.core.files import write
+from reprokit.core.text import pluralize
+from reprokit.report.catalogue import catalogue, page, verdicts
+from reprokit.report.catalogue.page import NOTE
+from reprokit.run.plan import load_all
 
 if TYPE_CHECKING:
     from reprokit.report.catalogue.page import Library
@@ -17,8 +25,8 @@ Examples:
   reprokit index bugs/ --check                  # for CI: is bugs/README.md up to date?
 
 \b
-How the page groups and introduces the cases, and which documents they come from, stands in FOLDER/catalogue.yaml;
-without it there is a group per first tag. The last verdicts are kept in FOLDER/verdicts.json.
+FOLDER/catalogue.yaml defines how the page groups and introduces the cases, and which documents they come from; without
+it there is a group for each first tag. The last verdicts are kept in FOLDER/verdicts.json.
 """
 DIFF_LINES = 30
 
@@ -29,23 +37,19 @@ DIFF_LINES = 30
     "--results",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="First take the verdicts of a result file of `reprokit run --json` into FOLDER/verdicts.json.",
+    help="First copy the verdicts of a result file of `reprokit run --json` to FOLDER/verdicts.json.",
 )
-@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if the page is not what would be written.")
+@click.option("--check", is_flag=True, help="Write nothing; exit with 1 if the page is not up to date.")
 def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     """Write the catalogue page of a folder of cases (cases/ by default), FOLDER/README.md.
 
-    It lists every case by topic: what one sees, with which versions it fails, what was last seen, and what it needs.
+    It lists every case by topic: the symptom, the versions with which it fails, its last results, and what it needs.
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.core.text import pluralize
-    from reprokit.report.catalogue import page, verdicts
-
     folder = folder or Path("cases")
     if check and results:
         raise UsageError("--check writes nothing: leave out --results")
     if not folder.is_dir():
-        raise UsageError(f"{folder} is no folder: name the folder of cases")
+        raise UsageError(f"{folder} is not a folder: name the folder of cases")
     library = _library(folder, results)
     text = page.page(library)
     path = folder / page.FILE
@@ -58,14 +62,12 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
     cells = sum(len(facts.cells) for facts in library.facts.values())
     click.echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
     if library.catalogue and library.catalogue.documents and library.unnamed:
-        click.echo(f"named by no entry of the catalogue: {', '.join(library.unnamed)}")
+        click.echo(f"not in any entry of the catalogue: {', '.join(library.unnamed)}")
     return 0
 
 
 def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     from reprokit.case.facts import facts
-    from reprokit.report.catalogue import catalogue, page, verdicts
-    from reprokit.run.plan import load_all
 
     files = load_all([str(folder)])
     known = {file.case.id: facts(file.case) for file in files}
@@ -73,10 +75,10 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     for path in results:
         merged = verdicts.merge(seen, path, files, known)
         seen = merged.verdicts
-        click.echo(f"{path}: verdicts of {len(merged.taken)} cases taken")
+        click.echo(f"{path}: verdicts of {len(merged.taken)} cases copied")
         for names, why in (
-            (merged.outdated, "not taken, since the file was changed after the run"),
-            (merged.strange, f"not taken, since {folder} has no such case"),
+            (merged.outdated, "not copied, since the case was changed after the run"),
+            (merged.strange, f"not copied, since {folder} has no such case"),
         ):
             if names:
                 click.echo(f"{path}: {why}: {', '.join(names)}")
@@ -90,8 +92,6 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
 
 
 def _check(path: Path, text: str) -> int:
-    import difflib
-
     there = path.read_text(encoding="utf-8") if path.is_file() else ""
     if there == text:
         click.echo(f"{path}: up to date")
@@ -104,14 +104,11 @@ def _check(path: Path, text: str) -> int:
     if len(lines) > DIFF_LINES:
         click.echo(f"... and {len(lines) - DIFF_LINES} more lines")
     what = "is not up to date" if path.is_file() else "does not exist"
-    click.echo(f"{path} {what}: run `reprokit index {path.parent}` and commit what it writes", err=True)
+    click.echo(f"{path} {what}: run `reprokit index {path.parent}` and commit the result", err=True)
     return 1
 
 
 def _write(path: Path, text: str) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.core.files import write
-
     try:
         write(path, text)
     except OSError as error:
@@ -119,9 +116,6 @@ def _write(path: Path, text: str) -> None:
 
 
 def _may_replace(path: Path) -> None:
-    """A page that somebody wrote by hand is not ours to replace."""
-    from reprokit.core.errors import UsageError
-    from reprokit.report.catalogue.page import NOTE
-
+    """Refuse to overwrite a page that was written by hand. Raises UsageError."""
     if path.is_file() and NOTE not in path.read_text(encoding="utf-8", errors="replace"):
         raise UsageError(f"{path} was not written by reprokit index: move it away, or keep its text in catalogue.yaml")

@@ -2,47 +2,46 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
-
-if TYPE_CHECKING:
-    from reprokit.run.request import Request
+from reprokit.run.request import Request
+from reprokit.search.isolate.case import make
 
 EXAMPLES = """\b
 Examples:
   reprokit isolate cases/ptxas_unknown_arch.yaml --bad cuda=12.0,arch=sm_35 --good cuda=11.8,arch=sm_90
   reprokit isolate bug.yaml --bad cuda=12.0,gcc=12 --good cuda=11.8,gcc=11 --trials 5
-  reprokit isolate bug.yaml                        # ends from its last run, else as the case expects
-  reprokit isolate bug.yaml --reported             # ends are the environments of the report
+  reprokit isolate bug.yaml                        # two cells of its last run, else as the case expects
+  reprokit isolate bug.yaml --reported             # the environments of the report
   reprokit isolate bug.yaml --bad paddle=3.3.1,os=debian-12 --good paddle=2.5.2,os=ubuntu-22.04 \\
-      --axis paddle=2.5.2..3.3.1                   # and which release it was, by the package index
-  reprokit isolate --resume                        # go on with the one that was interrupted
+      --axis paddle=2.5.2..3.3.1                   # and which release it was, from the package index
+  reprokit isolate --resume                        # continue the one that was interrupted
 
 \b
-Exit status: 0 found, 1 an end is not what it was said to be, 2 wrong usage or case file, 3 not decided: an end, or
-cells that would tell, cannot be judged, 130 interrupted.
+Exit status: 0 found, 1 the bad cell passes or the good cell fails, 2 wrong usage or case file, 3 not decided: a cell
+that is needed is unresolved, 130 interrupted.
 """
 
 
 @click.command("isolate", epilog=EXAMPLES)
 @click.argument("case", required=False)
-@click.option("--bad", metavar="K=V,K=V", help="A cell in which the failure shows; axes may be left open.")
+@click.option("--bad", metavar="K=V,K=V", help="A cell in which the failure shows; axes may be left out.")
 @click.option("--good", metavar="K=V,K=V", help="A cell in which it does not.")
-@click.option("--reported", is_flag=True, help="The ends are the environments of the case's report.")
+@click.option("--reported", is_flag=True, help="Take both cells from the environments of the case's report.")
 @click.option(
     "--axis",
     "axes",
     multiple=True,
     metavar="NAME=LOW..HIGH",
-    help="Look for the boundary among these values, too: the releases between two, or A,B,C.",
+    help="Search the boundary among these values, too: the releases between two, or A,B,C.",
 )
 @options.policy_options
-@click.option("--max-cells", type=click.IntRange(min=2), help="Ask for at most so many cells, and then the boundary's.")
+@click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells, not counting the boundary's.")
 @options.trials_option
 @options.stand_in_options
 @options.base_option
@@ -50,36 +49,32 @@ cells that would tell, cannot be judged, 130 interrupted.
 @options.engine_option
 @searching.output_options
 def command(**given: Any) -> int:
-    """Find which differences between a cell that fails and one that does not are the cause, with few runs.
+    """Find which differences between a failing and a passing cell are the cause, with few runs.
 
-    Both ends are tried first. Mixes of the two then tell which axis it is, or which together; along axes that have
-    values between, the boundary is found. What cannot be judged is stepped around, never read as good or bad.
+    Both cells are run first. Mixes of the two then show which axis it is, or which axes together; along axes that have
+    values in between, the boundary is found. Unresolved cells count as neither PASS nor FAIL.
     """
-    from reprokit.search.isolate.case import make
-
     return searching.serve("isolate", given, _asked, make)
 
 
 def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-    from reprokit.run.request import Request
-
     arguments = _arguments(given)
     return Request(cases=(case,), **options.folders(given), **given), arguments
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
-    """What is asked for; takes it out of ``given``. Raises UsageError."""
+    """The arguments of the search; removes them from ``given``. Raises UsageError."""
     axes: dict[str, dict[str, Any]] = {}
     for text in given.pop("axes"):
         name, equals, values = (part.strip() for part in text.partition("="))
         if not (name and equals and values):
-            raise UsageError(f"--axis {text}: not of the form NAME=LOW..HIGH or NAME=A,B")
+            raise UsageError(f"--axis {text}: expected NAME=LOW..HIGH or NAME=A,B")
         low, dots, high = values.partition("..")
         if dots and not (low and high):
-            raise UsageError(f"--axis {text}: both ends of the range have to be named (NAME=LOW..HIGH)")
+            raise UsageError(f"--axis {text}: name both ends of the range (NAME=LOW..HIGH)")
         axes[name] = {"ends": [low, high]} if dots else {"values": list(parse_values(values))}
     if given["reported"] and (given["bad"] or given["good"]):
-        raise UsageError("--reported takes the ends from the report: leave out --bad and --good")
+        raise UsageError("--reported takes both cells from the report: leave out --bad and --good")
     policy = options.policy_of(given)
     names = ("bad", "good", "reported", "max_cells")
     return {"axes": axes, "policy": policy, **{name: given.pop(name) for name in names}}

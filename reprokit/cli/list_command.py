@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.filters import choose
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
+from reprokit.run.plan import load_all
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
     from reprokit.case.facts import Facts
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
 
 WIDE = 10_000
-"""Columns where nobody looks at the end of a line: in a pipe or a file."""
+"""Columns in a pipe or a file, where lines need not fit a terminal."""
 EXAMPLES = """\b
 Examples:
   reprokit list cases/ --tag loss
@@ -38,12 +42,8 @@ Examples:
 )
 @options.store_option
 def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path | None, **given: Any) -> int:
-    """List cases (the folder cases/ by default): cells, what they need, and what was last seen of them."""
+    """List cases (the folder cases/ by default): cells, what they need, and their last results."""
     from reprokit.case.facts import facts
-    from reprokit.case.filters import choose
-    from reprokit.core.errors import UsageError
-    from reprokit.run.plan import load_all
-    from reprokit.store.database import Store
 
     options.check_writable("--json", json_file)
     if not cases:
@@ -64,7 +64,7 @@ def command(cases: tuple[str, ...], json_file: Path | None, store_folder: Path |
 
 @dataclass(frozen=True, kw_only=True)
 class _Row:
-    """A case with what is known of it. ``seen``: its newest run, and its cells in that run."""
+    """A case with its facts. ``seen``: its newest run, and its cells in that run; None if it was never run."""
 
     file: CaseFile
     facts: Facts
@@ -72,12 +72,12 @@ class _Row:
 
     @property
     def changed(self) -> bool:
-        """Whether the case is another than the one that was last run."""
+        """Whether the case was changed since its last run."""
         return self.seen is not None and self.seen[1][0].case_digest != self.file.digest
 
     @property
     def last(self) -> str:
-        """What the newest run showed, in a few words."""
+        """The result of the newest run, in a few words."""
         if self.seen is None:
             return "never run"
         from reprokit.report.words import served_by, standing
@@ -86,7 +86,7 @@ class _Row:
         return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}{served_by(run.engine)}"
 
     def json(self) -> Mapping[str, Any]:
-        """All of it, as plain data."""
+        """The row as JSON data."""
         case, seen = self.file.case, None
         if self.seen is not None:
             from reprokit.report.words import summary

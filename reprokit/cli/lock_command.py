@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.run.session import Session
 
 
 @click.command(
@@ -25,7 +27,7 @@ Examples:
 @options.filter_options
 @click.option("--fix", is_flag=True, help="The fixed variant too.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a lock is missing or stale.")
-@click.option("--upgrade", is_flag=True, help="Build again with today's versions, and lock what is fresh, too.")
+@click.option("--upgrade", is_flag=True, help="Build again with today's versions, and replace up-to-date locks, too.")
 @options.stand_in_options
 @options.base_option
 @options.engine_option
@@ -34,24 +36,21 @@ Examples:
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
 @options.store_option
 def command(**given: Any) -> int:
-    """Write down what each cell is built from: base image, packages, hashes of wheels, commits of sources.
+    """Record what each cell is built from: base image, packages, hashes of wheels, commits of sources.
 
-    The images are built, or found, and what is in them is written to CASE.lock.yaml beside the case. `--locked` then
-    builds the same again, with the same identity on any machine, and is refused where the lock is missing or stale:
-    where a cell asks for another environment, other sources or files than when it was locked. Title, description,
-    command and what is expected do not count.
+    The images are built, or found, and their contents are written to CASE.lock.yaml beside the case. `--locked` then
+    builds the same images again, with the same identity on any machine. It is refused where the lock is missing or
+    stale: where a cell asks for another environment, other sources or files than when it was locked. Title,
+    description, command and expectations do not make it stale.
 
-    Without --locked a lock is not used: such a run is about what the case asks for, as it is served today.
-    Cells that a fresh lock holds are left as they are. A cell that is unsupported is locked as that, with the reason.
+    Without --locked, a run ignores the lock and uses the versions that are available today.
+    Cells with an up-to-date lock are skipped. An unsupported cell is locked as such, with the reason.
     Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.session import Session
-
     verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
     upgrade, check = given.pop("upgrade"), given.pop("check")
     if upgrade and check:
-        raise UsageError("--check writes nothing, and --upgrade does: leave one out")
+        raise UsageError("--check writes nothing, but --upgrade does: leave one out")
     given["trials"] = None
     return Session(store_folder, display=Screen(verbose=verbose)).lock(
         options.request_of(given), upgrade=upgrade, check=check

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.case.filters import choose
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.engine import site
+from reprokit.engine.gpus import discovery
+from reprokit.github.matrix import Runners, plan
+from reprokit.github.timings import known
+from reprokit.run.plan import cells_of, load_all, promised_of
+from reprokit.run.plan import plan as tasks_of
+from reprokit.run.predicting import predict
+from reprokit.run.request import Request
+from reprokit.run.supplying import supply_of
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
@@ -32,14 +43,14 @@ Examples:
 @click.option(
     "--github", is_flag=True, help="The cells as JSON for `strategy.matrix` of GitHub Actions, grouped by their images."
 )
-@click.option("--fix", is_flag=True, help="With --github: the fixed variants too, of cases that have one.")
+@click.option("--fix", is_flag=True, help="With --github: also the fixed variants of cases that have one.")
 @click.option(
     "--max-jobs",
     type=click.IntRange(min=1, max=256),
     default=20,
     show_default=True,
     metavar="N",
-    help="With --github: so many jobs at most (Actions takes 256; 20 run at a time on its free plan).",
+    help="With --github: at most so many jobs (Actions accepts 256; 20 run at a time on its free plan).",
 )
 @click.option(
     "--runner", default="ubuntu-24.04", show_default=True, metavar="LABEL,...", help="With --github: hosted runners."
@@ -49,25 +60,20 @@ Examples:
     default="self-hosted,linux,gpu",
     show_default=True,
     metavar="LABEL,...|none",
-    help="With --github: runners for cells that need a GPU. none: there is none, and they are recorded as unsupported.",
+    help="With --github: runners for cells that need a GPU. none: no such runners, the cells become unsupported.",
 )
 @options.store_option
 def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: str | None, **given: Any) -> int:
-    """Show the cells of cases, after selection, with what each case expects of them.
+    """Show the cells of cases, after selection, with their expected verdicts.
 
-    Cells that cannot be had on this host say why, and what will not go together is named where the case wants it so:
-    both are known before anything is built.
+    It also shows why this host cannot serve a cell, and which versions conflict where the case allows that: both are
+    known before anything is built.
     """
-    from reprokit.core.errors import UsageError
-    from reprokit.engine import site
-    from reprokit.run.request import Request
-    from reprokit.run.supplying import supply_of
-
     if github and as_json:
         raise UsageError("--github prints JSON of its own: leave out --json")
     for option in () if github else ("fix", "max_jobs", "runner", "gpu_runner"):
         if options.typed(option):
-            raise UsageError(f"--{option.replace('_', '-')} says how jobs are made: it goes with --github")
+            raise UsageError(f"--{option.replace('_', '-')} only works with --github")
     supply = supply_of(Request(cases=cases, base_images=base_images or site.settings().base_images))
     if github:
         return _github(cases, supply, **given)
@@ -75,17 +81,12 @@ def command(cases: tuple[str, ...], as_json: bool, github: bool, base_images: st
 
 
 def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[str, Any]) -> int:
-    from reprokit.case.filters import choose
     from reprokit.case.matrix import label
-    from reprokit.core.errors import UsageError
-    from reprokit.engine.gpus import discovery
-    from reprokit.run.plan import cells_of, load_all, promised_of
-    from reprokit.run.predicting import predict
 
     selection, wanted = options.selection_of(given), options.filter_of(given)
     cells = list(cells_of(choose(load_all(cases), wanted), selection))
     if not cells:
-        raise UsageError("the selection is empty: no cell is left")
+        raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
     facts = discovery.facts()
     rows = [(file.case.id, cell, promised_of(file, cell), predict(file, cell, supply, facts)) for file, cell in cells]
     if as_json:
@@ -102,8 +103,8 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
         click.echo(json.dumps(objects, ensure_ascii=False))
         return 0
     for name, cell, promised, prediction in rows:
-        said = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]
-        click.echo("  ".join(filter(None, said)))
+        columns = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]
+        click.echo("  ".join(filter(None, columns)))
     click.echo(f"{len(rows)} cell{'s' if len(rows) != 1 else ''}")
     return 0
 
@@ -119,13 +120,6 @@ def _github(
     store_folder: Path | None,
     **given: Any,
 ) -> int:
-    from reprokit.case.filters import choose
-    from reprokit.github.matrix import Runners, plan
-    from reprokit.github.timings import known
-    from reprokit.run.plan import cells_of, load_all
-    from reprokit.run.plan import plan as tasks_of
-    from reprokit.run.request import Request
-
     runners = Runners(
         hosted=_labels("--runner", runner),
         gpu=() if gpu_runner == "none" else _labels("--gpu-runner", gpu_runner),
@@ -133,7 +127,7 @@ def _github(
     )
     files = load_all(cases)
     selection, wanted = options.selection_of(given), options.filter_of(given)
-    # A night runs the fixes that there are: which cases it is of is not what --fix speaks of.
+    # --fix adds the variants of the cases that have a fix; it does not limit the cases to those.
     chosen = cells_of(choose(files, wanted), selection) if fix else ()
     fix = any(file.fixed is not None and file.case.fix_applies(cell) for file, cell in chosen)
     asked = Request(cases=cases, selection=selection, filter=wanted, fix=fix)
@@ -145,9 +139,7 @@ def _github(
 
 
 def _labels(option: str, text: str) -> tuple[str, ...]:
-    from reprokit.core.errors import UsageError
-
     labels = tuple(filter(None, (label.strip() for label in text.split(","))))
     if not labels:
-        raise UsageError(f"{option}: no label is given")
+        raise UsageError(f"{option}: give at least one label")
     return labels

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.report import failures
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Sources
+from reprokit.report.words import summary
+from reprokit.run.chosen import read_all
+from reprokit.run.invocation import now, workflow
+from reprokit.store.database import Store
+from reprokit.store.merging import merge as merging
 
 if TYPE_CHECKING:
-    from reprokit.store.database import Store
     from reprokit.store.merging.merge import Merged, Planned
 
 
@@ -20,12 +30,12 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   reprokit merge artifacts/ --store nightly           # every store below the folder, one artifact each
-  reprokit merge artifacts/ --planned matrix.json     # and say which cells of the matrix no job recorded
-  reprokit merge /mnt/other/.reprokit                 # take over the runs of another store
+  reprokit merge artifacts/ --planned matrix.json     # and list the cells of the matrix that no job recorded
+  reprokit merge /mnt/other/.reprokit                 # import the runs of another store
 
 \b
-Exit status: that of the newest run that was made of jobs, as of `reprokit run`; at least 3 when something could not
-be read.
+Exit status: as `reprokit run` for the newest run that was merged from jobs; at least 3 when something could not be
+read.
 """,
 )
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(path_type=Path))
@@ -33,12 +43,12 @@ be read.
     "--planned",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="What `reprokit matrix --github` printed: its cells that no job recorded become cancelled.",
+    help="The output of `reprokit matrix --github`: its cells that no job recorded become cancelled.",
 )
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
 @click.option(
-    "--keep", type=click.IntRange(min=1), metavar="N", help="Then forget all but the newest N runs, with their logs."
+    "--keep", type=click.IntRange(min=1), metavar="N", help="Then delete all but the newest N runs, with their logs."
 )
 @options.store_option
 def command(
@@ -51,13 +61,9 @@ def command(
 ) -> int:
     """Merge the stores of several jobs into one: all jobs of one workflow run become one run with each cell once.
 
-    FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that are nobody's job are
-    taken over as they are. To merge again changes nothing; what a later job adds is added.
+    FOLDER is a store, or a folder with stores below it, such as downloaded artifacts. Runs that do not belong to a job
+    are imported unchanged. Merging again changes nothing, except that results of later jobs are added.
     """
-    from reprokit.core.text import pluralize
-    from reprokit.run.invocation import now
-    from reprokit.store.database import Store
-    from reprokit.store.merging import merge as merging
     from reprokit.store.merging.sources import find, read
 
     options.check_writable("--json", json_file)
@@ -66,41 +72,34 @@ def command(
     plan = _planned(planned) if planned else None
     store = Store(options.store_path(store_folder))
     done = merging.merge((read(name, folder) for name, folder in found), store, plan, now())
-    # Where the result goes to standard output, people read standard error.
-    _tell(done, err=Path("-") in (json_file, junit_file))
+    # Where the result goes to standard output, messages go to standard error.
+    _print(done, err=Path("-") in (json_file, junit_file))
     _write(done, store, json_file, junit_file)
     if keep and (gone := merging.forget(store, keep)):
-        click.echo(f"{pluralize(len(gone), 'old run')} forgotten", err=True)
+        click.echo(f"{pluralize(len(gone), 'old run')} deleted", err=True)
     store.close()
     own = done.nights[-1].exit_status or 0 if done.nights else 0
     return 1 if own == 1 else 3 if own or done.problems else 0
 
 
 def _planned(path: Path) -> Planned:
-    from reprokit.core.errors import UsageError
-    from reprokit.run.chosen import read_all
-    from reprokit.run.invocation import workflow
     from reprokit.run.planned_cells import planned
 
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--planned {path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    known = workflow(os.environ).get("workflow", {})
-    return planned(read_all(text, f"--planned {path}"), {name: known[name] for name in known if name != "attempt"})
+    known = workflow(os.environ)
+    return planned(read_all(text, f"--planned {path}"), replace(known, attempt="") if known else None)
 
 
-def _tell(done: Merged, *, err: bool) -> None:
-    from reprokit.core.text import pluralize
-    from reprokit.report import failures
-    from reprokit.report.words import summary
-
+def _print(done: Merged, *, err: bool) -> None:
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
         click.echo(f"lost: {job}: {pluralize(count, 'cell')} that no job recorded", err=err)
     for run in done.nights:
-        jobs = len(run.request["merged"])
+        jobs = len(run.request.merged or ())
         click.echo(
             f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err
         )
@@ -108,21 +107,17 @@ def _tell(done: Merged, *, err: bool) -> None:
         for line in failures.lines(run.cells):
             click.echo(line, err=err)
     if done.imported:
-        click.echo(f"{pluralize(len(done.imported), 'run')} taken over as they are", err=err)
+        click.echo(f"{pluralize(len(done.imported), 'run')} imported unchanged", err=err)
     if not done.changed:
-        click.echo("nothing is new: the store holds all of it", err=err)
+        click.echo("nothing new: the store has all of it already", err=err)
 
 
 def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
-    from reprokit.core.errors import UsageError
-    from reprokit.report import explanation, junit, result
-
     if json_file is None and junit_file is None:
         return
     if not done.nights:
-        raise UsageError("no run was made of jobs: there is no result to write")
+        raise UsageError("--json and --junit: no run was merged from jobs, so there is no result to write")
     run = done.nights[-1]
-    if json_file:
-        options.write_file(json_file, result.dumps(run, store.folder, explanation.files_in(store)))
-    if junit_file:
-        options.write_file(junit_file, junit.junit(run))
+    for path, form in ((json_file, "json"), (junit_file, "junit")):
+        if path:
+            options.write_file(path, run_format(form).text(run, Sources.of(store, run)))

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options
+from reprokit.case.matrix import count
+from reprokit.cli import asking, options
+from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_text
+from reprokit.intake.draft import render, summary
+from reprokit.intake.drafting import draft
+from reprokit.intake.reporting import read_report
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -21,62 +28,54 @@ if TYPE_CHECKING:
     "reprokit new --from https://github.com/o/r/issues/1",
 )
 @click.option(
-    "--from", "source", metavar="FILE|-|URL", help="A bug report to make a draft of: a file, standard input, an issue."
+    "--from", "source", metavar="FILE|-|URL", help="The bug report to draft from: a file, standard input, an issue."
 )
 @click.option("--title", metavar="TEXT", help="What goes wrong, in one line.")
-@click.option("--command", "shell", metavar="TEXT", help="The command that shows it.")
-@click.option("--os", metavar="A,B", help="The systems of the matrix, -: leave the axis out. So below.")
+@click.option("--command", "shell", metavar="TEXT", help="The command that fails.")
+@click.option("--os", metavar="A,B", help="The systems of the matrix; - leaves the axis out (of the next three, too).")
 @click.option("--python", metavar="A,B", help="The versions of Python.")
 @click.option("--gcc", metavar="A,B", help="The versions of GCC.")
 @click.option("--cuda", metavar="A,B", help="The versions of CUDA.")
 @click.option("--pip", multiple=True, metavar="REQUIREMENT", help="A Python package; may be given several times.")
 @click.option("--failure", metavar="FILE", help="The traceback, or the last lines of the output.")
-@click.option("--exit-code", metavar="N", help="The exit status, where there is no output that tells the failure.")
+@click.option("--exit-code", metavar="N", help="The exit status, where no output identifies the failure.")
 @click.option("-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="Write the case to this file.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def command(source: str | None, output: Path | None, force: bool, **answers: Any) -> int:
-    """Make a draft of a case from a bug report, in English or Chinese, or from answers at the terminal.
+    """Draft a case from a bug report, in English or Chinese, or from answers at the terminal.
 
-    From a report it goes to standard output, or to the file of -o; what was taken from which lines, and what the report
-    does not say, stands in it as comments. Without --from the other options are asked for where they are not given,
-    with what this machine has as defaults, and the case is written beside. Tokens, home directories and host names are
-    left out either way.
+    With --from, the draft goes to standard output, or to the file of -o; its comments say which lines each part comes
+    from, and what the report does not say. Without --from, you are asked for every option that is not given, with
+    defaults from this machine, and the case is written to a file in this folder. Tokens, home directories and host
+    names are left out either way.
     """
-    from reprokit.core.errors import UsageError
-
     given = [name for name, value in answers.items() if value not in (None, ())]
 
     if output is not None and output.exists() and not force:
-        raise UsageError(f"{output} exists already; --force overwrites it, or name another file with -o")
+        raise UsageError(f"{output} exists already: overwrite it with --force, or name another file with -o")
     options.check_writable("-o", output)
     if source is None:
-        from reprokit.cli import asking
-
         made = asking.dialogue(answers)
         return finish(made, "your answers", output or asking.beside(made))
     if given:
-        told = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
-        raise UsageError(f"{told}: for a case without a report; with --from, edit the draft instead")
-    from reprokit.intake.drafting import draft
-    from reprokit.intake.reporting import read_report
-
+        names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
+        raise UsageError(f"{names}: not allowed with --from; edit the draft instead")
     report = read_report(source)
     return finish(draft(report.text, url=report.url, source=report.path), report.path, output)
 
 
 def finish(made: Draft, origin: str, output: Path | None) -> int:
-    """Write a draft, or print it, and say on standard error what it holds. A draft that is no valid case is refused."""
-    from reprokit.case.files import load_text
-    from reprokit.core.errors import CaseError, UsageError
-    from reprokit.intake.draft import render
+    """Write a draft to ``output``, or print it where that is None, and summarise it on standard error; returns 0.
 
+    ``origin``: where the draft comes from, for messages. Raises UsageError where the draft is not a valid case.
+    """
     text = render(made)
     try:
         case = load_text(str(output or "case.yaml"), text)
     except CaseError as error:
         raise UsageError(
-            f"{origin}: what was found in it makes no valid case, and nothing was written:\n{error}\n"
-            "This is a defect of reprokit; leaving out the part of the report that it comes from goes around it"
+            f"{origin}: the draft would not be a valid case, so nothing was written:\n{error}\n"
+            "This is a defect of reprokit; to work around it, remove the part of the report that causes it"
         ) from None
     options.write_file(output or Path("-"), text)
     for line in _summary(made, case, origin, output):
@@ -86,15 +85,11 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 
 def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> Iterator[str]:
     """What a draft holds and lacks, in a few lines."""
-    from reprokit.case.matrix import count
-    from reprokit.core.text import pluralize
-    from reprokit.intake.draft import summary
-
     matrix = case.case.matrix
     cells = pluralize(count(matrix.axes, matrix.exclude, matrix.include), "cell")
     yield f"{output or 'draft'}: {case.case.id}, from {origin}: {cells}"
     failure = case.case.expect.failure
-    told = {
+    parts = {
         "failure": " ".join(
             str(text) for text in (failure.exception or failure.signal, failure.message or failure.output) if text
         ),
@@ -103,13 +98,13 @@ def _summary(made: Draft, case: CaseFile, origin: str, output: Path | None) -> I
         "files": ", ".join(case.case.files),
         "env": ", ".join(case.case.env),
     }
-    for name, text in told.items():
+    for name, text in parts.items():
         if text:
             yield f"  {name:<9} {text}"
     if made.missing:
-        yield f"not found out ({pluralize(len(made.missing), 'thing')}, also at the head of the draft):"
+        yield f"not known ({pluralize(len(made.missing), 'item')}, also at the top of the draft):"
         yield from (f"  - {sentence}" for sentence in made.missing)
     if made.omitted:
         yield f"left out as secret or personal: {'; '.join(summary(made.omitted))}"
     if output is not None:
-        yield f"next: look through {output}, then reprokit validate {output} and reprokit run {output}"
+        yield f"next: review {output}, then reprokit validate {output} and reprokit run {output}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -14,14 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from reprokit.case.matrix import KNOWN_AXES, Selection, parse_group, parse_values
+from reprokit.case import units
+from reprokit.case.filters import Filter
+from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+from reprokit.environment import cases, tables
+from reprokit.environment.axes import AXIS_NAMES, KNOWN
+from reprokit.evidence.sequential import Trials
+from reprokit.run.request import Request
 
 if TYPE_CHECKING:
-    from reprokit.case.filters import Filter
     from reprokit.evidence.records import RunRecord
-    from reprokit.evidence.sequential import Trials
-    from reprokit.run.request import Request
     from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -35,14 +40,14 @@ def cases_argument(required: bool = True) -> Callable[[F], F]:
 
 
 def selection_options(function: F) -> F:
-    """--os, --python, --gcc, --cuda, --cudnn, --axis, --only, --skip."""
+    """An option for every known axis, --axis, --only, --skip."""
     # What is applied last stands first in the help.
     function = click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
     function = click.option(
         "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
     )(function)
     function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
-    for name in reversed(KNOWN_AXES):
+    for name in reversed(AXIS_NAMES):
         function = click.option(f"--{name}", metavar="A,B", help=f"Replace the {name} axis for this invocation.")(
             function
         )
@@ -71,7 +76,6 @@ def filter_options(function: F) -> F:
 
 def filter_of(given: dict[str, Any]) -> Filter:
     """The Filter that --tag, --framework and --needs ask for; takes them out of ``given``."""
-    from reprokit.case.filters import Filter
 
     def words(name: str) -> tuple[str, ...]:
         texts = given.pop(name, ())
@@ -87,10 +91,6 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``, as a policy; what is left out is as in a case."""
     if value is None:
         return None
-    from reprokit.case import units
-    from reprokit.core.near_match import near
-    from reprokit.evidence.sequential import Trials
-
     parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
     given: dict[str, Any] = {}
     try:
@@ -223,7 +223,7 @@ def jobs_option(function: F) -> F:
 def selection_of(options: dict[str, Any]) -> Selection:
     """The Selection that the shared options ask for; takes them out of ``options``. Raises UsageError."""
     axes = {}
-    for name in KNOWN_AXES:
+    for name in AXIS_NAMES:
         given = options.pop(name)
         if given is not None:
             axes[name] = parse_values(given)
@@ -232,7 +232,7 @@ def selection_of(options: dict[str, Any]) -> Selection:
         if not equals:
             raise UsageError(f"--axis {text}: not of the form NAME=A,B")
         axes[name.strip()] = parse_values(values)
-    for name in KNOWN_AXES[1:]:  # os takes names
+    for name in KNOWN.of_versions():
         for value in axes.get(name, ()):
             if not _VERSION.fullmatch(value):
                 raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")
@@ -260,7 +260,6 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
 def folders(given: dict[str, Any]) -> dict[str, Any]:
     """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
     from reprokit.engine import site
-    from reprokit.environment import tables
 
     settings = site.settings()
     tables.override(settings.compatibility)
@@ -279,8 +278,6 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
 
 def request_of(given: dict[str, Any]) -> Request:
     """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
-    from reprokit.run.request import Request
-
     selection, wanted = selection_of(given), filter_of(given)
     return Request(selection=selection, filter=wanted, **folders(given), **given)
 
@@ -305,12 +302,9 @@ def store_of(given: Path | None) -> Store:
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
-    from reprokit import case
-    from reprokit.core.near_match import near
-
     known, found = store.case_ids(), []
     for text in given:
-        files = case.load(text) if text not in known and Path(text).exists() else ()
+        files = cases.load(text) if text not in known and Path(text).exists() else ()
         ids = [file.case.id for file in files] or [text]
         unknown = [each for each in ids if each not in known]
         if len(unknown) == len(ids):
@@ -349,8 +343,6 @@ def check_writable(option: str, path: Path | None) -> None:
 def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
     if path is not None:
-        import json
-
         write_file(path, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
 

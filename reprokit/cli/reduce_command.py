@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import parse_values
+from reprokit.case.read import MARKDOWN_SUFFIXES
+from reprokit.case.units import duration
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.search.reduce import reducing
+from reprokit.search.reduce.parts import KINDS
+from reprokit.search.reduce.reducing import Wish
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.search.reduce.reducing import Wish
 
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
 
@@ -24,14 +28,14 @@ EXAMPLES = """\b
 Examples:
   reprokit reduce bug.yaml -o smaller.yaml                # the cheapest cell that reproduces
   reprokit reduce bug.yaml --only cuda=12.0,gcc=12        # this one
-  reprokit reduce bug.yaml --parts env,command,pip        # only these may go
+  reprokit reduce bug.yaml --parts env,command,pip        # only these may be removed
   reprokit reduce bug.yaml --max-cells 40 --time 30m
-  reprokit reduce --resume                                # go on with the one that was interrupted
+  reprokit reduce --resume                                # continue the one that was interrupted
 
 \b
-Exit status: 0 the reduced case is written and was seen to fail in the same way, 1 no cell reproduces or the
-result does not hold, 2 wrong usage or case file, 3 the same, but a cell cannot be judged (no GPU, build failed ...), or
-the file cannot be written any more, 130 interrupted.
+Exit status: 0 the reduced case was run, fails in the same way, and is written, 1 no cell reproduces or the reduced case
+does not, 2 wrong usage or case file, 3 the same, but a cell is inconclusive (no GPU, build failed ...), or the file
+cannot be written, 130 interrupted.
 """
 
 
@@ -47,12 +51,12 @@ the file cannot be written any more, 130 interrupted.
 @click.option(
     "--parts",
     metavar="A,B",
-    help="What may go: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, contents "
-    "(of files; needs lithium-reducer) [default: all].",
+    help="What may be removed: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, "
+    "contents (of files; needs lithium-reducer) [default: all].",
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
-@click.option("--time", metavar="30m", help="Stop after so much time, and look once more.")
+@click.option("--time", metavar="30m", help="Stop after this time, and check the result once more.")
 @options.trials_option
 @options.stand_in_options
 @options.base_option
@@ -61,29 +65,22 @@ the file cannot be written any more, 130 interrupted.
 def command(**given: Any) -> int:
     """Find the smallest case that still fails in the same way, and write it as a new case.
 
-    Environment variables, pieces of the command, resources, files, data, sources, packages and lines of files are left
-    out for as long as one cell reproduces, with the signature held to what was seen in it. Limits that protect the host
-    (memory, pids, timeout) stay.
+    Environment variables, pieces of the command, resources, files, data, sources, packages and lines of files are
+    removed as long as one cell reproduces, with the signature made as strict as the failure in that cell. Limits that
+    protect the host (memory, pids, timeout) stay.
     """
-    from reprokit.search.reduce import reducing
-
     return searching.serve("reduce", given, _asked, lambda session: reducing.make(session, session.folder))
 
 
 def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
-    wish = _wish(given, given.pop("output") or Path(_name(case)))
-    return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(wish)
+    arguments = _arguments(given, given.pop("output") or Path(_name(case)))
+    return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(arguments)
 
 
-def _wish(given: dict[str, Any], out: Path) -> Wish:
-    """What is asked for; takes it out of ``given``. Raises UsageError before anything is run."""
-    from reprokit.case.read import MARKDOWN_SUFFIXES
-    from reprokit.case.units import duration
-    from reprokit.search.reduce.parts import KINDS
-    from reprokit.search.reduce.reducing import Wish
-
+def _arguments(given: dict[str, Any], out: Path) -> Wish:
+    """The arguments of the search; removes them from ``given``. Raises UsageError before anything is run."""
     if out.suffix.lower() in MARKDOWN_SUFFIXES:
-        raise UsageError(f"--output {out}: a case is written as YAML: name a file that ends in .yaml")
+        raise UsageError(f"--output {out}: the case is written as YAML: name a file that ends in .yaml")
     if out.exists():
         raise UsageError(f"{out} exists already: name another file with --output")
     options.check_writable("--output", out)
@@ -94,9 +91,11 @@ def _wish(given: dict[str, Any], out: Path) -> Wish:
             raise UsageError(f"--parts {kind}: no such kind of part{near(kind, KINDS, prefix='; ')}; {_KINDS}")
     if "contents" in kinds and importlib.util.find_spec("lithium") is None:
         if parts is not None:
-            raise UsageError("--parts contents: files are shortened by Lithium: pip install lithium-reducer")
+            raise UsageError(
+                "--parts contents: Lithium shortens files and is not installed: pip install lithium-reducer"
+            )
         kinds = tuple(kind for kind in kinds if kind != "contents")
-        click.echo("note: the contents of files stay as they are: pip install lithium-reducer", err=True)
+        click.echo("note: the contents of files are not shortened without: pip install lithium-reducer", err=True)
     try:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:

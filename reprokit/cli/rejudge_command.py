@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load, recorded_case
+from reprokit.report import rejudged
+from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
+from reprokit.report.history.since import stamp
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
-    from reprokit.report.history.rejudging import Again
     from reprokit.report.rejudged import Skipped
     from reprokit.store.database import Store
 
@@ -26,9 +30,9 @@ if TYPE_CHECKING:
     epilog="""\b
 Examples:
   reprokit rejudge                              # the last run, by the rules of this version
-  reprokit rejudge --all --write                # everything that was ever run; what was recorded before is kept, too
+  reprokit rejudge --all --write                # everything that was ever run; the earlier verdicts are kept, too
   reprokit rejudge ptxas-unknown-arch           # every run of a case
-  reprokit rejudge last --case edited.yaml      # what would my new signature have said?
+  reprokit rejudge last --case edited.yaml      # which verdicts would a new signature give?
 
 \b
 Exit status: 0 nothing would change, or --write has recorded it; 1 something would change; 3 nothing could be judged.
@@ -40,24 +44,21 @@ Exit status: 0 nothing would change, or --write has recorded it; 1 something wou
     "--case",
     "edited",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    help="Judge by the signature of this case file, rather than of the case as it was.",
+    help="Judge by the signature of this case file, rather than that of the case when it ran.",
 )
-@click.option("--write", is_flag=True, help="Record it, rather than list what would change.")
-@click.option("--json", "as_json", is_flag=True, help="What would change as JSON.")
+@click.option("--write", is_flag=True, help="Record the new verdicts, rather than only list them.")
+@click.option("--json", "as_json", is_flag=True, help="List the changes as JSON.")
 @options.store_option
 def command(
     target: str | None, everything: bool, edited: Path | None, write: bool, as_json: bool, store_folder: Path | None
 ) -> int:
-    """Judge recorded cells again from their logs, and list which verdicts would be others.
+    """Judge recorded cells again from their logs, and list which verdicts would change.
 
     The cells are those of a run (an id, the beginning of one, or `last`, the default) or of every run of a case.
-    Without --case the signature is that of the case as it was. What was expected then still is.
+    Without --case, the signature is that of the case when it ran. The expected verdicts stay as they were.
     """
-    from reprokit.report import rejudged
-    from reprokit.report.history.rejudging import Again
-
     if target and everything:
-        raise UsageError(f"{target} and --all: give one of them")
+        raise UsageError(f"{target} and --all: give only one of them")
     store = options.store_of(store_folder)
     file = _one_case(edited) if edited else None
     found: list[Again] = []
@@ -80,9 +81,7 @@ def command(
 
 
 def _one_case(path: Path) -> CaseFile:
-    from reprokit import case
-
-    files = case.load(str(path))
+    files = load(str(path))
     if len(files) != 1:
         raise UsageError(f"--case {path}: holds {len(files)} cases; name a file with one")
     return files[0]
@@ -91,24 +90,24 @@ def _one_case(path: Path) -> CaseFile:
 def _cells(
     store: Store, target: str | None, everything: bool, file: CaseFile | None
 ) -> Iterator[tuple[RunRecord, Sequence[CellRecord]]]:
-    """What is to be judged, run by run, the oldest first. Raises UsageError."""
+    """The cells to judge, by run, the oldest first. Raises UsageError."""
     known = store.case_ids()
     wanted = {file.case.id} & set(known) if file else set(known)
     if file and not wanted:
-        raise UsageError(f"no run of a case {file.case.id!r} is recorded, whose signature --case gives")
+        raise UsageError(f"--case: no run of the case {file.case.id!r} is recorded")
     if target is None and not everything and file is None:
         target = "last"
     if target is not None and target not in known and not Path(target).exists():
         run = store.run(target)
         cells = [cell for cell in run.cells if cell.case_id in wanted]
         if file and not cells:
-            raise UsageError(f"run {run.id} has no cell of {file.case.id!r}, whose signature --case gives")
+            raise UsageError(f"--case: run {run.id} has no cell of the case {file.case.id!r}")
         yield run, cells
         return
     if target is not None:
         asked = set(options.known_cases(store, [target]))
         if not asked & wanted:
-            raise UsageError(f"{target} is another case than that of --case, {', '.join(wanted)}")
+            raise UsageError(f"{target} is not the case of --case, {', '.join(wanted)}: name only one of them")
         wanted &= asked
     rows: dict[str, list[int]] = {}
     for one in store.results(wanted):
@@ -122,12 +121,6 @@ def _cells(
 def _judged(
     store: Store, runs: Iterable[tuple[RunRecord, Sequence[CellRecord]]], file: CaseFile | None
 ) -> Iterator[Again | Skipped]:
-    from datetime import datetime, timezone
-
-    from reprokit.case.recorded import recorded_case
-    from reprokit.report.history.rejudging import CannotJudge, rejudge
-    from reprokit.report.history.since import stamp
-
     texts = lru_cache(maxsize=None)(store.case_text)
     at = stamp(datetime.now(timezone.utc))
     for run, cells in runs:
@@ -142,7 +135,7 @@ def _judged(
 
 
 def _write(store: Store, found: Sequence[Again], file: CaseFile | None) -> None:
-    """Record what changed, cell by cell: each as a whole or not at all."""
+    """Record the new verdicts, each cell in one transaction."""
     if file is not None:
         store.know(file.digest, file.case.id, file.case.title, file.text)
     for one in found:

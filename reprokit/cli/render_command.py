@@ -8,6 +8,8 @@ from typing import Any
 import click
 
 from reprokit.cli import options
+from reprokit.run import rendering
+from reprokit.run.plan import load_all, plan
 
 
 @click.command("render", epilog="Example: reprokit render cases/ptxas_unknown_arch.yaml --cuda 12.0 -o out/")
@@ -23,18 +25,15 @@ from reprokit.cli import options
     "-o",
     "--output",
     type=click.Path(file_okay=False, path_type=Path),
-    help="The folder to write to; without it the Dockerfiles are printed.",
+    help="The folder to write to; without it, the Dockerfiles are printed.",
 )
 def command(cases: tuple[str, ...], output: Path | None, **given: Any) -> int:
     """Write the Dockerfile and build context of every image that the cells need, one folder each.
 
     Each folder builds with plain `docker build FOLDER`. Cells that share an image share a folder.
 
-    The images hold the files of the case. `reprokit run` hands those that no build step may read to each container
-    instead, so that more cells share an image there.
+    These images contain the files of the case. `reprokit run` instead copies the files that no build step reads into
+    each container, so that more cells share an image.
     """
-    from reprokit.run import rendering
-    from reprokit.run.plan import load_all, plan
-
     request = options.request_of({**given, "cases": cases})
     return rendering.render_all(plan(load_all(cases), request), request, output)

@@ -11,15 +11,27 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
+from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.text import pluralize
+from reprokit.report.formats import PagesFormat, RunFormat, formats
+from reprokit.report.html.building import PagesRequest
+from reprokit.report.publishing import Scrub, Scrubber
+from reprokit.run.plan import load_all
+from reprokit.store.recorder import RecordError
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.evidence.records import RunRecord
-    from reprokit.report.html.building import Wanted
     from reprokit.store.database import Store
 
-FORMATS = ("html", "md", "junit", "json", "csv", "gha")
 PORT = 8000
+
+
+def _help() -> str:
+    """The help of --format: what each format is, and whether it is scrubbed."""
+    offered = ", ".join(f"{form.name} ({form.help})" for form in formats().values())
+    as_recorded = " and ".join(name for name, form in formats().items() if not form.scrubbed)
+    return f"What to write: {offered}. Private things are left out of all but {as_recorded}."
 
 
 @click.command(
@@ -41,7 +53,7 @@ Examples:
     type=click.Path(path_type=Path),
     help="The folder of the pages, or the file of another format [default for these: standard output].",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="html", show_default=True, help="What to write.")
+@click.option("--format", "name", type=click.Choice(list(formats())), default="html", show_default=True, help=_help())
 @click.option("--serve", is_flag=True, help="Serve the pages on this machine, until Ctrl-C.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="Of --serve; 0: any.")
 @click.option(
@@ -66,7 +78,7 @@ Examples:
 def command(
     what: tuple[str, ...],
     output: Path | None,
-    form: str,
+    name: str,
     serve: bool,
     port: int,
     folder: Path | None,
@@ -78,28 +90,38 @@ def command(
 
     The pages are a folder of plain files: they open from the disk, and GitHub Pages or any other server can serve them.
     Nothing is loaded from elsewhere. Since such pages are often public, tokens, e-mail addresses, home directories and
-    host names are left out of all texts, as far as they can be told; --as-recorded keeps them. So it is
-    with md, csv and gha; json and junit are the record as it is.
+    host names are left out of all texts, as far as they are recognised; --as-recorded keeps them.
     """
-    from reprokit.core.errors import UsageError
 
-    if form != "html":
+    form = formats()[name]
+    if isinstance(form, RunFormat):
         if serve or folder or as_recorded or options.typed("runs"):
-            raise UsageError(f"--serve, --cases, --runs and --as-recorded are about pages, not about --format {form}")
+            raise UsageError(f"--serve, --cases, --runs and --as-recorded are about pages, not about --format {name}")
         if len(what) > 1:
-            raise UsageError(f"--format {form} is about one run or case, not about {len(what)}")
+            raise UsageError(f"--format {name} is about one run or case, not about {len(what)}")
         return _write(form, what[0] if what else "last", output or Path("-"), store_folder)
     if output is None and not serve:
         raise UsageError("say where the pages go: -o FOLDER (or --serve to look at them here, or another --format)")
     if output == Path("-"):
         raise UsageError("-o -: pages are a folder; name one")
     store = options.store_of(store_folder)
-    wanted = _wanted(store, what, folder, runs, as_recorded)
+    request = _request(store, what, folder, runs)
+    assert isinstance(form, PagesFormat)
+    pages = _Pages(form, request, str if as_recorded else form.scrubber(store.runs(limit=None)))
     if serve:
-        return _serve(store, wanted, output, port)
+        return _serve(store, pages, output, port)
     assert output is not None
-    _build(store, output, wanted)
+    _build(store, pages, output)
     return 0
+
+
+@dataclass(frozen=True)
+class _Pages:
+    """What is to be written, in which format, and what every text passes."""
+
+    form: PagesFormat
+    request: PagesRequest
+    scrub: Scrub
 
 
 @dataclass(frozen=True)
@@ -110,8 +132,6 @@ class _Chosen:
 
 def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     """The cases, and the runs, that words name. Raises UsageError for what is neither."""
-    from reprokit.core.errors import UsageError
-
     known = set(store.case_ids())
     cases: list[str] = []
     runs: list[str] = []
@@ -131,24 +151,16 @@ def _chosen(store: Store, what: Sequence[str]) -> _Chosen:
     return _Chosen(cases=tuple(dict.fromkeys(cases)), runs=tuple(dict.fromkeys(runs)))
 
 
-def _wanted(store: Store, what: Sequence[str], folder: Path | None, runs: int, as_recorded: bool) -> Wanted:
-    from reprokit.report.html.building import Wanted
-    from reprokit.report.publishing import Scrubber
-    from reprokit.run.plan import load_all
-
+def _request(store: Store, what: Sequence[str], folder: Path | None, runs: int) -> PagesRequest:
     chosen = _chosen(store, what)
     files = {file.case.id: file for file in _files(folder)}
     if what:  # the folder then only says what these cases are like now
         files = {case_id: file for case_id, file in files.items() if case_id in chosen.cases}
         files |= {file.case.id: file for file in load_all([text for text in what if Path(text).exists()])}
-    clean = str if as_recorded else Scrubber(store.runs(limit=None))
-    return Wanted(cases=chosen.cases, files=tuple(files.values()), runs=runs, also=chosen.runs, clean=clean)
+    return PagesRequest(cases=chosen.cases, files=tuple(files.values()), runs=runs, also=chosen.runs)
 
 
 def _files(folder: Path | None) -> Sequence[CaseFile]:
-    from reprokit.core.errors import CaseError
-    from reprokit.run.plan import load_all
-
     place = folder or Path("cases")
     if not place.is_dir():
         return ()
@@ -161,77 +173,47 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
         return ()
 
 
-def _build(store: Store, target: Path, wanted: Wanted) -> None:
-    """Write the pages, and tell what was written and what was not. Raises RecordError where they cannot be written."""
-    from reprokit.core.text import pluralize
-    from reprokit.report.html.building import build
-    from reprokit.report.publishing import Scrubber
-    from reprokit.store.recorder import RecordError
-
+def _build(store: Store, pages: _Pages, target: Path) -> None:
+    """Write the pages, and report what was written and what was not. Raises RecordError where that fails."""
     try:
-        built = build(store, target, wanted)
+        built = pages.form.write(store, target, pages.request, pages.scrub)
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
     size = f"{built.bytes / 1e6:.1f} MB in {pluralize(built.files, 'file')}"
     click.echo(
         f"{target / 'index.html'}: {pluralize(built.cases, 'case')}, {pluralize(built.cells, 'page')} of cells, {size}"
     )
-    if isinstance(wanted.clean, Scrubber) and wanted.clean.left_out:
-        click.echo(f"left out of the texts: {', '.join(wanted.clean.left_out)} (--as-recorded keeps them)")
+    if isinstance(pages.scrub, Scrubber) and pages.scrub.left_out:
+        click.echo(f"left out of the texts: {', '.join(pages.scrub.left_out)} (--as-recorded keeps them)")
     if built.left_out:
         click.echo(
             f"{pluralize(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True
         )
 
 
-def _serve(store: Store, wanted: Wanted, output: Path | None, port: int) -> int:
+def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
     from reprokit.report.html.serving import serve
 
     with tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
         target = output or Path(scratch)
-        _build(store, target, wanted)
+        _build(store, pages, target)
         serve(target, port, lambda url: click.echo(f"{url}  (Ctrl-C ends it)"))
     return 0
 
 
-def _write(form: str, what: str, output: Path, store_folder: Path | None) -> int:
+def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) -> int:
     """One run in a format that is one text."""
+    from reprokit.report.publishing import Sources
+
     options.check_writable("-o", output)
     store = options.store_of(store_folder)
-    options.write_file(output, _text(form, store, _run(store, what)))
+    run = _run(store, what)
+    options.write_file(output, form.text(run, Sources.of(store, run)))
     return 0
-
-
-def _text(form: str, store: Store, run: RunRecord) -> str:
-    from reprokit.report.explanation import files_in
-
-    if form == "junit":
-        from reprokit.report.junit import junit
-
-        return junit(run)
-    if form == "json":
-        from reprokit.report.result import dumps
-
-        return dumps(run, store.folder, files_in(store))
-    from reprokit.report.markdown import run_summary
-    from reprokit.report.publishing import Scrubber, scrubbed
-
-    scrub = Scrubber([run])
-    if form == "gha":
-        from reprokit.report.annotations import gha
-
-        return "".join(f"{line}\n" for line in gha(scrubbed(run, scrub)))
-    if form == "csv":
-        from reprokit.report.table_csv import csv
-
-        return csv(scrubbed(run, scrub))
-    return run_summary(run, files_in(store), scrub=scrub)
 
 
 def _run(store: Store, what: str) -> RunRecord:
     """The run that is named, or the newest run of a case with the cells of that case alone. Raises UsageError."""
-    from reprokit.core.errors import UsageError
-
     chosen = _chosen(store, [what])
     if chosen.runs:
         return store.run(chosen.runs[0])

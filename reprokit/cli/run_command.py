@@ -10,26 +10,31 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Sources
+from reprokit.run.session import Session
+from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.run.session import Session
 
-SELECTION = ("os", "python", "gcc", "cuda", "cudnn", "axis", "only", "skip")
+SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 EXAMPLES = """\b
 Examples:
   reprokit run cases/ptxas_unknown_arch.yaml
   reprokit run cases/cityscapes_rmi.yaml --cuda 11.8,12.0 --dataset cityscapes=/data/cityscapes
   reprokit run cases/ --only cuda=11.8 --trials 5 --json result.json
-  reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of the trials fail
+  reprokit run cases/ --tag flaky --trials max=60    # until it is decided whether 10 % of trials fail
   reprokit run cases/ --tag quick --needs no-network --fix
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run --cells entry.json                    # the cells of one job of `reprokit matrix --github`
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
-  reprokit run https://github.com/OWNER/NAME/issues/1   # a stranger's: shows what it asks for, and asks
+  reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the stranger's case does, and asks first
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
-  reprokit run --resume                              # go on with the run that was interrupted
+  reprokit run --resume                              # continue the run that was interrupted
 
 \b
 Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 2 wrong usage or case file,
@@ -58,7 +63,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
-@click.option("--resume", is_flag=True, help="Go on with the last interrupted run; decided cells are not repeated.")
+@click.option("--resume", is_flag=True, help="Continue the last interrupted run; decided cells are not repeated.")
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")
 @options.trust_options
 @options.store_option
@@ -74,13 +79,9 @@ def command(**given: Any) -> int:
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
     # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
-    from reprokit.store.recorder import Recorder
-
     recorder = Recorder(store_folder)
-    from reprokit.cli.display.screen import Screen
-    from reprokit.run.session import Session
 
-    # Where the result goes to standard output, people read standard error.
+    # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
     session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder)
     try:
@@ -105,7 +106,9 @@ def command(**given: Any) -> int:
                 if given[name]
             ]
             if others and not given["cases"]:
-                raise UsageError("--resume goes on with what was asked then: leave out the other options, or name CASE")
+                raise UsageError(
+                    "--resume continues with the options of that run: leave out the other options, or name CASE"
+                )
             return session.resume(options.request_of(given) if given["cases"] else None, jobs)
         if cells_file:
             return session.start(_request_of(cells_file, given))
@@ -113,7 +116,7 @@ def command(**given: Any) -> int:
             raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
         return session.start(options.request_of(given))
     finally:
-        # Whatever became of the record, what was decided is worth its file.
+        # The decided cells are written to the file even if the run failed.
         _write(session, store_folder, json_file, junit_file)
 
 
@@ -123,8 +126,8 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
 
     if others := [name for name in ("cases", *SELECTION, "tags", "frameworks", "needs", "fix") if given[name]]:
         words = {"cases": "CASE", "tags": "--tag", "frameworks": "--framework"}
-        said = ", ".join(words.get(name, f"--{name}") for name in others)
-        raise UsageError(f"--cells {path} names the cells and their variants: leave out {said}")
+        options_given = ", ".join(words.get(name, f"--{name}") for name in others)
+        raise UsageError(f"--cells {path} names the cells and their variants: leave out {options_given}")
     try:
         text = sys.stdin.read() if path == Path("-") else path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -138,10 +141,8 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     record = session.record
     if record is None or (json_file is None and junit_file is None):
         return
-    from reprokit.report import junit, result
 
-    texts = {json_file: result.dumps(record, store_folder, session.files.get)} if json_file else {}
-    if junit_file:
-        texts[junit_file] = junit.junit(record)
-    for path, text in texts.items():
-        options.write_file(path, text, "; `reprokit show --json` has it")
+    sources = Sources(folder=store_folder, file_of=session.files.get)
+    for path, form in ((json_file, "json"), (junit_file, "junit")):
+        if path:
+            options.write_file(path, run_format(form).text(record, sources), "; `reprokit show --json` has it")

@@ -6,6 +6,8 @@ import json
 
 import click
 
+from reprokit.environment.cases import json_schema
+
 
 @click.command(
     "schema",
@@ -14,7 +16,5 @@ import click
 )
 def command() -> int:
     """Print the JSON Schema of case files: editors complete and check cases with it."""
-    from reprokit.case.schema import json_schema
-
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0

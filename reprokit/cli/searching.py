@@ -1,4 +1,4 @@
-"""What isolate, bisect and reduce have in common: their options, and how a search is begun or resumed."""
+"""What isolate, bisect and reduce have in common: their options, and how a search is started or resumed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.search.session import SearchSession
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
     from reprokit.search.asking import Search
-    from reprokit.search.session import Answer, SearchSession
+    from reprokit.search.session import Answer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def output_options(function: F) -> F:
-    """--yes, --reviewed, --jobs, --json, --resume, --verbose, --store."""
+    """Adds the options --yes, --reviewed, --jobs, --json, --resume, --verbose and --store to a command."""
     function = options.trust_options(options.store_option(function))
     function = click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds and cells.")(function)
     function = click.option(
-        "--resume", is_flag=True, help="Go on with the last interrupted one; what was decided is not repeated."
+        "--resume", is_flag=True, help="Continue the last interrupted one; decided cells are not repeated."
     )(function)
     function = click.option(
         "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what was found."
@@ -39,9 +41,10 @@ def serve(
     asked: Callable[[str, dict[str, Any]], tuple[Request, dict[str, Any]]],
     make: Callable[[SearchSession], Search[Answer]],
 ) -> int:
-    """Begin or resume a search; its exit status. ``given``: the command's options, which this takes out.
+    """Start or resume a search; returns its exit status.
 
-    ``asked``: the request and the arguments that CASE and the options ask for. Raises UsageError.
+    ``kind``: the command. ``given``: its options, which are removed from the dictionary. ``asked``: (CASE, options) ->
+    the request and the arguments of the search. ``make``: makes the search. Raises UsageError.
     """
     case, resume = given.pop("case"), given.pop("resume")
     json_file, verbose = given.pop("json_file"), given.pop("verbose")
@@ -51,12 +54,9 @@ def serve(
         raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
     jobs = given["jobs"] if options.typed("jobs") else None
     if resume and any(name not in ("jobs", "yes") and options.typed(name) for name in given):
-        raise UsageError("--resume goes on with what was asked then: leave out the other options")
+        raise UsageError("--resume continues with the options of that search: leave out the other options")
     begin = None if resume else asked(case, given)
     # Imported here, since `reprokit --help` must not pay for it.
-    from reprokit.cli.display.screen import Screen
-    from reprokit.search.session import SearchSession
-
     stream = sys.stderr if json_file == Path("-") else sys.stdout
     session = SearchSession(store_folder, display=Screen(stream, verbose=verbose))
     try:
@@ -64,6 +64,6 @@ def serve(
             return session.resume(kind, [case] if case else [], make, jobs)
         return session.start(kind, *begin, make)
     finally:
-        # Whatever became of it, what was decided is worth its file.
+        # The decided cells are written to the file even if the search failed.
         if session.record is not None:
             options.write_json(json_file, session.result())

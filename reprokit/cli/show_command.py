@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
+from reprokit.cli.display.live import print_table
+from reprokit.core.errors import UsageError
+from reprokit.report import detail, explanation, failures
+from reprokit.report.formats import run_format
+from reprokit.report.publishing import Sources
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
-    from reprokit.store.database import Store
 
 
 @click.command(
@@ -29,7 +35,7 @@ Examples:
 @click.argument("run", default="last", metavar="[RUN]")
 @click.argument("cell", required=False, type=int, metavar="[CELL]")
 @click.option("--trial", type=click.IntRange(min=1), default=1, show_default=True, help="Which trial's log.")
-@click.option("--log", "part", flag_value="log", help="Only the whole log, as it was recorded.")
+@click.option("--log", "part", flag_value="log", help="Only the complete log, as it was recorded.")
 @click.option("--dockerfile", "part", flag_value="dockerfile", help="Only the Dockerfile.")
 @click.option("--environment", "part", flag_value="environment", help="Only the environment, as measured.")
 @click.option("--repeat", "part", flag_value="repeat", help="Only the docker run line that repeats the trial by hand.")
@@ -37,25 +43,20 @@ Examples:
 @options.store_option
 def command(run: str, cell: int | None, trial: int, part: str | None, store_folder: Path | None) -> int:
     """Show a recorded run (its id, the beginning of it, or `last`), or one cell of it by its number."""
-    from reprokit.core.errors import UsageError
-    from reprokit.report import detail, explanation, result
-    from reprokit.store.database import Store
-
     folder = options.store_path(store_folder)
     if not folder.is_dir():
-        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+        raise UsageError(f"nothing was run here yet: {folder} does not exist; run a case first, or name --store")
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        known = explanation.files_in(store)
-        click.echo(result.dumps(record, folder, known, **_answered(store, record)), nl=False)
+        click.echo(run_format("json").text(record, Sources.of(store, record)), nl=False)
         return 0
     if cell is None:
         if part:
-            raise UsageError(f"--{part} is about one cell: reprokit show {run} CELL --{part}")
+            raise UsageError(f"--{part} needs a cell: reprokit show {run} CELL --{part}")
         _table(record)
-        if "search" in record.request:
-            _search(**_answered(store, record)["search"])
+        if record.searches:
+            _search(**Sources.of(store, record).more["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
             click.echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
@@ -71,37 +72,24 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
 
 
 def _colour() -> bool:
-    import sys
-
     return sys.stdout.isatty()
 
 
-def _table(record: Any) -> None:
+def _table(record: RunRecord) -> None:
     from rich.console import Console
-
-    from reprokit.cli.display.live import print_table
-    from reprokit.report import failures
 
     console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
-    if "search" in record.request:
-        click.echo(f"reprokit {shlex.join(record.request['search']['line'])}")
-    engine = record.host.get("engine") or "no engine was needed"
+    if record.request.search:
+        click.echo(f"reprokit {shlex.join(record.request.search.line)}")
+    engine = record.host.engine or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     print_table(console, record.cells)
     for line in failures.lines(record.cells):
         click.echo(line)
 
 
-def _answered(store: Store, record: RunRecord) -> dict[str, Any]:
-    """A search's part of the result file: what was asked, and its answer (None when it has none yet)."""
-    from reprokit.evidence.records import ANSWER
-
-    search = record.request.get("search")
-    return {"search": {**search, "answer": store.findings(record.id).get(ANSWER)}} if search else {}
-
-
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
-    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; go on with: reprokit {kind} --resume")
+    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")

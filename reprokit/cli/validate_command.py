@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import click
 
+from reprokit.case.matrix import count
 from reprokit.cli import options
+from reprokit.core.text import pluralize
+from reprokit.run.plan import load_all
 
 
 @click.command(
@@ -12,17 +15,13 @@ from reprokit.cli import options
     epilog="""\b
 Examples:
   reprokit validate cases/ bug-report.md
-  reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before a stranger's case is run
+  reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before you run a stranger's case
 """,
 )
 @options.cases_argument()
-@click.option("--asks", is_flag=True, help="Say what building and running the cases would mean, and their digests.")
+@click.option("--asks", is_flag=True, help="List what building and running the cases would do, and their digests.")
 def command(cases: tuple[str, ...], asks: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
-    from reprokit.case.matrix import count
-    from reprokit.core.text import pluralize
-    from reprokit.run.plan import load_all
-
     files = load_all(cases)
     for file in files:
         matrix = file.case.matrix

@@ -1,4 +1,4 @@
-"""Texts at web addresses: files as they are, and issues through the interfaces of those who host them."""
+"""Web addresses: which of them are this host's own, and which belong to strangers."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ class EngineError(ReprokitError):
 class BuildFailed(ReprokitError):
     """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
 
-    ``reason`` is told instead of the step's own words, where more is known than they say.
+    ``reason`` is reported instead of the step's own output, where it explains more.
     """
 
     exit_status = 3

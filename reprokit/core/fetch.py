@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
-from email.message import Message
-from http.client import HTTPException
-from typing import Any
 from urllib.parse import urlsplit
 
+from reprokit.core import http_client
 from reprokit.core.addresses import is_loopback
 from reprokit.core.errors import UsageError
 
@@ -48,49 +43,35 @@ def raw(url: str) -> str:
     return url
 
 
-class _Careful(urllib.request.HTTPRedirectHandler):
-    """Follows redirects, but not to where an address of that kind does not lead by itself."""
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Message, newurl: str
-    ) -> urllib.request.Request | None:
-        before = req.full_url
-        if urlsplit(newurl).scheme not in ("http", "https"):
-            raise UsageError(f"{before}: redirects to something that is no web address")
-        if is_loopback(before) != is_loopback(newurl):
-            raise UsageError(f"{before}: redirects to {urlsplit(newurl).netloc}; name that address if it is meant")
-        if urlsplit(before).scheme == "https" and urlsplit(newurl).scheme == "http":
-            raise UsageError(f"{before}: redirects to an address without encryption: {newurl}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
-
-
 def get(url: str, accept: str = "text/plain, */*;q=0.5") -> Page:
-    """What an address answers. Raises UsageError when it cannot be had, or is larger than ``MAX_BYTES``."""
-    request = urllib.request.Request(url, headers={"User-Agent": "reprokit", "Accept": accept})
-    # A proxy's localhost is another host.
-    proxies = [urllib.request.ProxyHandler({})] if is_loopback(url) else []
+    """What an address answers. Raises UsageError when it is not available, or is larger than ``MAX_BYTES``."""
     try:
-        with urllib.request.build_opener(_Careful, *proxies).open(request, timeout=SOCKET_SECONDS) as answer:
-            return Page(data=_read(url, answer), kind=answer.headers.get_content_type())
-    except urllib.error.HTTPError as error:
-        with error:
-            raise UsageError(f"{url}: the server answers {error.code} {error.reason}") from None
-    except urllib.error.URLError as error:
-        raise UsageError(f"{url}: cannot be fetched: {error.reason}") from None
-    except (OSError, ValueError, HTTPException) as error:
-        raise UsageError(f"{url}: cannot be fetched: {error or type(error).__name__}") from None
+        answer = http_client.send(
+            "GET",
+            url,
+            headers={"Accept": accept},
+            max_bytes=MAX_BYTES,
+            silence=SOCKET_SECONDS,
+            seconds=ALL_SECONDS,
+            allow_redirect=_allow_redirect,
+        )
+    except http_client.TooLarge:
+        raise too_large(url) from None
+    except http_client.NoAnswer as error:
+        raise UsageError(f"{url}: cannot be fetched: {error}") from None
+    if not answer.ok:
+        raise UsageError(f"{url}: the server answers {answer.status} {answer.reason}")
+    return Page(data=answer.data, kind=answer.media_type)
 
 
-def _read(url: str, answer: Any) -> bytes:
-    until = time.monotonic() + ALL_SECONDS
-    data = bytearray()
-    while block := answer.read1(64 * 1024):
-        data += block
-        if len(data) > MAX_BYTES:
-            raise too_large(url)
-        if time.monotonic() > until:
-            raise UsageError(f"{url}: has not answered in full after {ALL_SECONDS:.0f} s")
-    return bytes(data)
+def _allow_redirect(before: str, after: str) -> None:
+    """Refuse a redirect to where an address of that kind does not lead by itself. Raises UsageError."""
+    if urlsplit(after).scheme not in ("http", "https"):
+        raise UsageError(f"{before}: redirects to something that is not a web address")
+    if is_loopback(before) != is_loopback(after):
+        raise UsageError(f"{before}: redirects to {urlsplit(after).netloc}; name that address if it is meant")
+    if urlsplit(before).scheme == "https" and urlsplit(after).scheme == "http":
+        raise UsageError(f"{before}: redirects to an address without encryption: {after}")
 
 
 def too_large(url: str) -> UsageError:

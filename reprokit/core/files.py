@@ -16,7 +16,7 @@ def unused(name: str, suffix: str) -> Path:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; what is no plain file (a device, a pipe) is written into."""
+    """Write a file whole or not at all; a target that is not a regular file (a device, a pipe) is written directly."""
     path = path.resolve()  # a symbolic link stays one
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")

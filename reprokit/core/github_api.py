@@ -6,14 +6,11 @@ import json
 import os
 import re
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from email.message import Message
-from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
+from reprokit.core import http_client
 from reprokit.core.addresses import is_loopback
 from reprokit.core.errors import ReprokitError, UsageError
 
@@ -43,23 +40,6 @@ class ApiError(ReprokitError):
         self.status = status
 
 
-class _SameOrigin(urllib.request.HTTPRedirectHandler):
-    """Redirects lose the token when they leave the API: urllib would send it to whoever is named.
-
-    From this host to another, or back, they lead nowhere: what this host says is trusted, see reprokit.core.addresses.
-    """
-
-    def redirect_request(
-        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Message, newurl: str
-    ) -> urllib.request.Request | None:
-        if is_loopback(req.full_url) != is_loopback(newurl):
-            raise ApiError(f"{req.full_url}: redirects to {urlsplit(newurl).netloc}")
-        following = super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
-        if following is not None and urlsplit(following.full_url)[:2] != urlsplit(req.full_url)[:2]:
-            following.remove_header("Authorization")
-        return following
-
-
 class Repository:
     """One repository's part of the API. Paths are segments below ``/repos/OWNER/NAME``; each is quoted."""
 
@@ -83,26 +63,23 @@ class Repository:
         self._token = token
         self._sleep = sleep
         self._tries = tries
-        # A proxy's localhost is another host.
-        proxies = [urllib.request.ProxyHandler({})] if is_loopback(url) else []
-        self._opener = urllib.request.build_opener(_SameOrigin, *proxies)
 
     def __repr__(self) -> str:
         return f"Repository({self.name!r})"
 
     def get(self, *path: str | int, **query: str | int) -> Any:
         """What stands there, parsed. Raises ApiError, with ``status`` 404 where there is nothing."""
-        return self._json(*self._send("GET", self._address(path, query)))
+        return self._json(self._send("GET", self._address(path, query)))
 
     def all(self, *path: str | int, **query: str | int) -> Iterator[Any]:
         """The entries of a list, page after page; where a list is in an object beside a count, as of artifacts, too."""
         address = self._address(path, {"per_page": PER_PAGE, **query})
         for _ in range(MAX_PAGES):
-            data, headers = self._send("GET", address)
-            entries = self._json(data, headers)
+            answer = self._send("GET", address)
+            entries = self._json(answer)
             lists = entries.values() if isinstance(entries, dict) else [entries]
             yield from next((found for found in lists if isinstance(found, list)), ())
-            following = _NEXT.search(headers.get("Link", ""))
+            following = _NEXT.search(answer.headers.get("Link", ""))
             if not following:
                 return
             if urlsplit(following[1])[:2] != urlsplit(self._url)[:2]:
@@ -111,11 +88,11 @@ class Repository:
 
     def post(self, *path: str | int, body: Mapping[str, Any]) -> Any:
         """Create something; returns it."""
-        return self._json(*self._send("POST", self._address(path, {}), body))
+        return self._json(self._send("POST", self._address(path, {}), body))
 
     def patch(self, *path: str | int, body: Mapping[str, Any]) -> Any:
         """Change something; returns it."""
-        return self._json(*self._send("PATCH", self._address(path, {}), body))
+        return self._json(self._send("PATCH", self._address(path, {}), body))
 
     def delete(self, *path: str | int) -> bool:
         """Remove something; whether it was there."""
@@ -132,54 +109,49 @@ class Repository:
         segments = [quote(str(segment), safe="").replace(".", "%2E") for segment in path]
         return "/".join([self._url, *segments]) + (f"?{urlencode(query)}" if query else "")
 
-    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> tuple[bytes, Message]:
+    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> http_client.Answer:
         what = f"{method} {urlsplit(address).path}"
         for attempt in range(1, self._tries + 1):
-            # A request is used up when it was redirected: each try has its own.
             try:
-                with self._opener.open(self._request(method, address, body), timeout=TIMEOUT) as answer:
-                    return self._read(answer, what), answer.headers
-            except urllib.error.HTTPError as error:
-                with error:
-                    told, wait = _told(error), _wait(error, method, attempt)
-                failure = ApiError(f"{what}: GitHub answers {error.code}{told}", error.code)
-            except (OSError, HTTPException) as error:
-                reason = getattr(error, "reason", None) or error or type(error).__name__
-                failure = ApiError(f"{what}: GitHub cannot be reached: {reason}")
+                answer = self._ask(method, address, body)
+            except http_client.TooLarge:
+                raise ApiError(f"{what}: GitHub's answer is larger than {MAX_BYTES // 1024**2} MiB") from None
+            except http_client.NoAnswer as error:
+                failure = ApiError(f"{what}: GitHub cannot be reached: {error}")
                 wait = None if method == "POST" else _backoff(attempt)
+            else:
+                if answer.ok:
+                    return answer
+                failure = ApiError(f"{what}: GitHub answers {answer.status}{_reason(answer)}", answer.status)
+                wait = _wait(answer, method, attempt)
             if wait is None or attempt == self._tries:
-                raise failure from None
+                raise failure
             if wait > LONGEST_WAIT:
                 raise ApiError(f"{failure}; it would answer again in {wait:.0f} s", failure.status)
             self._sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    def _request(self, method: str, address: str, body: Mapping[str, Any] | None) -> urllib.request.Request:
-        headers = {
-            "Accept": "application/vnd.github+json",
-            "X-GitHub-Api-Version": "2022-11-28",
-            "User-Agent": "reprokit",
-        }
+    def _ask(self, method: str, address: str, body: Mapping[str, Any] | None) -> http_client.Answer:
+        headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
-        data = None if body is None else json.dumps(body).encode()
-        if data is not None:
+        if body is not None:
             headers["Content-Type"] = "application/json"
-        return urllib.request.Request(address, data=data, headers=headers, method=method)
+        return http_client.send(
+            method,
+            address,
+            headers=headers,
+            body=None if body is None else json.dumps(body).encode(),
+            max_bytes=MAX_BYTES,
+            silence=TIMEOUT,
+            allow_redirect=_allow_redirect,
+        )
 
-    @staticmethod
-    def _read(answer: Any, what: str) -> bytes:
-        data: bytes = answer.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            raise ApiError(f"{what}: GitHub's answer is larger than {MAX_BYTES // 1024**2} MiB")
-        return data
-
-    def _json(self, data: bytes, headers: Message) -> Any:
+    def _json(self, answer: http_client.Answer) -> Any:
         try:
-            return json.loads(data) if data.strip() else None
+            return json.loads(answer.data) if answer.data.strip() else None
         except ValueError:
-            kind = headers.get_content_type()
-            raise ApiError(f"{self.name}: GitHub's answer is no JSON ({kind})") from None
+            raise ApiError(f"{self.name}: GitHub's answer is not JSON ({answer.media_type})") from None
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Repository:
@@ -195,12 +167,18 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Repository:
     return Repository(name, token, url=environ.get("GITHUB_API_URL") or "https://api.github.com")
 
 
-def _told(error: urllib.error.HTTPError) -> str:
+def _allow_redirect(before: str, after: str) -> None:
+    """Refuse to go from this host to another, or back: what this host says is trusted, see reprokit.core.addresses."""
+    if is_loopback(before) != is_loopback(after):
+        raise ApiError(f"{before}: redirects to {urlsplit(after).netloc}")
+
+
+def _reason(answer: http_client.Answer) -> str:
     """What the server says, on one line."""
     try:
-        message = json.loads(error.read(64 * 1024))["message"]
-    except (ValueError, LookupError, TypeError, OSError, HTTPException):
-        message = error.reason or ""
+        message = json.loads(answer.data)["message"]
+    except (ValueError, LookupError, TypeError):
+        message = answer.reason
     words = " ".join(str(message).split())[:300]
     return f": {words}" if words else ""
 
@@ -210,17 +188,17 @@ def _backoff(attempt: int) -> float:
     return float(2 ** (attempt - 1))
 
 
-def _wait(error: urllib.error.HTTPError, method: str, attempt: int) -> float | None:
+def _wait(answer: http_client.Answer, method: str, attempt: int) -> float | None:
     """Seconds after which the request may be sent again; None: it may not.
 
     Rate limits: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api. A request
     that was refused by one did nothing, so that even a POST may be repeated; after a 5xx it may have been carried out.
     """
-    headers = error.headers
-    if error.code in (403, 429):
+    headers = answer.headers
+    if answer.status in (403, 429):
         if headers.get("Retry-After", "").isdigit():
             return float(headers["Retry-After"])
         if headers.get("X-RateLimit-Remaining") == "0" and headers.get("X-RateLimit-Reset", "").isdigit():
             return max(1.0, float(headers["X-RateLimit-Reset"]) - time.time() + 1)
-        return 60.0 if error.code == 429 else None
-    return _backoff(attempt) if error.code >= 500 and method != "POST" else None
+        return 60.0 if answer.status == 429 else None
+    return _backoff(attempt) if answer.status >= 500 and method != "POST" else None

@@ -17,7 +17,7 @@ def home(environ: Mapping[str, str]) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; what lies in a folder that this user may not look into is none."""
+    """Whether there is such a file; a file in a folder that this user cannot read does not count."""
     with suppress(OSError):
         return path.is_file()
     return False

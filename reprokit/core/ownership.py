@@ -56,7 +56,7 @@ def here() -> str:
 
 
 def started(pid: int) -> str | None:
-    """When that process started, in clock ticks since boot; '' where the system does not tell; None when it is gone.
+    """When a process started, in clock ticks since boot; '' where the system does not say; None where it is gone.
 
     Field 22 of /proc/PID/stat (proc(5)), counted behind the command name, which may hold spaces and brackets.
     A zombie is gone: it will never clean up.
@@ -76,8 +76,8 @@ def started(pid: int) -> str | None:
     return None if fields[0] in {"Z", "X"} else fields[19]
 
 
-def birth(pid: int) -> float | None:
-    """When a process started, in seconds since 1970 (to a hundredth); None when it is gone, or nobody tells."""
+def process_start_time(pid: int) -> float | None:
+    """When a process started, in seconds since 1970 (to a hundredth); None where it is gone or the system is silent."""
     ticks = started(pid)
     try:
         uptime = float(Path("/proc/uptime").read_text("ascii").split()[0])
@@ -91,7 +91,7 @@ def is_orphan(
 ) -> bool:
     """Whether labels say: ours, made here, by a process that is gone.
 
-    ``place`` is :func:`here` by default; ``started_at`` tells when a pid's process started (None: no such process).
+    ``place`` is :func:`here` by default; ``started_at`` gives when a pid's process started (None: no such process).
     What is not ours, or was made elsewhere, is never an orphan: its owner may be alive where we cannot look.
     """
     pid = labels.get(PID, "")

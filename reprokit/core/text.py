@@ -9,7 +9,7 @@ _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uf
 
 
 def is_visible(character: str) -> bool:
-    """Whether a reader sees a character, or a space where it stands."""
+    """Whether a character is visible to a reader, or is a space."""
     return character.isprintable() and not _BLANK.match(character)
 
 

@@ -35,7 +35,7 @@ def _escaped(text: str) -> str:
 
 
 def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
-    """Outputs of the step. Outside of a workflow they are printed, for whoever tries the command by hand."""
+    """Outputs of the step. Outside of a workflow they are printed, for someone who tries the command by hand."""
     path = environ.get("GITHUB_OUTPUT")
     if not path:
         for name, value in values.items():
@@ -45,7 +45,7 @@ def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.envir
 
 
 def _entry(name: str, value: str) -> str:
-    """One entry, whose delimiter nobody can know beforehand."""
+    """One entry, with a delimiter that cannot be guessed."""
     if not name.replace("-", "").replace("_", "").isalnum() or not name.isascii():
         raise ValueError(f"no name of an output: {name!r}")
     delimiter = f"end-{secrets.token_hex(16)}"
@@ -75,9 +75,9 @@ def _append(path: str, text: str) -> None:
 
 @contextmanager
 def quoted(stream: TextIO | None = None) -> Iterator[None]:
-    """What is printed within is no command: logs of cases hold what their authors like.
+    """Output within is not interpreted as commands: logs of cases hold arbitrary text.
 
-    The runner takes ``::name::`` at the start of a line, and ``##[name]`` anywhere in one, until it is told to stop;
+    The runner takes ``::name::`` at the start of a line, and ``##[name]`` anywhere in one, until a stop command;
     only a word that cannot be guessed makes it listen again.
     """
     out = stream or sys.stdout

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from reprokit.core import cache
-from reprokit.core.errors import Cancelled, Unsupported, UsageError
+from reprokit.core import cache, http_client
+from reprokit.core.errors import Unsupported, UsageError
+from reprokit.core.locks import locked
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 REGISTRY = "registry-1.docker.io"
 ANSWER_SECONDS = 2.0
+MAX_ANSWER = 1_000_000
+"""Bytes of a registry's answer to "are you there" that are read at most."""
 REMEMBERED_SECONDS = 600.0
 UNAVAILABLE = "base-unavailable"
 """What the reason begins with where a registry's image cannot be had."""
@@ -56,7 +57,7 @@ def ensure(
     if seen is None:
         return engine.image(reference) or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
     lock = hashlib.sha256(reference.encode()).hexdigest()[:16]
-    with locked(cache.folder("locks") / f"pull-{lock}.lock", cancel):
+    with locked(cache.folder("locks") / f"pull-{lock}.lock", cancel, "base image"):
         if digest := seen.digest(reference, since):
             return _as_seen(engine, base, digest, cancel, on_progress)
         before = seen.digest(reference)
@@ -132,9 +133,6 @@ def detect_source(setting: str) -> str:
 
 def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
     """Whether a registry speaks at ``host`` (``[scheme://]name[:port]``); 401 is an answer, a gateway's 5xx not."""
-    import urllib.error
-    import urllib.request
-
     scheme, _, rest = host.rpartition("://")
     name = rest.partition("/")[0]
     # The engine, too, speaks plain HTTP with a registry on its own loopback.
@@ -144,11 +142,9 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
 
     def ask() -> None:
         try:
-            with urllib.request.urlopen(address, timeout=seconds):
-                outcome.append(True)
-        except urllib.error.HTTPError as error:
-            outcome.append(error.code == 401)
-        except (OSError, ValueError):
+            answer = http_client.send("GET", address, headers={}, max_bytes=MAX_ANSWER, silence=seconds)
+            outcome.append(answer.ok or answer.status == 401)
+        except http_client.NoAnswer:
             outcome.append(False)
 
     # The time limit of a socket does not cover looking up its name, hence a thread.
@@ -172,7 +168,7 @@ def _bootstrapped(
     if (found := present()) is not None:
         return found
     name = f"make {release.name} from its packages"
-    with locked(cache.folder("locks") / f"base-{release.name}.lock", cancel):
+    with locked(cache.folder("locks") / f"base-{release.name}.lock", cancel, "base image"):
         # Another process may have made it while we waited.
         if (found := present()) is not None:
             return found
@@ -226,18 +222,3 @@ def _site_setting(name: str) -> str:
     from reprokit.engine import site
 
     return str(getattr(site.settings(), name))
-
-
-@contextmanager
-def locked(path: Path, cancel: threading.Event, what: str = "base image") -> Iterator[None]:
-    """Hold a lock between processes that make the same thing; raises Cancelled when cancelled while it waits."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if cancel.wait(0.2):
-                    raise Cancelled(f"stopped while another process made the {what}") from None
-        yield

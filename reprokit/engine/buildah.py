@@ -103,13 +103,13 @@ class Steps:
 
     def feed(self, text: str) -> None:
         """Take a piece of text, which need not end with its line."""
-        *lines, self._rest = (self._rest + self._redact(text)).split("\n")
+        *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
-            self._line(line)
+            self._line(self._redact(line))
 
     def last(self) -> tuple[str, tuple[str, ...]]:
         """The step that was under way last and its last lines: the one that failed, if the build did."""
-        rest = [self._rest] if self._rest.strip() else []
+        rest = [self._redact(self._rest)] if self._rest.strip() else []
         return self._step.name, (*self._tail, *rest)
 
     def _line(self, line: str) -> None:

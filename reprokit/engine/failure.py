@@ -39,7 +39,10 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
 
 # Text of the engine -> what to do, for requests that the engine refused.
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (_NO_SPACE, "the engine's disk is full: 'reprokit gc' frees what reprokit made, 'docker system df' shows the rest"),
+    (
+        _NO_SPACE,
+        "the engine's disk is full: 'reprokit doctor' lists what reprokit keeps, 'docker system df' shows the rest",
+    ),
     (
         re.compile(r"unable to find user|no matching entries in passwd file", re.I),
         "the image has no such user: set resources.user to one that it has (root always exists)",

@@ -52,20 +52,21 @@ class Trace:
         for log in response.logs:
             step = self._steps.get(log.vertex)
             if step is not None:
-                self._log(step, self._redact(log.msg.decode("utf-8", errors="replace")))
+                self._log(step, log.msg.decode("utf-8", errors="replace"))
 
     def failed(self) -> tuple[str, tuple[str, ...], str]:
         """The failing step's instruction, its last lines and its error; all empty when no step failed."""
         for step in self._steps.values():
             if step.error and not step.error.endswith(_STOPPED):
-                last = [step.rest] if step.rest.strip() else []
+                last = [self._redact(step.rest)] if step.rest.strip() else []
                 return step.name, (*step.tail, *last), step.error
         return "", (), ""
 
     def _log(self, step: _Step, text: str) -> None:
+        # What is kept is redacted by lines: a piece of the stream may end within a password.
         *whole, step.rest = (step.rest + text).split("\n")
-        step.tail.extend(line.rstrip("\r").rpartition("\r")[2] for line in whole)
-        self._tell(step, log=text)
+        step.tail.extend(self._redact(line).rstrip("\r").rpartition("\r")[2] for line in whole)
+        self._tell(step, log=self._redact(text))
 
     def _tell(self, step: _Step, *, log: str = "", cached: bool = False) -> None:
         self._on_progress(Progress(number=step.number, total=step.total, name=step.name, log=log, cached=cached))

@@ -26,7 +26,6 @@ KEYRING_PACKAGES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-keyrin
 KEYRING_FILES = {"debian": "debian-archive-keyring", "ubuntu": "ubuntu-archive-keyring"}
 OWN_KEYRINGS = Path(__file__).parent / "data"
 """Ubuntu's keys, which Debian 11 and 12 have no package of: ubuntu-archive-keyring.gpg of Debian 13's package
-
 ubuntu-keyring 2023.11.28.1-0.2 (public domain). The host's own keys come first: they may be newer."""
 SCRIPTS = {"debian": "sid", "ubuntu": "gutsy"}
 """debootstrap's script for all of these releases. Under their own names it lacks those newer than itself."""

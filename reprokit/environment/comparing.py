@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.environment import catalog, compatibility, frameworks, versions
+from reprokit.environment import compatibility, frameworks
+from reprokit.environment.axes import AXES
 from reprokit.environment.measured import Measured
-
-WORDS = {"python": "Python", "gcc": "GCC", "cuda": "CUDA", "cudnn": "cuDNN"}
 
 
 def compare(asked: Mapping[str, str], measured: Measured) -> list[str]:
-    """The differences in words, one per axis (os, python, gcc, cuda, cudnn); other axes are free and are skipped."""
-    differences = []
-    if "os" in asked and not _same_os(asked["os"], measured.os):
-        differences.append(f"the cell asks for os {asked['os']}, the image is {measured.os or 'unknown'}")
-    for axis, word in WORDS.items():
-        want = asked.get(axis)
-        have: str | None = measured[axis]
-        if want is None or versions.matches(want, have):
-            continue
-        if axis == "cuda" and have is not None and _same_release(want, measured.cuda_build):
-            continue
-        # cuDNN's header has three numbers, its packages have four.
-        if axis == "cudnn" and have is not None and have.count(".") == 2 and versions.matches(have, want):
-            continue
-        found = f"measures {word} {have}" if have else f"has no {word}"
-        differences.append(f"the cell asks for {axis} {want}, the image {found}")
-    return differences
+    """The differences in words, one per known axis; other axes are free and are skipped.
+
+    So is what was not looked at: a recorded environment may be older than an axis.
+    """
+    known = [axis for axis in AXES if axis.name in asked and axis.name in measured]
+    return [words for axis in known if (words := axis.differs(asked[axis.name], measured))]
 
 
 def compare_builds(spec: CellSpec, measured: Measured) -> list[str]:
@@ -39,19 +27,3 @@ def compare_builds(spec: CellSpec, measured: Measured) -> list[str]:
     if compatibility.tolerated(spec):
         return []
     return [f"{text} ({compatibility.ALL_THE_SAME})" for text in frameworks.differences(spec, measured)]
-
-
-def _same_os(want: str, have: str | None) -> bool:
-    if have is None:
-        return False
-    (family, _, version), (other, _, other_version) = want.partition("-"), have.partition("-")
-    return family == other and (not version or versions.matches(version, other_version))
-
-
-def _same_release(want: str, build: str | None) -> bool:
-    """Whether a compiler build (12.0.140) belongs to the toolkit release asked for (12.0.1)."""
-    if build is None:
-        return False
-    return versions.matches(want, build) or any(
-        versions.matches(want, release) for release in catalog.cuda_release_of(build)
-    )

@@ -6,6 +6,7 @@ needs the same image gets the same tag, which is a hash over the Dockerfile, the
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -18,16 +19,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.cellspec import CellSpec, mode
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache
     from jinja2 import Environment as Templates
 
-    from reprokit.environment.lock import Pins
+    from reprokit.environment.lock import Artefact, Pins
     from reprokit.environment.model import SourceTree
 
 TAG_PREFIX = "reprokit/img:"
@@ -35,7 +39,6 @@ VENV_PREFIX = "reprokit/venv:"
 FORMAT = "reprokit-image/v1"
 LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
-
 distribution's packages: cells that differ in smaller things share it."""
 SUPPORT = (
     "apt.conf",
@@ -118,6 +121,7 @@ def render(
     mounted; the others are generated in the image where the case says how.
     """
     context: dict[str, bytes | Path] = {}
+    locks: dict[str, list[str]] = {}
     workdir = posixpath.normpath(spec.workdir)
     copied = []
     for number, (name, tree) in enumerate(sorted(sources.items())):
@@ -131,6 +135,8 @@ def render(
     large = _large(early)
     options = _words(environment.pip_options)
     if pins:
+        locks = _locks(pins, environment)
+        pins = _without_parts(pins, environment)
         large, early = ([one.name for one in group] for group in (pins.pip_large, pins.pip_small))
         options = index_options(options)
     generated = _generated(spec, given_datasets, context)
@@ -141,6 +147,7 @@ def render(
         .get_template("venv.sh.j2" if environment.host else "Dockerfile.j2")
         .render(
             env=environment,
+            layers=[layer for axis in AXES for layer in axis.layers(environment)],
             workdir=workdir,
             folders=_folders(workdir, spec),
             sources=copied,
@@ -159,7 +166,7 @@ def render(
     for name in SUPPORT:
         if f"source=reprokit/{name}," in text or f'/reprokit/{name}"' in text:
             context[f"reprokit/{name}"] = (_folder() / name).read_bytes()
-    for name, lines in _locks(pins).items() if pins else ():
+    for name, lines in locks.items():
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if environment.host:
@@ -180,11 +187,28 @@ def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) 
     return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
 
 
-def _locks(pins: Pins) -> dict[str, list[str]]:
+def _without_parts(pins: Pins, environment: Environment) -> Pins:
+    """The pins without the wheels of axes, which have steps of their own."""
+    return dataclasses.replace(pins, pip=tuple(one for one in pins.pip if not _part_of(one, environment)))
+
+
+def _locks(pins: Pins, environment: Environment) -> dict[str, list[str]]:
     """The files that locked steps install from, by name in the context's folder reprokit/, as lines."""
-    groups = {name: getattr(pins, name) for name in ("pip_itself", "cuda", "cudnn", "pip_large", "pip_small")}
+    others = _without_parts(pins, environment)
+    groups = {name: getattr(others, name) for name in ("pip_itself", "cuda", "cudnn", "pip_large", "pip_small")}
+    for axis, part in environment.parts.items():
+        own = [one for one in pins.pip if _part_of(one, environment) == axis]
+        groups[part.group] = (*pins.trees.get(axis, ()), *own)
     locks = {f"{name}.lock": [one.requirement for one in group] for name, group in groups.items()}
     return {**locks, "apt.lock": [f"{name}={version}" for name, version in sorted(pins.apt.items())]}
+
+
+def _part_of(one: Artefact, environment: Environment) -> str:
+    """The axis whose wheel a file is, '' for one that is of none."""
+    for part in environment.parts.values():
+        if canonicalize_name(one.name) in {canonicalize_name(wheel.partition("==")[0]) for wheel in part.wheels}:
+            return part.axis
+    return ""
 
 
 TAKES_VALUE = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host"}
@@ -318,8 +342,8 @@ def _folder() -> Path:
     )
 
 
-def gist(step: str) -> str:
-    """A build step as people think of it: ``RUN pip install torch``, without mounts, site setup and line breaks."""
+def short_step(step: str) -> str:
+    """A build step in short: ``RUN pip install torch``, without mounts, site setup and line breaks."""
     words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
     return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
 

@@ -81,7 +81,9 @@ class Host:
 
     ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
     and ``cudnn``: what a program finds without being told. ``apt``: installed packages, None without dpkg.
-    ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are root.
+    ``measured``: the version of every further axis that a program finds so; ``programs``: axis -> program -> version of
+    those that a cell can be given. ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are
+    root.
     """
 
     os: str
@@ -92,6 +94,8 @@ class Host:
     gcc: str | None = None
     cuda: str | None = None
     cudnn: str | None = None
+    measured: Mapping[str, str | None] = field(default_factory=dict)
+    programs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     apt: Mapping[str, str] | None = None
     cpus: int = 1
     root: bool = False

@@ -5,18 +5,21 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.case.matrix import KNOWN_AXES, cell_key
+from reprokit.case.matrix import cell_key
+from reprokit.environment.axes import AXES, AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.environment.supply import Supply
 
 FORMAT = "reprokit-lock/v1"
+GROUPS = ("pip_itself", *(axis.name for axis in AXES if axis.locked), "pip")
+"""The groups of files that pip installs, as lock files name them."""
+
 LARGE_BYTES = 50_000_000
 """Files from this size on are installed in a layer of their own, which cells that differ otherwise share."""
 
@@ -84,7 +87,8 @@ class Pins:
 
     ``date`` is when these packages were the archive's, RFC 3339 in UTC. ``pip_itself`` replaces the pip of the virtual
     environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks. ``local``: name ->
-    version of what pip installs from the case's own files, which the build does again.
+    version of what pip installs from the case's own files, which the build does again. ``trees``: what goes below
+    /usr/local/cuda for other axes, by name.
     """
 
     base: LockedBase
@@ -94,7 +98,12 @@ class Pins:
     cuda: tuple[Artefact, ...] = ()
     cudnn: tuple[Artefact, ...] = ()
     pip: tuple[Artefact, ...] = ()
+    trees: Mapping[str, tuple[Artefact, ...]] = field(default_factory=dict)
     local: Mapping[str, str] = field(default_factory=dict)
+
+    def group(self, name: str) -> tuple[Artefact, ...]:
+        """The files of one of :data:`GROUPS`."""
+        return self.trees[name] if name in self.trees else getattr(self, name, ())
 
     @property
     def pip_large(self) -> tuple[Artefact, ...]:
@@ -190,7 +199,7 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
     ``reads_files``: whether a step of the build may read the case's files.
     """
     asked = {
-        "axes": {name: value for name, value in spec.cell.items() if name in KNOWN_AXES},
+        "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},
         "environment": dataclasses.asdict(spec.environment),
         "sources": {name: dataclasses.asdict(source) for name, source in spec.sources.items()},
         "generate": {name: [data.path, data.generate] for name, data in spec.datasets.items() if data.generate},
@@ -206,11 +215,6 @@ def base_reference(name: str, recipe: str, packages: Mapping[str, str]) -> str:
 
     digest = hashlib.sha256(_canonical([recipe, name, dict(packages)])).hexdigest()
     return f"{BASE_PREFIX}{name}-{digest[:16]}"
-
-
-def normalised(name: str) -> str:
-    """A distribution's name as indexes compare them (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _canonical(value: Any) -> bytes:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from reprokit.environment.axes import AXES, AXIS_NAMES
+from reprokit.environment.axes.cuda import compiler
+from reprokit.environment.axes.python import said
 from reprokit.environment.host import Gpu, parse
+
+OWN = ("os", "python", "gcc", "cuda", "cudnn")
+"""The axes that :class:`Measured` has fields of its own for."""
+
+
+FURTHER = tuple(axis for axis in AXES if axis.name not in OWN)
+"""The other axes, whose versions are in its field ``further``."""
 
 
 class ProbeError(ValueError):
@@ -22,7 +31,7 @@ class Measured(Mapping[str, Any]):
     ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
     ``cuda_build`` the compiler's build (``12.0.140``); ``nvcc`` the compiler's own last line. ``frameworks`` holds
     the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists names, ``os`` is
-    ``debian-12``.
+    ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they stand beside these.
     """
 
     python: str | None = None
@@ -42,29 +51,31 @@ class Measured(Mapping[str, Any]):
     cuda_build: str | None = None
     ptxas: str | None = None
     visible_devices: str | None = None
+    further: Mapping[str, str | None] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's ``environment`` object, with our own additions."""
-        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        values = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "further"}
         values["gpu"] = list(self.gpu)
-        return values
+        return values | dict(self.further)
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Measured:
         """The reverse of ``to_json``; keys that this version does not know are left out."""
-        known = {item.name for item in fields(cls)}
+        known = {item.name for item in fields(cls)} - {"further"}
         values = {key: value for key, value in record.items() if key in known}
         values["gpu"] = tuple(values.get("gpu") or ())
+        values["further"] = {name: record[name] for name in AXIS_NAMES if name in record and name not in known}
         return cls(**values)
 
     def __getitem__(self, key: str) -> Any:
         return self.to_json()[key]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(item.name for item in fields(self))
+        return iter(self.to_json())
 
     def __len__(self) -> int:
-        return len(fields(self))
+        return len(self.to_json())
 
     @classmethod
     def parse(cls, text: str) -> Measured:
@@ -73,16 +84,14 @@ class Measured(Mapping[str, Any]):
         if "end" not in sections:
             tail = text.strip().splitlines()[-3:]
             raise ProbeError("the probe did not reach its end; its last lines: " + " | ".join(tail))
-        python = _json(sections.get("python", ""))
+        versions = {axis.name: axis.measure.read(sections) for axis in AXES}
+        python = said(sections)
         gpus, driver = parse(sections.get("gpu", ""))
-        compiler = sections.get("nvcc") or sections.get("ptxas") or ""
-        build = _search(r"\bV(\d+\.\d+\.\d+)", compiler)
+        build = _search(r"\bV(\d+\.\d+\.\d+)", compiler(sections))
         gcc = sections.get("gcc", "").splitlines()
         return cls(
-            python=python.get("version"),
-            gcc=_search(r"^(\d+(?:\.\d+)*)$", gcc[-1]) if gcc else None,
-            cuda=_cuda(sections, compiler),
-            cudnn=_cudnn(sections),
+            **{name: versions.pop(name) for name in OWN},
+            further=versions,
             glibc=_search(r"(\d+\.\d+)\s*$", sections.get("glibc", "")),
             platform=python.get("platform") or _platform(sections),
             nvcc=_last_line(sections.get("nvcc", "")),
@@ -90,7 +99,6 @@ class Measured(Mapping[str, Any]):
             driver=driver,
             packages={"pip": python.get("packages", {}), "apt": _apt(sections.get("apt", ""))},
             frameworks=python.get("frameworks", {}),
-            os=_os(sections.get("os", "")),
             python_words=python.get("words"),
             gcc_words=gcc[0] if gcc else None,
             cuda_build=build,
@@ -140,16 +148,6 @@ def _sections(text: str) -> dict[str, str]:
     return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
-def _json(text: str) -> dict[str, Any]:
-    # Warnings of the interpreter come first; the object is the last line.
-    last = text.splitlines()[-1] if text else ""
-    try:
-        value = json.loads(last)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _search(pattern: str, text: str) -> str | None:
     found = re.search(pattern, text, re.MULTILINE)
     return found.group(1) if found else None
@@ -157,29 +155,6 @@ def _search(pattern: str, text: str) -> str | None:
 
 def _last_line(text: str) -> str | None:
     return text.splitlines()[-1] if text else None
-
-
-def _cuda(sections: Mapping[str, str], compiler: str) -> str | None:
-    if release := _search(r"\brelease (\d+\.\d+)", compiler):
-        return release
-    version = _json(" ".join(sections.get("cuda-version", "").split())).get("cuda", {})
-    if isinstance(version, dict) and (full := version.get("version")):
-        return ".".join(str(full).split(".")[:2])
-    # libcudart.so.11.0 serves all of 11.x: its full name tells the release, its soname only the major version.
-    names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
-    longest = max(names, key=lambda name: name.count("."), default=None)
-    if longest and longest.count(".") >= 2:
-        return ".".join(longest.split(".")[:2])
-    return longest.split(".")[0] if longest else None
-
-
-def _cudnn(sections: Mapping[str, str]) -> str | None:
-    header = sections.get("cudnn", "")
-    numbers = [_search(rf"CUDNN_{part}\s+(\d+)", header) for part in ("MAJOR", "MINOR", "PATCHLEVEL")]
-    if header and all(numbers):
-        return ".".join(str(number) for number in numbers)
-    names = re.findall(r"libcudnn\.so\.(\d+(?:\.\d+)*)$", sections.get("cudnn-files", ""), re.MULTILINE)
-    return max(names, key=lambda name: name.count("."), default=None)
 
 
 def _platform(sections: Mapping[str, str]) -> str | None:
@@ -194,9 +169,3 @@ def _gpu_words(gpu: Gpu) -> str:
 def _apt(text: str) -> dict[str, str]:
     rows = (line.split(" ") for line in text.splitlines())
     return {row[1]: row[2] for row in rows if len(row) == 3 and row[0] == "installed"}
-
-
-def _os(text: str) -> str | None:
-    values = dict(re.findall(r'^(\w+)="?(.*?)"?$', text, re.MULTILINE))
-    name = values.get("ID")
-    return "-".join(filter(None, (name, values.get("VERSION_ID")))) or None

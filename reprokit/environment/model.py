@@ -28,7 +28,6 @@ class Base:
 
 PIPS = {(3, 6): "21.3.1", (3, 7): "24.0", (3, 14): "25.3"}
 """Least Python -> the pip in our virtual environments. 24.0 is the last that takes the metadata of old packages as they
-
 are (24.1 and later refuse what is not PEP 440), and serves Python 3.7 to 3.13 alike. 21.3.1 is the last for 3.6; 25.3
 knows 3.14."""
 
@@ -90,6 +89,30 @@ class Cudnn:
 
     version: str
     requirements: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What serves any other axis. ``version`` is what its ``source`` is known to bring; ``served_by`` says it in words.
+
+    ``wheels``: requirements for the virtual environment. ``tree``: requirements that are unpacked below
+    /usr/local/cuda. ``apt``: packages of the distribution. ``links``: program that is to be found on PATH -> what it is
+    a link to.
+    """
+
+    axis: str
+    version: str
+    source: Literal["wheels", "distribution", "host"]
+    served_by: str
+    wheels: tuple[str, ...] = ()
+    tree: tuple[str, ...] = ()
+    apt: tuple[str, ...] = ()
+    links: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def group(self) -> str:
+        """The name that its requirements have among the files of a build."""
+        return f"axis_{self.axis}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,6 +186,7 @@ class Environment:
     None when the case's own image brings what it wants, or there is to be none.
     ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
     that runs installers in stages of the build that are thrown away; None where there is none.
+    ``parts``: what serves the other axes, by name.
     ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
     """
 
@@ -175,6 +199,7 @@ class Environment:
     gcc: Gcc | None = None
     cuda: Cuda | None = None
     cudnn: Cudnn | None = None
+    parts: Mapping[str, Part] = field(default_factory=dict)
     apt: tuple[str, ...] = ()
     pip: tuple[str, ...] = ()
     pip_options: tuple[str, ...] = ()
@@ -198,6 +223,7 @@ class Environment:
     def installs(self) -> bool:
         """Whether anything is put into the image with the virtual environment's pip."""
         wheels = self.cudnn is not None or (self.cuda is not None and self.cuda.source == "wheels")
+        wheels = wheels or any(part.wheels or part.tree for part in self.parts.values())
         return self.venv and (wheels or bool(self.pip))
 
     @property
@@ -224,7 +250,7 @@ class Environment:
             served |= self.host.served_by
         if self.cudnn:
             served["cudnn"] = "wheels " + " ".join(self.cudnn.requirements)
-        return served
+        return served | {name: part.served_by for name, part in self.parts.items()}
 
     def to_json(self) -> dict[str, Any]:
         """What was chosen, for ``render``, ``doctor`` and the record."""
@@ -235,6 +261,7 @@ class Environment:
             "gcc": self.gcc.version if self.gcc else None,
             "cuda": self.cuda.version if self.cuda else None,
             "cudnn": self.cudnn.version if self.cudnn else None,
+            **{name: part.version for name, part in self.parts.items()},
             "served_by": dict(self.served_by),
             "notes": list(self.notes),
         }

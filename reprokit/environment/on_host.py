@@ -12,11 +12,13 @@ from typing import Any
 
 from reprokit.case.cellspec import CellSpec, Limits
 from reprokit.core.errors import Unsupported
-from reprokit.environment import compatibility, resolving, versions
+from reprokit.environment import compatibility, versions
+from reprokit.environment.axes import RESOLVING
+from reprokit.environment.axis import CANNOT, FollowsFromRefused, HostRequest
 from reprokit.environment.host import Host
-from reprokit.environment.model import Base, Compiler, Cuda, Cudnn, Environment, Gcc, Interpreter, OnHost, Python
+from reprokit.environment.model import Base, Environment, Gcc, OnHost, Python
+from reprokit.environment.resolving import parts_of
 
-CANNOT = "and a virtual environment cannot change that"
 SHM = 64 * 1024 * 1024
 """What a container engine gives /dev/shm unless asked, in bytes."""
 
@@ -31,14 +33,12 @@ def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> 
     if network_written and spec.limits.network == "none" and host.powers.network:
         reasons.append(f"resources.network none: {host.powers.network}")
     found: dict[str, Any] = {}
-    for axis, serve in (("python", _python), ("gcc", _gcc), ("cuda", _cuda)):
+    for axis in RESOLVING:
+        request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, found=found)
         try:
-            found[axis] = serve(host, spec)
-        except Unsupported as error:
-            reasons.append(str(error))
-    if "cuda" in found:
-        try:
-            found["cudnn"] = _cudnn(host, spec, found["cuda"])
+            found[axis.name] = axis.on_host(request)
+        except FollowsFromRefused:
+            continue
         except Unsupported as error:
             reasons.append(str(error))
     if reasons:
@@ -51,6 +51,7 @@ def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> 
         gcc=Gcc(major=versions.parts(gcc.version)[0], version=gcc.version) if gcc else None,
         cuda=found["cuda"],
         cudnn=found["cudnn"],
+        parts=parts_of(found),
         pip=asked.pip,
         pip_options=asked.pip_options,
         setup=asked.setup,
@@ -63,20 +64,12 @@ def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> 
 def _system(host: Host, spec: CellSpec) -> Iterator[str]:
     if spec.environment.image:
         yield f"environment.image {spec.environment.image}: a virtual environment starts from this host, not an image"
-    asked = spec.cell.get("os")
-    if asked is not None and not _same_os(asked, host.os):
-        yield f"os {asked}: this host is {host.os}, {CANNOT}"
     packages = [_package(text) for text in spec.environment.apt]
     if packages and host.apt is None:
         yield f"environment.apt: this host has no dpkg, {CANNOT}"
     elif missing := [name for name, version in packages if not _installed(name, version, host.apt or {})]:
         verb = "are" if len(missing) > 1 else "is"
         yield f"environment.apt: {', '.join(missing)} {verb} not installed on this host (apt-get install as root helps)"
-
-
-def _same_os(asked: str, have: str) -> bool:
-    (family, _, version), (other, _, other_version) = asked.partition("-"), have.partition("-")
-    return family == other and (not version or versions.matches(version, other_version))
 
 
 def _package(text: str) -> tuple[str, str]:
@@ -132,64 +125,3 @@ def _notes(host: Host, limits: Limits) -> Iterator[str]:
         yield f"the network was not cut off, as a container's is: {host.powers.network}"
     if limits.shm_size is None and host.powers.namespaces:
         yield "/dev/shm was the host's, not one of 64 MiB"
-
-
-def _python(host: Host, spec: CellSpec) -> Interpreter:
-    asked = spec.cell.get("python")
-    if asked == versions.NONE:
-        raise Unsupported("python none: a virtual environment is made of Python")
-    for one in host.pythons:
-        if asked is None or versions.matches(asked, one.version):
-            return one
-    if asked is not None and (version := versions.newest(asked, host.uv_pythons)):
-        return Interpreter(version=version)
-    has = ", ".join(dict.fromkeys(one.version for one in host.pythons)) or "none"
-    uv = f"; uv could install {versions.span(host.uv_pythons)}" if host.uv_pythons else ""
-    raise Unsupported(f"python {asked or '3'} is not on this host, which has {has}{uv}")
-
-
-def _gcc(host: Host, spec: CellSpec) -> Compiler | None:
-    asked = spec.cell.get("gcc")
-    if asked is None:
-        return None
-    if asked == versions.NONE:
-        if host.gcc:
-            raise Unsupported(f"gcc none: this host has GCC {host.gcc}, {CANNOT}")
-        return None
-    version = versions.newest(asked, host.gccs.values())
-    if version is None:
-        raise Unsupported(
-            f"gcc {asked}: this host has {', '.join(sorted(set(host.gccs.values()))) or 'none'}, {CANNOT}"
-        )
-    return Compiler(version=version, path=next(path for path, full in host.gccs.items() if full == version))
-
-
-def _cuda(host: Host, spec: CellSpec) -> Cuda | None:
-    asked = spec.cell.get("cuda")
-    if asked == versions.NONE and host.cuda:
-        raise Unsupported(f"cuda none: this host has CUDA {host.cuda}, {CANNOT}")
-    if host.cuda and resolving.TOOLKIT in spec.environment.apt:
-        if asked is not None and not versions.matches(asked, host.cuda):
-            raise Unsupported(f"cuda {asked} from {resolving.TOOLKIT}: this host has CUDA {host.cuda}, {CANNOT}")
-        return Cuda(version=host.cuda, source="distribution")
-    if asked is None or asked == versions.NONE:
-        return None
-    nvcc = resolving.calls_nvcc(spec)
-    wheels = resolving.cuda_wheels(nvcc=nvcc)
-    if (version := versions.newest(asked, wheels)) is not None:
-        return Cuda(
-            version=version, source="wheels", requirements=resolving.cuda_requirements(version, wheels[version])
-        )
-    if versions.matches(asked, host.cuda):
-        return Cuda(version=host.cuda or asked, source="distribution")
-    raise Unsupported(
-        f"cuda {asked}{' with nvcc, which the case calls' if nvcc else ''}: NVIDIA's wheels have "
-        f"{versions.span(wheels)}, this host has {host.cuda or 'none'}, {CANNOT}"
-    )
-
-
-def _cudnn(host: Host, spec: CellSpec, cuda: Cuda | None) -> Cudnn | None:
-    asked = spec.cell.get("cudnn")
-    if asked == versions.NONE and host.cudnn:
-        raise Unsupported(f"cudnn none: this host has cuDNN {host.cudnn}, {CANNOT}")
-    return resolving.cudnn_of(asked, cuda)

@@ -21,7 +21,7 @@ def preflight(spec: CellSpec, facts: HostFacts) -> None:
         return
     why = f" ({facts.note})" if facts.note else ""
     if not facts.gpus:
-        found = "this host lends no GPU" if facts.driver else "this host has no NVIDIA GPU"
+        found = "this host leases no GPU" if facts.driver else "this host has no NVIDIA GPU"
         raise Unsupported(f"{found}{why}; the case asks for {wanted}")
     if len(facts.gpus) < wanted:
         raise Unsupported(f"this host has {_count(len(facts.gpus))}{why}; the case asks for {wanted}")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-VERSION = "2"
+from reprokit.environment.axes import AXES
+
+VERSION = "3"
 """Version of what is measured and how; recorded with each measurement."""
 
 
@@ -12,5 +14,7 @@ def command() -> tuple[str, ...]:
     """The argv that measures the image it runs in; prints what ``Measured.parse`` reads."""
     folder = Path(__file__).parent
     shell = folder.joinpath("probe_inside.sh").read_text(encoding="utf-8")
+    # Last of all, what a failing script of an axis cannot cut off unnoticed.
+    shell = "\n".join((shell, *(axis.measure.script for axis in AXES), "section end\n"))
     python = folder.joinpath("probe_inside.py").read_text(encoding="utf-8")
     return ("sh", "-c", shell, "probe", python)

@@ -7,7 +7,7 @@ a driver could serve, "not found".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Sequence
 
 from reprokit.environment import catalog
 
@@ -21,15 +21,6 @@ PROJECTS = {
     "opencv": "opencv",
 }
 """What reports call a framework -> the axis that cases name it by."""
-
-KEYS: Mapping[str, Collection[str]] = {
-    "python": {"python", "py"},
-    "cuda": {"nvcc", "cuda", "cuda toolkit", "cuda runtime"},
-    "cudnn": {"cudnn"},
-    "gcc": {"gcc", "g++", "compiler", "编译器"},
-    "os": {"platform", "os", "operating system", "system", "distribution", "libc", "glibc", "操作系统", "系统"},
-}
-"""How reports call the known axes, in small letters, without ``version`` behind (see :func:`folded`)."""
 
 _VERSION_OF = re.compile(r"\s*(?:version|版本号?)$")
 _OTHER_COMPILER = re.compile(r"clang|msvc|visual|\bcl\b|\bic[cpx]+\b|intel|nvcc", re.IGNORECASE)
@@ -128,10 +119,6 @@ def glibc(text: str) -> str:
 def with_glibc(version: str) -> tuple[str, ...]:
     """The releases whose own glibc is that version, oldest first within each family."""
     return tuple(name for name, release in catalog.releases().items() if version and release.glibc == version)
-
-
-READERS: Mapping[str, Callable[[str], str]] = {"python": python, "cuda": cuda, "cudnn": cudnn, "gcc": gcc, "os": os}
-"""Axis -> what reads its version from a text."""
 
 
 def _first(found: re.Match[str] | None) -> str:

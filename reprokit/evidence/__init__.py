@@ -1,9 +1,13 @@
-"""From a log to a verdict: what a trial shows, whether it fits the signature, what all trials together mean."""
+"""From a log to a verdict: observation, signature, fingerprint, statistics, and the records of cells and trials.
+
+Takes logs and how processes ended, gives verdicts with their reasons. The same log gives the same verdict later, by the
+same version of the rules. Never runs anything.
+"""
 
 from __future__ import annotations
 
-from reprokit.evidence.condense import Condenser
 from reprokit.evidence.judgement import judge
+from reprokit.evidence.log_trimmer import LogTrimmer
 from reprokit.evidence.observation import observe
 
-__all__ = ["Condenser", "judge", "observe"]
+__all__ = ["LogTrimmer", "judge", "observe"]

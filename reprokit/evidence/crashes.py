@@ -1,167 +1,51 @@
-"""Failures that are no Python traceback: aborts, signals, sanitizers, CUDA, Paddle, nvcc, compilers, the OOM killer.
+"""Failures that are not Python tracebacks, found by the rules of all parsers. Pure.
 
 A rule looks only at lines that hold one of its needles (plain text), so a large log is searched at the speed of
-``find`` and an endless line costs nothing. Texts are from real runs (``tests/golden``), and where that takes hardware,
-from the sources of CUDA, PyTorch and Paddle.
+``find`` and an endless line costs nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 
 from reprokit.core.text import one_line
 from reprokit.evidence.model import Crash
+from reprokit.evidence.parser import CrashRule
+from reprokit.evidence.parsers import parsers
 
 PER_NEEDLE = 100
 """Lines with one needle that are looked at from the start of a text, and as many from its end."""
 _BEFORE, _AFTER = 1000, 2000
 """Characters around a needle that a rule gets to see at most; a rule may look at the two lines that follow."""
 
-_SIGNALS = (
-    "Segmentation fault",
-    "Aborted",
-    "Bus error",
-    "Floating point exception",
-    "Illegal instruction",
-    "Trace/breakpoint trap",
-)
-ENFORCE = (
-    "InvalidArgument",
-    "NotFound",
-    "OutOfRange",
-    "AlreadyExists",
-    "ResourceExhausted",
-    "PreconditionNotMet",
-    "PermissionDenied",
-    "ExecutionTimeout",
-    "Unimplemented",
-    "Unavailable",
-    "Fatal",
-    "External",
-)
+
+@cache
+def text_rules() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
+    return tuple((rule.kind, rule.needles, re.compile(rule.pattern, re.MULTILINE)) for rule in _rules())
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """How one kind of crash looks. ``pattern`` (multi-line) matches it; group ``text``, or the whole, is its text."""
-
-    kind: str
-    needles: tuple[str, ...]
-    pattern: str
-
-
-RULES = (
-    Rule(
-        kind="terminate",
-        needles=("terminate called",),
-        pattern=r"terminate called (?:after throwing an instance of '[^'\n]*'|without an active exception|recursively)"
-        r"(?:\n+ *what\(\):[^\n]*)?",
-    ),
-    Rule(kind="terminate", needles=("libc++abi",), pattern=r"libc\+\+abi(?:\.dylib)?: terminating .*"),
-    Rule(
-        kind="abort",
-        needles=("(): ",),
-        pattern=r"(?:free|malloc|realloc|calloc|munmap_chunk|mremap_chunk|malloc_consolidate|sysmalloc)\(\): "
-        r"(?:invalid|double free|corrupted|unaligned|mismatching|unsorted|largebin|smallbin|memory|too many).*",
-    ),
-    Rule(
-        kind="abort",
-        needles=("double free or corruption", "corrupted "),
-        pattern=r"double free or corruption.*|corrupted (?:size vs|double-linked).*",
-    ),
-    Rule(kind="abort", needles=(" detected ***",), pattern=r"\*\*\* .* detected \*\*\*.*"),
-    Rule(kind="assertion", needles=("Assertion ",), pattern=r"^.*: Assertion [`'].*' failed\.?"),
-    Rule(kind="sanitizer", needles=("Sanitizer: ",), pattern=r"(?:ERROR|WARNING): \w+Sanitizer: .*"),
-    Rule(kind="sanitizer", needles=("runtime error: ",), pattern=r"^\S+:\d+:\d+: runtime error: .*"),
-    Rule(kind="signal", needles=("Fatal Python error",), pattern=r"Fatal Python error: .*"),
-    Rule(
-        kind="signal",
-        needles=("detected by the operating system", "[SignalInfo: "),
-        pattern=r"\w*Error: .*detected by the operating system.*|\[SignalInfo: \*\*\* SIG.*",
-    ),
-    Rule(
-        kind="signal",
-        needles=_SIGNALS,
-        pattern=rf"^\S+: line \d+: +\d+ +(?:{'|'.join(_SIGNALS)}).*|^(?:{'|'.join(_SIGNALS)})(?: \(core dumped\))?$",
-    ),
-    Rule(kind="signal", needles=("segmentation fault",), pattern=r".*nexpected segmentation fault encountered.*"),
-    Rule(kind="signal", needles=("killed by signal: ",), pattern=r".*killed by signal: (?!Killed|Bus error).*"),
-    Rule(kind="bus-error", needles=("us error",), pattern=r".*(?:nexpected bus error|killed by signal: Bus error).*"),
-    Rule(
-        kind="killed",
-        needles=("Killed",),
-        pattern=r"^(?:\S+: line \d+: +\d+ )?Killed(?: .*)?$|.*killed by signal: Killed.*"
-        r"|.*Killed signal terminated program.*",
-    ),
-    Rule(kind="oom-kill", needles=("oom-kill", "oom_kill", "ut of memory: Killed"), pattern=r".*"),
-    Rule(
-        kind="out-of-memory",
-        needles=("allocate memory",),
-        pattern=r".*(?:can't allocate memory|Cannot allocate memory).*",
-    ),
-    Rule(kind="cuda-out-of-memory", needles=("ut of memory",), pattern=r".*CUDA (?:error: )?out of memory.*"),
-    Rule(kind="cuda-no-kernel", needles=("no kernel image",), pattern=r".*no kernel image is available.*"),
-    Rule(
-        kind="cuda",
-        needles=("CUDA error", "CUDA runtime error", "CUDA driver error", "cuda runtime error", "cudaError"),
-        pattern=r".*CUDA (?:runtime |driver )?error(?!: (?:out of memory|no kernel image))[ :(].*"
-        r"|.*cuda runtime error \(\d+\).*|.*\bcudaError(?!NoKernelImage|MemoryAllocation)[A-Z]\w+.*",
-    ),
-    Rule(
-        kind="cuda",
-        needles=("_STATUS_",),
-        pattern=r".*\b(?:CUDNN|CUBLAS|CUSOLVER|CUSPARSE|CUFFT)_STATUS_(?!SUCCESS)\w+.*",
-    ),
-    Rule(kind="cuda", needles=("NVIDIA driver",), pattern=r".*(?:no NVIDIA driver|NVIDIA driver .*too old).*"),
-    Rule(
-        kind="paddle-enforce",
-        needles=tuple(f"({name}) " for name in ENFORCE),
-        pattern=rf"(?:\w*Error: )?\((?:{'|'.join(ENFORCE)})\) .*(?:\n\s+\[Hint: .*)?",
-    ),
-    Rule(
-        kind="paddle-enforce",
-        needles=("Error Message Summary:",),
-        pattern=r"Error Message Summary:\n-+\n(?P<text>\w+: (?!.*detected by the operating system).*)",
-    ),
-    Rule(kind="nvcc-fatal", needles=("nvcc fatal",), pattern=r"nvcc fatal\s*:.*"),
-    Rule(
-        kind="ptxas-fatal",
-        needles=("ptxas fatal", "ptxas error", "; fatal", "; error"),
-        pattern=r"ptxas (?:fatal|error)\s*:.*|ptxas .*; (?:fatal|error)\s*:.*",
-    ),
-    Rule(
-        kind="compiler-error",
-        needles=("error: ", "error #"),
-        pattern=r"^[^\s:(][^\n:(]*(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)): (?:catastrophic |internal compiler |fatal )?"
-        r"error(?: #?\w+)?: .*",
-    ),
-    Rule(kind="linker-error", needles=("undefined reference",), pattern=r".*undefined reference to .*"),
-    Rule(kind="linker-error", needles=("cannot find -l",), pattern=r".*ld: cannot find -l.*"),
-)
+def _rules() -> Iterator[CrashRule]:
+    """The rules of all parsers; of two that find something at the same place, the first counts."""
+    for parser in parsers():
+        yield from parser.crashes
 
 
 @cache
-def _text_rules() -> tuple[tuple[str, tuple[str, ...], re.Pattern[str]], ...]:
-    return tuple((rule.kind, rule.needles, re.compile(rule.pattern, re.MULTILINE)) for rule in RULES)
-
-
-COARSE = (
-    *("rror", "fatal", "terminate called", "libc++abi", "(): ", "corrupt", "detected", "Assertion ", "Sanitizer: "),
-    *("[SignalInfo", "egmentation fault", "Aborted", "Floating point e", "Illegal instr", "breakpoint trap", "illed"),
-    *("oom-k", "oom_k", " memory", "no kernel image", "_STATUS_", "NVIDIA driver", "undefined ref", "cannot find -l"),
-)
-"""Texts of which every needle holds one (Paddle's classes aside: they come with a traceback or a summary's title)."""
+def coarse_texts() -> tuple[str, ...]:
+    """Short texts, one of which is in every line that a rule for floods matches."""
+    return tuple(
+        dict.fromkeys(text for rule in _rules() for text in (rule.needles if rule.coarse is None else rule.coarse))
+    )
 
 
 @cache
 def byte_rules(coarse: str) -> tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]], ...]:
-    """The rules, for raw bytes, that can match only where ``coarse`` (one of ``COARSE``) occurs."""
+    """The rules, for raw bytes, that can match only where ``coarse`` (one of ``coarse_texts``) occurs."""
     return tuple(
         (needles, re.compile(rule.pattern.encode(), re.MULTILINE))
-        for rule in RULES
+        for rule in _rules()
         if (needles := tuple(needle.encode() for needle in rule.needles if coarse in needle))
     )
 
@@ -169,7 +53,7 @@ def byte_rules(coarse: str) -> tuple[tuple[tuple[bytes, ...], re.Pattern[bytes]]
 def find(text: str) -> tuple[Crash, ...]:
     """Return the crashes that cleaned log ``text`` shows, in log order; of a flood of equal ones the two ends."""
     hits: dict[int, tuple[str, str]] = {}
-    for kind, needles, pattern in _text_rules():
+    for kind, needles, pattern in text_rules():
         for needle in needles:
             for at in _places(text, needle, "\n"):
                 start, end = _window(text, at, "\n")

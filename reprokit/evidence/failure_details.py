@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
 
+from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import TrialRecord
 
@@ -16,8 +17,8 @@ _TELLING = {
 """The verdicts that rest on a failure, and which trials showed it."""
 
 
-def failure_details(verdict: Verdict, trials: Sequence[TrialRecord]) -> dict[str, Any]:
-    """What a cell's details say of how it failed: nothing where the verdict rests on no failure.
+def with_failures(details: CellDetails, verdict: Verdict, trials: Sequence[TrialRecord]) -> CellDetails:
+    """``details`` that say how the trials of a cell failed: nothing where the verdict rests on no failure.
 
     ``failure`` is the fingerprint of the first trial that the verdict rests on; ``failures``, only where trials failed
     in several ways, has each once with the numbers of its ``trials``; ``known`` is the id of the case's known failure
@@ -25,15 +26,16 @@ def failure_details(verdict: Verdict, trials: Sequence[TrialRecord]) -> dict[str
     """
     telling = [trial.failure for trial in trials if trial.outcome is _TELLING.get(verdict) and trial.failure]
     if not telling:
-        return {}
-    details: dict[str, Any] = {"failure": dict(telling[0])}
-    each: dict[str, dict[str, Any]] = {}
+        return replace(details, failure=None, failures=(), known="")
+    each: dict[str, FailureRecord] = {}
     for trial in trials:
         if trial.failure:
-            each.setdefault(trial.failure["id"], {**trial.failure, "trials": []})["trials"].append(trial.number)
-    if len(each) > 1:
-        details["failures"] = list(each.values())
-    known = {failure.get("known") for failure in telling}
-    if verdict is Verdict.DIFFERENT_FAILURE and len(known) == 1 and None not in known:
-        details["known"] = telling[0]["known"]
-    return details
+            way = each.get(trial.failure.id, trial.failure)
+            each[trial.failure.id] = replace(way, trials=(*way.trials, trial.number))
+    known = {failure.known for failure in telling}
+    return replace(
+        details,
+        failure=telling[0],
+        failures=tuple(each.values()) if len(each) > 1 else (),
+        known=telling[0].known if verdict is Verdict.DIFFERENT_FAILURE and len(known) == 1 else "",
+    )

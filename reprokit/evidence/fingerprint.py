@@ -1,4 +1,4 @@
-"""One failure, told by as little as stays the same when it happens again: in another cell, on another day. Pure.
+"""One failure, identified by what stays the same when it happens again: in another cell, on another day. Pure.
 
 Two trials failed in the same way if their fingerprints have the same ``id``. It is made of the kind of failure (an
 exception's type, a kind of crash), the frames that tell where (:mod:`reprokit.evidence.frames`), the message without
@@ -19,45 +19,21 @@ from reprokit.core.text import one_line
 from reprokit.evidence.frames import telling_frames
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
+from reprokit.evidence.parser import Trait
+from reprokit.evidence.parsers import has, parser_of
 from reprokit.evidence.stacks import crash_frames
 from reprokit.evidence.text import CUT_MARK
 
 FINGERPRINT_VERSION = "1"
 
-_SIGNAL_OF = (
-    ("egmentation fault", "SIGSEGV"),
-    ("SIGSEGV", "SIGSEGV"),
-    ("Aborted", "SIGABRT"),
-    ("SIGABRT", "SIGABRT"),
-    ("us error", "SIGBUS"),
-    ("SIGBUS", "SIGBUS"),
-    ("loating point exception", "SIGFPE"),
-    ("SIGFPE", "SIGFPE"),
-    ("llegal instruction", "SIGILL"),
-    ("SIGILL", "SIGILL"),
-    ("breakpoint trap", "SIGTRAP"),
-    ("SIGTRAP", "SIGTRAP"),
-    ("Killed", "SIGKILL"),
-    ("SIGKILL", "SIGKILL"),
-)
-"""A shell's, Python's faulthandler's, torch's and Paddle's words for a signal, and the signal."""
 _CRASHES = frozenset({"SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGSYS"})
-_BY_SIGNAL = frozenset({"signal", "bus-error", "killed"})
 _NEAR = 10
 """Lines between a traceback and a crash within which the crash is taken for what the exception led to."""
-_TERMINATE = re.compile(
-    r"terminate called after throwing an instance of '(?P<type>.+?)'(?:\s+what\(\):\s*(?P<what>.*))?$"
-    r"|libc\+\+abi.*: terminating .* of type (?P<libcxx>[^\s:]+(?:::[^\s:]+)*)(?:: (?P<said>.*))?$",
-    re.DOTALL,
-)
-_SMASHED = re.compile(r"\*\*\* (.+ detected) \*\*\*.*", re.DOTALL)
-_ADDRESS = re.compile(r" on (?:unknown )?address 0x.*", re.DOTALL)
 _REPORTS_A_PROGRAM = re.compile(
     r"CalledProcessError|exit (?:status|code)|exited|returned non-?zero|died with|[Ee]rror (?:compiling|building)"
     r"|ninja|nvcc|subprocess"
 )
 _WARNING = re.compile(r"\b\w*Warning: |^warning: ")
-_BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
 
 
 def fingerprint(
@@ -124,17 +100,18 @@ def _of_exception(seen: ExceptionSeen, crash: Crash | None, cause: ExceptionSeen
     message, behind, title = normalise(said), "", f"{kind}: {one_line(said, 120)}" if said else kind
     if leaves:
         message = re.sub(r" ?\(<n> sub-exceptions?\)", "", message)
-        behind = "; ".join(sorted({_told(leaf) for leaf in leaves}))
+        behind = "; ".join(sorted({_identity(leaf) for leaf in leaves}))
         first = f"{_type(leaves[0].type)}: {essence(leaves[0].message)}"
         title = f"{kind}: {one_line(first, 120)}" + " ..." * (len(leaves) > 1)
-    elif crash is not None and crash.kind in _BUILDING and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
+    elif crash is not None and has(crash.kind, Trait.COMPILER) and _REPORTS_A_PROGRAM.search(f"{seen.type} {said}"):
         behind, title = normalise(_words(crash)), f"{one_line(_words(crash), 120)}, then {kind}"
-    elif cause is not None and _told(cause) != _told(seen):  # a worker's is printed twice: as the cause of itself
-        behind = _told(cause)
+    # A worker's exception is printed twice, as the cause of itself.
+    elif cause is not None and _identity(cause) != _identity(seen):
+        behind = _identity(cause)
     return _make(kind=kind, frames=frames, message=message, cause=behind, title=title + at)
 
 
-def _told(seen: ExceptionSeen) -> str:
+def _identity(seen: ExceptionSeen) -> str:
     said = normalise(essence(seen.message))
     return f"{_type(seen.type)}: {said}" if said else _type(seen.type)
 
@@ -158,33 +135,24 @@ def _of_crash(crash: Crash, by: str, text: str) -> Fingerprint:
     frames, where = crash_frames(text)
     at = f" at {where}" if where else ""
     words = _words(crash)
-    if crash.kind in _BY_SIGNAL:
+    if has(crash.kind, Trait.SIGNAL):
         words = by or words
         return _make(kind="signal", frames=frames, message=normalise(words), title=one_line(words, 120) + at)
-    title = one_line(words if crash.kind in _BUILDING else f"{crash.kind}: {words}", 120) + at
+    title = one_line(words if has(crash.kind, Trait.COMPILER) else f"{crash.kind}: {words}", 120) + at
     return _make(kind=crash.kind, frames=frames, message=normalise(words), title=title)
 
 
 def _words(crash: Crash) -> str:
     """What a crash says, the same whoever says it: a shell, the program itself, its C++ runtime."""
-    if crash.kind in _BY_SIGNAL:
-        return next((name for words, name in _SIGNAL_OF if words in crash.text), crash.text)
-    text = crash.text
-    if hit := _TERMINATE.match(text):
-        thrown, said = hit["type"] or hit["libcxx"], hit["what"] or hit["said"] or ""
-        text = f"{thrown}: {said}" if said else thrown
-    elif hit := _SMASHED.match(text):
-        text = hit[1]
-    elif crash.kind == "sanitizer":
-        text = _ADDRESS.sub("", text)
-    return essence(text)
+    said = parser_of(crash.kind).said(crash.text)
+    return said if has(crash.kind, Trait.SIGNAL) else essence(said)
 
 
 def _make(*, kind: str, message: str, title: str, frames: tuple[str, ...] = (), cause: str = "") -> Fingerprint:
-    told = json.dumps([FINGERPRINT_VERSION, kind, frames, message, cause], ensure_ascii=False)
+    identity = json.dumps([FINGERPRINT_VERSION, kind, frames, message, cause], ensure_ascii=False)
     return Fingerprint(
         version=FINGERPRINT_VERSION,
-        id=hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()[:12],
+        id=hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:12],
         kind=kind,
         frames=frames,
         message=message,

@@ -137,6 +137,6 @@ def _reason(
 def _but(missed: list[Check]) -> str:
     """The first thing that differed, as the end of a sentence about what was seen."""
     if not missed:
-        return "which is no evidence by itself"
+        return "which is not evidence by itself"
     _, negated, wanted = missed[0].why.partition(", not ")
     return f"not {wanted}" if missed[0].key == "exception" and negated else f"but {missed[0].why}"

@@ -5,13 +5,13 @@ A record can be judged again from what is kept of it: see :mod:`reprokit.report.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from reprokit.evidence import judge
+from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
-from reprokit.evidence.records import TrialRecord
+from reprokit.evidence.records import ExceptionRecord, TrialRecord
 from reprokit.evidence.verdict import decide
 
 if TYPE_CHECKING:
@@ -32,9 +32,9 @@ def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> 
         reason=judgement.reason,
         log=log,
         # What a program that ended well logged on its way is no failure.
-        exception=None if judgement.outcome is Outcome.PASSED else _exception_json(judgement.exception),
+        exception=None if judgement.outcome is Outcome.PASSED else _exception_record(judgement.exception),
         lines=_telling_lines(judgement),
-        failure=_failure_json(judgement),
+        failure=_failure_record(judgement),
     )
 
 
@@ -47,11 +47,10 @@ def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, 
     return verdict, reason
 
 
-def _failure_json(judgement: Judgement) -> Mapping[str, Any] | None:
+def _failure_record(judgement: Judgement) -> FailureRecord | None:
     if judgement.fingerprint is None:
         return None
-    known = {"known": judgement.known} if judgement.known else {}
-    return {**dataclasses.asdict(judgement.fingerprint), **known}
+    return FailureRecord(**vars(judgement.fingerprint), known=judgement.known)
 
 
 def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
@@ -63,13 +62,9 @@ def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
     return tuple(sorted(lines))
 
 
-def _exception_json(seen: ExceptionSeen | None) -> Mapping[str, Any] | None:
+def _exception_record(seen: ExceptionSeen | None) -> ExceptionRecord | None:
     if seen is None:
         return None
-    return {
-        "type": seen.type,
-        "message": seen.message,
-        "frames": [dataclasses.asdict(frame) for frame in seen.frames],
-        "line": seen.line,
-        "end_line": seen.end_line,
-    }
+    return ExceptionRecord(
+        type=seen.type, message=seen.message, frames=seen.frames, line=seen.line, end_line=seen.end_line
+    )

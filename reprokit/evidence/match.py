@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reprokit.case.model import Failure
 
 OUTPUT_KEYS = frozenset({"exception", "message", "frames", "output"})
-"""Keys whose evidence is the program's own words, which stand whoever ended the container."""
+"""Keys whose evidence is what the program itself wrote, which counts whoever ended the container."""
 
 
 def given_keys(failure: Failure) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def _output(pattern: str, text: str) -> Check:
         searched = bounded(text) if is_regex(pattern) else text
         span = find(pattern, searched)
     except re.error as error:
-        return Check(key="output", matched=False, why=f"{pattern} is no regular expression: {error}")
+        return Check(key="output", matched=False, why=f"{pattern} is not a regular expression: {error}")
     if span is None:
         return Check(key="output", matched=False, why=f"the output has nothing that matches {pattern}")
     line = text.count("\n", 0, span[0]) + 1 if searched is text else line_at(text, span[0])
@@ -150,7 +150,7 @@ def _about(failure: Failure, seen: ExceptionSeen) -> tuple[Check, ...]:
             matched = find(failure.message, seen.message) is not None
             why = "its message matches" if matched else f"its message has nothing that matches {failure.message!r}"
         except re.error as error:
-            matched, why = False, f"{failure.message} is no regular expression: {error}"
+            matched, why = False, f"{failure.message} is not a regular expression: {error}"
         checks.append(Check(key="message", matched=matched, why=why, lines=lines))
     if failure.frames:
         matched = frames_match(tuple(failure.frames), seen)

@@ -52,7 +52,7 @@ _CONCLUSIVE = frozenset({Verdict.REPRODUCED, Verdict.FLAKY, Verdict.NOT_REPRODUC
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a container ended, as the engine tells it.
+    """How a container ended, as the engine reports it.
 
     ``exit_code`` is None only when the engine never said; above 128 it is 128 + signal, as Docker reports.
     ``oom``: the kernel killed something in it for memory. ``timed_out``: we stopped it at its time limit.
@@ -94,8 +94,7 @@ class ExceptionSeen:
 
 @dataclass(frozen=True, kw_only=True)
 class Crash:
-    """A failure that is no Python traceback: ``kind`` (``terminate``, ``abort``, ``sanitizer``, ``signal``, ``cuda``,
-
+    """A failure other than a Python traceback: ``kind`` (``terminate``, ``abort``, ``sanitizer``, ``signal``, ``cuda``,
     ``paddle-enforce``, ``nvcc-fatal``, ``ptxas-fatal``, ``compiler-error``, ``bus-error``, ``oom-kill`` ...),
     its ``text`` and its log line.
     """
@@ -146,7 +145,7 @@ class Judgement:
     """The outcome of one trial with the reason in words, the checks behind it and the exception that was judged.
 
     ``fingerprint``: how it failed; None when it passed, or was stopped or killed without the signature asking for it.
-    ``known``: the id of the case's known failure that a different failure is; '' when it is none of them.
+    ``known``: the id of the case's known failure that a different failure is; '' when it is not one of them.
     """
 
     outcome: Outcome

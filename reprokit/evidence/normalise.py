@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from reprokit.evidence.crashes import ENFORCE
+from reprokit.evidence.parsers.paddle import ENFORCE
 
 LONG = 2000
 """Characters of a message that count; behind them come dumps of what the program held."""
@@ -35,7 +35,7 @@ _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|dev/shm|var/folders)/")
 
 
 _GIVEN = re.compile(r"(?!tmp|cc)[A-Za-z]+(?:[._-][A-Za-z]+)*\.[A-Za-z]\w{0,4}")
-"""A file's name that somebody chose, unlike those that are made up in folders for temporary files."""
+"""A file's name that someone chose, unlike those that are made up in folders for temporary files."""
 
 
 def _shorter(match: re.Match[str]) -> str:

@@ -1,23 +1,21 @@
-"""A log, read once: every exception and every crash that it shows."""
+"""A log, read once: every exception and every crash that the parsers find in it."""
 
 from __future__ import annotations
 
-from reprokit.evidence import crashes, pytest_style, tracebacks
+from reprokit.evidence import crashes
 from reprokit.evidence.model import Crash, ExceptionSeen, Observation
+from reprokit.evidence.parser import Trait
+from reprokit.evidence.parsers import has, parsers
 from reprokit.evidence.text import CUT_MARK, clean
-
-_FIRST_COUNTS = frozenset({"compiler-error", "linker-error", "ptxas-fatal", "nvcc-fatal"})
-_ECHO = frozenset({"signal", "linker-error", "paddle-enforce"})
 
 
 def observe(text: str) -> Observation:
     """Return what ``text``, a log as written to its file, shows. Pure; never raises on any text."""
     cleaned = clean(text)
     found: list[ExceptionSeen] = []
-    if "Traceback" in cleaned or 'File "' in cleaned:
-        found.extend(tracebacks.parse(cleaned.split("\n")))
-    if "\nE  " in cleaned:
-        found.extend(pytest_style.parse(cleaned.split("\n")))
+    for parser in parsers():
+        if parser.exceptions and any(needle in cleaned for needle in parser.exceptions.needles):
+            found.extend(parser.exceptions.read(cleaned.split("\n")))
     found.sort(key=lambda exception: exception.end_line)
     return Observation(exceptions=tuple(found), crashes=crashes.find(cleaned))
 
@@ -48,7 +46,7 @@ def telling_crash(observation: Observation) -> Crash | None:
     """
     if not observation.crashes:
         return None
-    causes = [crash for crash in observation.crashes if crash.kind not in _ECHO]
-    if causes and all(crash.kind in _FIRST_COUNTS for crash in causes):
+    causes = [crash for crash in observation.crashes if not has(crash.kind, Trait.ECHO)]
+    if causes and all(has(crash.kind, Trait.COMPILER) for crash in causes):
         return causes[0]
     return (causes or list(observation.crashes))[-1]

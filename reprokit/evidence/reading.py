@@ -1,4 +1,4 @@
-"""What a verdict says to whoever compares cells: bad, good, or neither. Pure."""
+"""What a verdict says to a search, or to a comparison of cells: pass, fail, or unresolved. Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from reprokit.evidence.model import StrEnum, Verdict
 
 
 class Reading(StrEnum):
-    """What a verdict says to a search."""
+    """What a verdict says to a search, in the words of delta debugging. The values are those of result files."""
 
-    BAD = "bad"
-    GOOD = "good"
-    UNKNOWN = "unknown"
+    FAIL = "bad"
+    PASS = "good"
+    UNRESOLVED = "unknown"
 
 
 _READINGS = {
-    Verdict.REPRODUCED: Reading.BAD,
-    # It showed the failure: a cell from which the failure is absent does not.
-    Verdict.FLAKY: Reading.BAD,
-    Verdict.NOT_REPRODUCED: Reading.GOOD,
+    Verdict.REPRODUCED: Reading.FAIL,
+    # It showed the failure at least once; a cell without the failure never does.
+    Verdict.FLAKY: Reading.FAIL,
+    Verdict.NOT_REPRODUCED: Reading.PASS,
 }
 
 
 def reading(verdict: Verdict | None) -> Reading:
-    """How a verdict reads. What failed otherwise, or is inconclusive, is neither bad nor good."""
-    return _READINGS.get(verdict, Reading.UNKNOWN) if verdict else Reading.UNKNOWN
+    """FAIL where the failure showed, PASS where it did not; UNRESOLVED for another failure or no conclusive result."""
+    return _READINGS.get(verdict, Reading.UNRESOLVED) if verdict else Reading.UNRESOLVED

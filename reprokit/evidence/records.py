@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from reprokit.evidence.model import Outcome, Verdict
+from reprokit.core.json_record import ABSENT, JsonRecord
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails, FailureRecord
+from reprokit.evidence.model import Frame, Outcome, Verdict
+from reprokit.evidence.origin import HostRecord, JobRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.verdict import fits
 
 ANSWER = "answer"
@@ -14,11 +18,27 @@ ANSWER = "answer"
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrialRecord:
+class ExceptionRecord(JsonRecord):
+    """The exception that was judged, and the lines of the log (from 1) that its traceback takes."""
+
+    type: str
+    message: str
+    frames: tuple[Frame, ...] = ()
+    line: int = 0
+    end_line: int = 0
+
+    @property
+    def lines(self) -> range:
+        """The lines of its traceback."""
+        return range(self.line, self.end_line + 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialRecord(JsonRecord):
     """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
 
-    ``failure`` (its fingerprint, with ``known`` where it is a known one) is kept in the cell's details: a trial that
-    was read from a store has none.
+    ``lines``: those of the log that the signature matched. ``failure``: None where it did not fail by itself, and where
+    a store's version 1 kept it.
     """
 
     number: int
@@ -29,14 +49,25 @@ class TrialRecord:
     timed_out: bool
     reason: str
     log: str
-    exception: Mapping[str, Any] | None = None
+    exception: ExceptionRecord | None = None
     lines: tuple[int, ...] = ()
-    failure: Mapping[str, Any] | None = None
+    failure: FailureRecord | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class CellRecord:
-    """One cell of one run; ``verdict`` is None until decided, ``image`` and ``environment`` are as in the contract."""
+class ImageRecord(JsonRecord):
+    """``image`` of the contract. ``built``: for this run, in ``seconds``; ``size`` in bytes, 0 = unknown."""
+
+    tag: str
+    id: str
+    built: bool = False
+    seconds: float = 0.0
+    size: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellRecord(JsonRecord):
+    """One cell of one run. ``verdict`` is None until decided; ``environment``: as measured in the image."""
 
     number: int
     case_id: str
@@ -49,11 +80,11 @@ class CellRecord:
     reason: str = ""
     rules: str = ""
     seconds: float | None = None
-    image: Mapping[str, Any] | None = None
-    environment: Mapping[str, Any] | None = None
+    image: ImageRecord | None = None
+    environment: Measured | None = None
     dockerfile: str = ""
     repeat: str = ""
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: CellDetails = field(default_factory=CellDetails)
     trials: tuple[TrialRecord, ...] = ()
 
     @property
@@ -64,21 +95,62 @@ class CellRecord:
         """
         if self.verdict is None or not self.verdict.conclusive or self.expected is None:
             return None
-        if self.verdict is Verdict.DIFFERENT_FAILURE and "known" not in self.details:
+        if self.verdict is Verdict.DIFFERENT_FAILURE and not self.details.known:
             return False
-        return fits(self.verdict, self.expected, self.details.get("trials"))
+        return fits(self.verdict, self.expected, self.details.trials)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """One invocation of ``reprokit run``. Times are RFC 3339 in UTC; ``request`` is enough to resume it."""
+class SearchRecord(JsonRecord):
+    """That a run is a search: its ``kind`` with its ``arguments`` (JSON), the command ``line``, the case's digest."""
+
+    kind: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    line: tuple[str, ...] = ()
+    digest: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestRecord(JsonRecord):
+    """What a run was asked, enough to resume it.
+
+    ``asked``: the JSON object of :class:`reprokit.run.request.Request`. ``search``: where the run is one. ``workflow``:
+    whose job it was, or was merged from; ``merged``: the jobs that it was merged from.
+    """
+
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    search: SearchRecord | None = field(default=None, metadata=ABSENT)
+    workflow: WorkflowRecord | None = field(default=None, metadata=ABSENT)
+    merged: tuple[JobRecord, ...] | None = field(default=None, metadata=ABSENT)
+
+    @property
+    def cases(self) -> tuple[str, ...]:
+        """The cases as they were named, files by absolute paths."""
+        return tuple(self.asked.get("cases", ()))
+
+    def to_json(self) -> dict[str, Any]:
+        """One JSON object: the keys of ``asked`` and the others' side by side."""
+        values = super().to_json()
+        return {**values.pop("asked"), **values}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> RequestRecord:
+        """The reverse of ``to_json``."""
+        own = {name: data[name] for name in ("search", "workflow", "merged") if name in data}
+        asked = {name: value for name, value in data.items() if name not in own}
+        return super().from_json({**own, "asked": asked})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord(JsonRecord):
+    """One invocation of ``reprokit run``. Times are RFC 3339 in UTC."""
 
     id: str
     started_at: str
     version: str
-    request: Mapping[str, Any]
-    host: Mapping[str, Any]
-    owner: Mapping[str, Any]
+    request: RequestRecord = field(default_factory=RequestRecord)
+    host: HostRecord = field(default_factory=HostRecord)
+    owner: OwnerRecord = field(default_factory=OwnerRecord)
     finished_at: str | None = None
     exit_status: int | None = None
     cells: tuple[CellRecord, ...] = ()
@@ -90,13 +162,13 @@ class RunRecord:
     @property
     def searches(self) -> bool:
         """Whether it is a search over cells, such as a bisection, rather than a run of cases."""
-        return "search" in self.request
+        return self.request.search is not None
 
     @property
     def engine(self) -> str:
         """What served it: ``docker``, ``podman``, ``venv``; '' when no cell came so far and none was asked for."""
-        asked = str(self.request.get("engine", ""))
-        return engine_kind(self.host.get("engine")) or ("" if asked == "auto" else asked)
+        asked = str(self.request.asked.get("engine", ""))
+        return self.host.kind or ("" if asked == "auto" else asked)
 
 
 class Result(NamedTuple):
@@ -110,11 +182,6 @@ class Result(NamedTuple):
     variant: str
     verdict: Verdict | None
     as_expected: bool | None
-
-
-def engine_kind(engine: str | None) -> str:
-    """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
-    return engine.split()[0].lower() if engine else ""
 
 
 def exit_status(cells: tuple[CellRecord, ...] | list[CellRecord]) -> int:

@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.model import Outcome
 
 CONFIDENCE = 0.95
@@ -155,7 +156,7 @@ def _at_most(matched: int, count: int, rate: float) -> float:
 
 
 def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
-    """Upper bound of the failure rate after ``trials`` that all ended well (exact binomial, one-sided).
+    """Upper bound of the failure rate after ``trials`` that all passed (exact binomial, one-sided).
 
     A rate p leaves ``trials`` clean runs with probability (1 - p) ** trials; the bound is where that is 1 - confidence.
     """
@@ -164,24 +165,47 @@ def failure_rate_bound(trials: int, confidence: float = CONFIDENCE) -> float:
     return float(1.0 - (1.0 - confidence) ** (1.0 / trials))
 
 
-def figures(outcomes: Sequence[Outcome], trials: Trials) -> dict[str, Any]:
-    """What a record says of a cell's trials, at least one, as JSON.
+@dataclass(frozen=True, kw_only=True)
+class TrialPolicy(JsonRecord):
+    """The policy that a cell's trials were run by: ``max``, ``confidence`` and ``rate`` of :class:`Trials`."""
+
+    max: int
+    confidence: float = CONFIDENCE
+    rate: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialFigures(JsonRecord):
+    """What a record says of a cell's trials.
 
     ``reproduced`` of ``of`` trials matched: the ``rate``, with its ``interval`` at ``confidence``; ``decided`` is
-    ``at-least`` or ``below`` the policy's rate, null where that is open or not asked. Where all ended well,
-    ``possible`` is the rate that is still possible, one-sided. Where none matched, and some ended otherwise than well,
-    neither is said: what stopped those may have hidden the failure.
+    ``at-least`` or ``below`` the policy's rate, None where that is open or not asked. Where all trials passed,
+    ``possible`` is the rate that is still possible, one-sided. Where none matched, and some did not pass, neither is
+    said: what stopped those may have hidden the failure.
     """
+
+    policy: TrialPolicy
+    reproduced: int
+    of: int
+    rate: float
+    interval: tuple[float, float]
+    confidence: float
+    decided: str | None = None
+    possible: float | None = field(default=None, metadata=ABSENT)
+
+
+def figures(outcomes: Sequence[Outcome], trials: Trials) -> TrialFigures:
+    """The figures of a cell's trials, at least one, which were run by the policy ``trials``."""
     count, matched = len(outcomes), outcomes.count(Outcome.REPRODUCED)
     clean = outcomes.count(Outcome.PASSED) == count
-    possible = {"possible": round(failure_rate_bound(count, trials.confidence), 6)} if clean else {}
-    return {
-        "policy": {"max": trials.max, "confidence": trials.confidence, "rate": trials.rate},
-        "reproduced": matched,
-        "of": count,
-        "rate": round(matched / count, 6),
-        "interval": [round(end, 6) for end in interval(matched, count, trials.confidence)],
-        "confidence": trials.confidence,
-        "decided": trials.decided(count, matched) if matched or clean else None,
-        **possible,
-    }
+    low, high = interval(matched, count, trials.confidence)
+    return TrialFigures(
+        policy=TrialPolicy(max=trials.max, confidence=trials.confidence, rate=trials.rate),
+        reproduced=matched,
+        of=count,
+        rate=round(matched / count, 6),
+        interval=(round(low, 6), round(high, 6)),
+        confidence=trials.confidence,
+        decided=trials.decided(count, matched) if matched or clean else None,
+        possible=round(failure_rate_bound(count, trials.confidence), 6) if clean else None,
+    )

@@ -1,4 +1,4 @@
-"""Where a program crashed, as sanitizers, Python's faulthandler, Paddle and PyTorch print it: no Python traceback.
+"""Where a program crashed: the stack that Python's faulthandler prints, or a native one in a format of the parsers.
 
 Only the functions' names count: files and lines are there or not, by how a library was built.
 """
@@ -6,19 +6,16 @@ Only the functions' names count: files and lines are there or not, by how a libr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from reprokit.evidence.frames import TOP, telling_frames
 from reprokit.evidence.model import Frame
+from reprokit.evidence.parser import StackFormat
+from reprokit.evidence.parsers import parsers
 
 _FAULTHANDLER = re.compile(r'  File "(?P<file>.+?)", line (?P<line>\d+) in (?P<function>.+)')
-_NATIVE = re.compile(
-    r"\s*#\d+ 0x[0-9a-f]+ in (?P<sanitizer>.+?)(?: \S+:\d+(?::\d+)?| \(\S+\)(?: \(BuildId: \w+\))?| <null>)*$"
-    r"|frame #\d+: (?P<torch>.+?) \+ 0x[0-9a-f]+ \("
-    r"|\d+ {2,3}(?P<paddle>\S.*)$"
-)
-_HEADS = ("Current thread 0x", "Thread 0x", "C++ Traceback (most recent call last):", "(most recent call first):")
-_NEEDLES = ("(most recent call first)", "#0 0x", "C++ Traceback")
+_HEADS = ("Current thread 0x", "Thread 0x")
+_FAULT_NEEDLE = "(most recent call first)"
 MOST = 60
 """Lines of a stack that are read."""
 
@@ -59,19 +56,20 @@ def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
 
     Python's own come first, where the faulthandler prints them. ``text`` is the cleaned log.
     """
-    if not any(needle in text for needle in _NEEDLES):
+    formats = [parser.stack for parser in parsers() if parser.stack]
+    if not any(needle in text for needle in (_FAULT_NEEDLE, *(form.needle for form in formats if form.needle))):
         return (), ""
     lines = text.split("\n")
     if python := _python(lines):
         return telling_frames(python)
-    names = list(dict.fromkeys(_name(line) for line in _native(lines)))
+    names = list(dict.fromkeys(_name(line) for line in _native(lines, formats)))
     told = [name for name in names if name and not _PASSED.match(name)] or [name for name in names if name]
     return tuple(told[:TOP]), told[0] if told else ""
 
 
 def _python(lines: Sequence[str]) -> list[Frame]:
     """The stack of the thread that crashed, outermost first."""
-    for head in _HEADS[:2]:
+    for head in _HEADS:
         for at, line in enumerate(lines):
             if line.startswith(head) and "most recent call first" in line:
                 inner = (_FAULTHANDLER.match(line) for line in lines[at + 1 : at + MOST])
@@ -85,23 +83,30 @@ def _python(lines: Sequence[str]) -> list[Frame]:
     return []
 
 
-def _native(lines: Sequence[str]) -> Iterator[str]:
-    """The functions of the first native stack, innermost first."""
+def _native(lines: Sequence[str], formats: Sequence[StackFormat]) -> list[str]:
+    """The functions of the first native stack, innermost first. Formats without a title may alternate in one stack."""
+    untitled = [re.compile(form.line) for form in formats if not form.title]
+    titled = [form for form in formats if form.title]
     for at, line in enumerate(lines):
-        paddle = line.startswith("C++ Traceback (most recent call last):")
-        if not paddle and not _NATIVE.match(line):
-            continue
-        start = at + 2 if paddle else at  # a rule of dashes follows the title
-        stack = []
-        for inner in lines[start : start + MOST]:
-            match = _NATIVE.match(inner)
-            if match is None or (match["paddle"] is not None) != paddle:
-                break
-            stack.append(match["sanitizer"] or match["torch"] or match["paddle"])
+        form = next((form for form in titled if line.startswith(form.title)), None)
+        if form:  # a rule of dashes follows the title
+            stack = _functions(lines[at + 2 : at + 2 + MOST], [re.compile(form.line)])
+        else:
+            stack = _functions(lines[at : at + MOST], untitled)
         if stack:
-            # Paddle prints its own in the order of Python's.
-            yield from reversed(stack) if paddle else stack
-            return
+            return stack[::-1] if form and form.outermost_first else stack
+    return []
+
+
+def _functions(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> list[str]:
+    """The functions of consecutive lines that match."""
+    found = []
+    for line in lines:
+        match = next((match for pattern in patterns if (match := pattern.match(line))), None)
+        if match is None:
+            break
+        found.append(match["function"])
+    return found
 
 
 def _name(function: str) -> str:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from reprokit.case.matrix import matches
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.sequential import AT_LEAST, BELOW, Trials, doubt, failure_rate_bound, interval
+from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, Trials, doubt, failure_rate_bound, interval
 
 
 def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[Verdict, str]:
@@ -39,7 +38,7 @@ def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[V
             return verdict, f"{_of(counts[outcome], total)} {words}"
     bound = failure_rate_bound(total, trials.confidence)
     still = f"a failure rate of up to {100 * bound:.1f} % is still possible ({100 * trials.confidence:g} % upper bound)"
-    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} ended well; {still}{_exclusion(total, trials)}"
+    return Verdict.NOT_REPRODUCED, f"{_of(total, total)} passed; {still}{_exclusion(total, trials)}"
 
 
 def _interval(failed: int, total: int, trials: Trials) -> str:
@@ -88,12 +87,12 @@ def expected(reproduces: str | Sequence[Mapping[str, str]], cell: Mapping[str, s
     return Verdict.REPRODUCED if fits else Verdict.NOT_REPRODUCED
 
 
-def fits(verdict: Verdict, promised: Verdict, figures: Mapping[str, Any] | None) -> bool:
+def fits(verdict: Verdict, promised: Verdict, figures: TrialFigures | None) -> bool:
     """Whether a conclusive verdict is what the case expects; ``figures``: those of the cell's trials, as recorded.
 
     A flaky cell is not what ``reproduced`` promises, unless a ``rate`` was asked for, by the case or for the run: then
     failures that do not always show are what is looked for, and only a cell whose rate is decided to be lower departs.
     """
     if verdict is Verdict.FLAKY and promised is Verdict.REPRODUCED and figures is not None:
-        return figures["policy"]["rate"] is not None and figures["decided"] != BELOW
+        return figures.policy.rate is not None and figures.decided != BELOW
     return verdict is promised

@@ -1,4 +1,4 @@
-"""A block of log lines seen through its prefix, read only as far as somebody asks."""
+"""A block of log lines seen through its prefix, read only as far as it is asked for."""
 
 from __future__ import annotations
 

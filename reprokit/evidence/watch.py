@@ -10,7 +10,7 @@ from reprokit.evidence.text import bounded, clean, find, is_regex
 OVERLAP = 8 * 1024
 """Bytes of the previous block that are seen again: a match may span lines, but not more than this."""
 MATCHES = 16
-"""Matches after which nobody needs to look any more: one is enough to judge."""
+"""Matches after which the search stops: one is enough to judge."""
 
 
 class Watch:

@@ -1,1 +1,4 @@
-"""What the project's workflows on GitHub are made of: the API, the event, workflow commands. Standard library only."""
+"""The steps of the workflows on GitHub: job matrices, comments, issues about nightly runs, cases from issues.
+
+Takes events and records, gives what a workflow needs next. Never runs a stranger's case without a maintainer's label.
+"""

@@ -1,4 +1,4 @@
-"""The composite action: its inputs as a command line, and a result as its outputs. Pure."""
+"""The composite action: its inputs as a command line, and the result of a run as its outputs. Pure."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.evidence.records import RunRecord
 
 FAIL_ON = ("departure", "inconclusive", "never")
 TRUTH = {"true": True, "false": False, "": False}
 
-ONE = (*KNOWN_AXES, "trials")
+ONE = (*AXIS_NAMES, "trials")
 """Inputs that are one value, and options of the same name."""
 LINES = {"axes": "axis", "only": "only", "skip": "skip", "tag": "tag", "dataset": "dataset"}
 """Inputs with a value on each line, and the options that each line becomes."""
 
 
 def arguments(inputs: Mapping[str, str]) -> list[str]:
-    """The words of ``reprokit run`` that the action's inputs ask for. No input can become another option.
+    """The arguments of ``reprokit`` for the action's inputs (name -> text). No input can become another option.
 
-    Raises UsageError for an input that is no value of its kind.
+    Raises UsageError for a value that an input does not accept.
     """
     cases = list(_lines(inputs.get("case", "")))
     if not cases:
-        raise UsageError("input `case`: name a case file or a folder, one a line")
+        raise UsageError("input `case`: name case files or folders, one per line")
     if "-" in cases:
         raise UsageError("input `case`: a workflow has no standard input to read a case from")
     words = [f"--{name}={value}" for name in ONE if (value := inputs.get(name, "").strip())]
@@ -39,7 +39,7 @@ def arguments(inputs: Mapping[str, str]) -> list[str]:
 
 
 def truth(name: str, text: str) -> bool:
-    """``true`` or ``false``. Raises UsageError for anything else."""
+    """The value of the input ``name``: ``true`` or ``false`` (or empty). Raises UsageError for anything else."""
     value = TRUTH.get(text.strip().lower())
     if value is None:
         raise UsageError(f"input `{name}`: expected true or false, not {text!r}")
@@ -47,9 +47,9 @@ def truth(name: str, text: str) -> bool:
 
 
 def fails(fail_on: str, status: int) -> bool:
-    """Whether the step ends as a failure, by the exit status of the run. Raises UsageError for an unknown word.
+    """Whether the step fails, given the input ``fail-on`` and the exit status of the run.
 
-    Wrong usage, a wrong case and an interruption always do: nothing was found out.
+    Wrong usage, a wrong case and an interruption always fail it. Raises UsageError for an unknown ``fail-on``.
     """
     if fail_on not in FAIL_ON:
         known = ", ".join(FAIL_ON)
@@ -59,7 +59,7 @@ def fails(fail_on: str, status: int) -> bool:
 
 
 def outputs(run: RunRecord) -> dict[str, str]:
-    """What later steps of a workflow may ask of a run. ``verdicts`` is JSON: how many cells have each."""
+    """The action's outputs for a run. ``verdicts`` is JSON: verdict -> number of cells."""
     counts = Counter(cell.verdict.value if cell.verdict else "cancelled" for cell in run.cells)
     return {
         "run-id": run.id,

@@ -1,7 +1,7 @@
-"""What nightly runs see otherwise than before, as issues: one per case, opened, updated, and closed when it is back.
+"""Changed verdicts of nightly runs as issues: one per case, opened, updated, and closed when all is as before.
 
-What an issue is about stands in its first line, as a comment that people do not see: of each cell, the state that it
-was in and the one that it is in. So nothing has to be remembered elsewhere, and doing it again changes nothing.
+The first line of an issue, a hidden comment, holds its data: the state of each cell before and now. So nothing has to
+be stored elsewhere, and running it again changes nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key, label
+from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
 from reprokit.report.markdown.text import code, size, table
 
@@ -24,23 +25,23 @@ if TYPE_CHECKING:
 LABEL = "reprokit-nightly"
 MARK = "reprokit-changes"
 MOST = 10
-"""New issues in one night; of more changed cases, one issue tells together."""
+"""Most new issues in one night; if more cases changed, one issue covers them together."""
 MOST_CASES = 100
-"""Cases that one issue tells of together; more of them are another issue."""
+"""Most cases in one issue that covers several; further ones go to another issue."""
 MOST_CELLS = 400
-"""Cells of a case that an issue follows; fewer where it tells of many cases."""
+"""Most cells of a case that an issue follows; fewer where it covers many cases."""
 NAMED = 60
-"""Cells that a table names."""
+"""Most cells that a table lists."""
 LIMIT = 65_000
-"""Characters of an issue: GitHub takes 65,536."""
+"""Most characters of an issue: GitHub accepts 65,536."""
 MARK_LIMIT = 50_000
-"""Characters of its first line, which has to be whole."""
+"""Most characters of its first line, which must not be cut."""
 _MARK = re.compile(rf"<!-- {MARK} (\{{.*\}}) -->")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A cell that is otherwise than it was. ``name`` is '' where there are too many to be named."""
+    """A cell that changed: its verdicts before and now, and since when. ``name``: '' where too many cells changed."""
 
     was: str
     now: str
@@ -50,9 +51,9 @@ class Cell:
 
 @dataclass(frozen=True, kw_only=True)
 class Followed:
-    """What an issue follows of a case: its cells by key, and up to when changes are in it.
+    """What an issue follows of a case: its changed cells by key, and up to when changes are included.
 
-    ``full``: there were more than it can follow; of the others it then says nothing.
+    ``full``: more cells changed than it can follow; it says nothing about the others.
     """
 
     cells: Mapping[str, Cell] = field(default_factory=dict)
@@ -62,7 +63,7 @@ class Followed:
 
 @dataclass(frozen=True, kw_only=True)
 class Issue:
-    """An issue of ours. ``number`` 0: to be opened. ``together``: it tells of many cases."""
+    """An issue of ours. ``number`` 0: to be opened. ``together``: it covers several cases."""
 
     number: int
     open: bool
@@ -72,7 +73,7 @@ class Issue:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What is to be done: ``open``, ``update`` or ``close`` an issue. ``comment`` '' where the issue itself is new."""
+    """What to do, ``kind``: ``open``, ``update`` or ``close`` an issue. ``comment``: '' where the issue is new."""
 
     kind: str
     number: int
@@ -83,7 +84,7 @@ class Action:
 
 @dataclass(frozen=True, kw_only=True)
 class Night:
-    """Where the night is: addresses of its workflow run and of the published report, '' without one."""
+    """The addresses of a night's workflow run and of its published report, '' without one."""
 
     url: str = ""
     report: str = ""
@@ -92,9 +93,10 @@ class Night:
 def plan(
     changes: Sequence[Mapping[str, Any]], issues: Sequence[Issue], night: Night = Night(), most: int = MOST
 ) -> list[Action]:
-    """What to do about the changes of ``reprokit changes --json``, given the issues that there are. Pure.
+    """What to do about the changes of ``reprokit changes --json``, given our existing issues. Pure.
 
-    Only changes that count are told: see :mod:`reprokit.report.history.transitions`. New cells are no changes.
+    ``most``: new issues at most. Only confirmed changes count (see :mod:`reprokit.report.history.transitions`), and new
+    cells are not changes.
     """
     homes = {
         name: issue for issue in sorted(issues, key=lambda one: one.together) if issue.open for name in issue.cases
@@ -120,7 +122,7 @@ def plan(
 
 
 def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[Issue]) -> dict[str, list[Mapping[str, Any]]]:
-    """The changes that no issue holds yet, by case, the oldest first."""
+    """The changes that are in no issue yet, by case, the oldest first."""
     upto: dict[str, str] = {}
     for issue in issues:
         for name, followed in issue.cases.items():
@@ -134,8 +136,8 @@ def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[Issue]) -> dict
 
 
 def _key(change: Mapping[str, Any]) -> str:
-    told = (cell_key(change["cell"]), change["variant"], change["engine"])
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()[:12]
+    parts = (cell_key(change["cell"]), change["variant"], change["engine"])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def _name(change: Mapping[str, Any]) -> str:
@@ -145,7 +147,7 @@ def _name(change: Mapping[str, Any]) -> str:
 
 
 def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
-    """What is followed after the news: a cell that is as it was before is followed no longer."""
+    """What is followed after new changes: a cell that is as before is not followed any more."""
     cells, full = dict(followed.cells), followed.full
     for one in news:
         key = _key(one)
@@ -178,7 +180,7 @@ def _action(issue: Issue, moved: Mapping[str, tuple[Followed, list[Mapping[str, 
 
 
 def fitted(issue: Issue) -> Issue:
-    """The issue with as many cells as its first line has room for; where that is not all, the case is ``full``."""
+    """The issue with as many cells as its first line has room for; a case with more becomes ``full``."""
     most = MOST_CELLS
     while size(mark(issue)) > MARK_LIMIT and most > 1:
         most //= 2
@@ -212,15 +214,15 @@ def _words(cell: Cell) -> str:
 
 
 def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night, all_known: bool = True) -> str:
-    """The issue's text: what is followed, in its first line for machines, then for people.
+    """The issue's text: its data in the first line, then tables for people.
 
-    ``all_known``: no cell changed that is not followed, as there were too many.
+    ``news``: the changes of this night; ``all_known``: the issue follows every changed cell.
     """
     where = f" ([the night]({night.url}))" if night.url else ""
-    head = f"{mark(issue)}\nThe nightly runs see this otherwise than before{where}.\n\n"
+    head = f"{mark(issue)}\nThe nightly runs give other verdicts than before{where}.\n\n"
     tail = (
-        "\nThis issue is kept by the nightly workflow: it is closed when every cell that it follows is as it was. "
-        "Closed by hand, what is seen now counts as settled.\n"
+        "\nThe nightly workflow updates this issue and closes it when every cell that it follows is as before. "
+        "If you close it by hand, the current verdicts become the new normal.\n"
     )
     parts = [_cells(issue, all_known), _differences(news), _ways(issue, night)]
     text = head + "".join(parts) + tail
@@ -231,7 +233,7 @@ def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night, all_know
 
 
 def mark(issue: Issue) -> str:
-    """The first line: what is followed, as JSON that can end no comment."""
+    """The first line of an issue: its data as JSON, escaped so that it cannot end the comment around it."""
     data = {
         "cases": {
             name: {
@@ -249,7 +251,7 @@ def mark(issue: Issue) -> str:
 
 
 def parse(number: int, text: str, *, is_open: bool) -> Issue | None:
-    """The issue that a body says it is; None for one that somebody else wrote, or whose first line is another."""
+    """The issue that the first line of ``text`` describes; None where that line is not one of ours."""
     found = _MARK.fullmatch(text.partition("\n")[0].strip())
     try:
         data = json.loads(found[1]) if found else {}
@@ -322,8 +324,8 @@ def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: Night, all_kn
     several = len({one["case"] for one in news}) > 1
     lines = [f"- {_line(one, several)}" for one in news[:NAMED]]
     lines += [f"- and {len(news) - NAMED} more"] if len(news) > NAMED else []
-    said = _as_before(all_known) if done else "This changed"
-    return "\n".join([f"{said}{where}:", "", *lines]) + "\n" + (_differences(news) if not done else "")
+    heading = _as_before(all_known) if done else "This changed"
+    return "\n".join([f"{heading}{where}:", "", *lines]) + "\n" + (_differences(news) if not done else "")
 
 
 def _line(change: Mapping[str, Any], several: bool) -> str:
@@ -333,9 +335,9 @@ def _line(change: Mapping[str, Any], several: bool) -> str:
 
 
 def ours(repository: Repository) -> Iterator[Issue]:
-    """The issues that are ours, open or closed: they have the label, and the workflow or a maintainer wrote them.
+    """Our issues, open or closed: they have the label, and the workflow or a maintainer wrote them.
 
-    Who may label an issue is a matter of rights; who may write the first line of one is not.
+    The author is checked since anyone may write such a first line; only some may add a label.
     """
     for one in repository.all("issues", labels=LABEL, state="all"):
         author = one.get("user") or {}
@@ -346,7 +348,10 @@ def ours(repository: Repository) -> Iterator[Issue]:
 
 
 def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str]:
-    """Do it, and say what was done. The issue comes before its comment: what fails in between is not said twice."""
+    """Carry out the actions; yields a line about each.
+
+    It updates an issue before it comments: if the comment fails, the next night does not repeat it. Raises ApiError.
+    """
     labelled = False
     for action in actions:
         if action.kind == "open":
@@ -357,7 +362,7 @@ def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str
             yield f"opened #{repository.post('issues', body=body)['number']}: {action.title}"
             continue
         state = {"state": "closed", "state_reason": "completed"} if action.kind == "close" else {}
-        # A closed issue keeps the title that says what it was about.
+        # A closed issue keeps its title, which says what it was about.
         title = {} if action.kind == "close" else {"title": action.title}
         repository.patch("issues", action.number, body={"body": action.body, **title, **state})
         repository.post("issues", action.number, "comments", body={"body": action.comment})
@@ -365,11 +370,9 @@ def carry_out(repository: Repository, actions: Iterable[Action]) -> Iterator[str
 
 
 def _label(repository: Repository) -> None:
-    from reprokit.core.github_api import ApiError
-
     try:
-        about = "A case is seen otherwise than before by the nightly runs"
+        about = "The nightly runs give other verdicts than before for a case"
         repository.post("labels", body={"name": LABEL, "color": "d4a72c", "description": about})
     except ApiError as error:
-        if error.status != 422:  # it is there
+        if error.status != 422:  # the label exists already
             raise

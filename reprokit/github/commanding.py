@@ -1,4 +1,4 @@
-"""What goes from job to job of a workflow, as files; read back as what a stranger may have written."""
+"""The files that one job of a workflow leaves for another; they are read back as untrusted input."""
 
 from __future__ import annotations
 
@@ -17,37 +17,37 @@ MAX_RESULT = 32 * 1024**2
 
 
 def run_url(environ: Mapping[str, str]) -> str:
-    """The page of the workflow's run."""
+    """The address of the workflow run, from the variables that Actions sets."""
     server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return f"{server}/{name}/actions/runs/{run}"
 
 
 def read_reply(folder: Path) -> Reply:
-    """reply.json of an earlier job. Raises UsageError when it is none."""
+    """The reply in reply.json of an earlier job. Raises UsageError when there is none."""
     try:
         return from_json(json.loads((folder / "reply.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError):
-        raise UsageError(f"{folder / 'reply.json'}: no reply of check-issue") from None
+        raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit github check-issue`") from None
 
 
 def pinned(folder: Path, digest: str) -> Path:
-    """case.yaml of an earlier job, which must be the text that was reviewed. Raises UsageError for another."""
+    """The path of case.yaml of an earlier job, whose sha256 must be ``digest``. Raises UsageError for another text."""
     case = folder / "case.yaml"
     if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise UsageError("CASE_DIGEST is no sha256: the step needs the digest that check-issue gave")
+        raise UsageError("CASE_DIGEST is not a sha256: pass the output `digest` of `reprokit github check-issue`")
     try:
         found = hashlib.sha256(case.read_bytes()).hexdigest()
     except OSError as error:
         raise UsageError(f"{case}: cannot be read: {error.strerror or error}") from None
     if found != digest:
-        raise UsageError(f"{case}: its sha256 is {found}, reviewed was {digest}: nothing is run")
+        raise UsageError(f"{case}: its sha256 is {found}, but {digest} was reviewed: nothing is run")
     return case
 
 
 def read_result(folder: Path, digest: str) -> Mapping[str, Any] | None:
-    """result.json of the runner, None without one that is about that text.
+    """result.json of the runner; None where there is none for the case with this ``digest``.
 
-    The runner ran a stranger's case: the file is parsed and its words are shown, and that is all it can do.
+    The runner ran a stranger's case, so the file is untrusted: it is parsed, and its texts are shown, nothing more.
     """
     file = folder / "result.json"
     try:

@@ -1,7 +1,7 @@
-"""Answering an issue: one comment that is kept up to date, and the label that runs its case.
+"""Answers an issue: one comment that is kept up to date, and the label that runs its case.
 
-Races: each event has a workflow run of its own, and they may overtake each other. A reply is about one text; when the
-issue holds another by now, that text's own run answers, and this reply is dropped.
+Races: each event has its own workflow run, and they may overtake each other. A reply is about one text; when the issue
+has another text by then, this reply is dropped, and the run for that text answers.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from reprokit.github.issue import LABEL, Review, digest_of, label_of
 from reprokit.github.reply import FINAL, MARKER, Reply
 
 BOT = "github-actions[bot]"
-"""Who comments with a workflow's own token. A marker in anybody else's comment is a forgery, and is passed by."""
+"""The author of comments made with a workflow's own token. A marker in another author's comment is ignored."""
 MAY_RUN = frozenset({"write", "admin"})
-"""Permissions of who may have a case run (GitHub counts maintain as write, triage as read)."""
+"""Permissions that allow running a case (GitHub counts maintain as write, triage as read)."""
 COLOUR = "5319e7"
 
 
 def admit(event: Event, review: Review, repository: Repository) -> str:
-    """Why the label that was added runs nothing; '' when it does.
+    """Why the label that was added does not run the case; '' when it does.
 
-    The text is that of the event, as it was when the label was added. Who added it is asked of GitHub: a label may also
-    come with the issue's form, or from a bot.
+    ``review``: of the issue's text in the event, as it was when the label was added. GitHub is asked for the rights of
+    the user who added it: a label may also come from the issue's form, or from a bot. Raises ApiError.
     """
     label, login = event.text("label", "name"), event.text("sender", "login")
     if event.action != "labeled" or not LABEL.fullmatch(label):
         return "no label that runs a case was added"
     if label != review.label:
-        return "the label stands for another text than the issue's; a case is read again after each change"
+        return "the label is for another text than the issue has now; review the case again after each change"
     if event.text("sender", "type") != "User" or not login:
         return "the label was not added by a person"
     try:
@@ -41,33 +41,33 @@ def admit(event: Event, review: Review, repository: Repository) -> str:
             raise
         permission = "none"
     if permission not in MAY_RUN:
-        return "only people who may write to this repository have cases run"
+        return "only people with write access to this repository can run cases"
     return ""
 
 
 def answer(repository: Repository, number: int, reply: Reply, url: str = "") -> str:
-    """Post or update our comment on an issue, and see to its labels; returns what was done, in words.
+    """Post or update our comment on an issue, and update its labels; returns what was done, in words.
 
-    ``url``: of the workflow's run that answers.
+    ``number``: the issue. ``url``: of the workflow run that answers. Raises ApiError.
     """
     try:
         issue = repository.get("issues", number)
     except ApiError as error:
         if error.status in (404, 410):
-            return "the issue is gone"
+            return "the issue no longer exists"
         raise
     ours = _ours(repository, number)
     before = MARKER.match(ours["body"]) if ours else None
     if reply.state != "closed" and digest_of(issue.get("body") or "") != reply.digest:
-        return "the issue's text is another by now: its own run answers"
+        return "the issue's text has changed since: the run for the new text answers"
     if ours and before and (before["state"], reply.state) == ("running", "failed") and f"]({url})" not in ours["body"]:
-        return "a newer run of this text goes on"  # and has ended ours
+        return "a newer run of this text is in progress"  # and has cancelled ours
     labels = [label["name"] for label in issue.get("labels", ()) if LABEL.fullmatch(label.get("name", ""))]
-    _see_to_labels(repository, number, reply, labels, before["digest"] if before else "")
+    _update_labels(repository, number, reply, labels, before["digest"] if before else "")
     if before and before["digest"] == reply.digest and before["state"] in FINAL and reply.state not in FINAL:
-        return "what was found of this text stays"
+        return "the result for this text is kept"
     if reply.state == "closed" or (reply.state == "none" and not ours):
-        return "nothing to say"
+        return "no comment is needed"
     if ours is None:
         posted = repository.post("issues", number, "comments", body={"body": reply.comment})
         ours = _ours(repository, number)
@@ -88,8 +88,8 @@ def _ours(repository: Repository, number: int) -> dict[str, Any] | None:
     return None
 
 
-def _see_to_labels(repository: Repository, number: int, reply: Reply, labels: list[str], before: str) -> None:
-    """Offer the label of the text, and take away those that stand for another, were refused, or have been followed."""
+def _update_labels(repository: Repository, number: int, reply: Reply, labels: list[str], before: str) -> None:
+    """Create the label of the text, and remove those for other texts, those refused, and those already used."""
     wanted = reply.label if reply.state in ("valid", "refused", "running", "verdict", "failed") else ""
     on_issue = wanted if reply.state in ("valid", "running") else ""
     for label in labels:
@@ -107,7 +107,7 @@ def _see_to_labels(repository: Repository, number: int, reply: Reply, labels: li
 
 @contextlib.contextmanager
 def _exists() -> Any:
-    """A label that is there already is what was wanted."""
+    """Ignores that a label exists already."""
     try:
         yield
     except ApiError as error:

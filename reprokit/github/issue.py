@@ -1,7 +1,7 @@
-"""The case in the text of an issue: found, judged, and bound to its hash. Pure; the text is a stranger's.
+"""The case in the text of an issue: found, validated, and identified by its hash. Pure; the text is untrusted.
 
-An issue holds one case. Its hash is that of the block's text with plain line ends, so that GitHub's CRLF, and words
-around the block, make no other case of it.
+An issue holds one case. Its hash is that of the block's text with LF line ends, so that GitHub's CRLF, and text around
+the block, do not change it.
 """
 
 from __future__ import annotations
@@ -13,38 +13,39 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reprokit.case.facts import rendered
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.case.markdown import blocks
 from reprokit.case.matrix import count, expand
 from reprokit.case.tree import Loc
 from reprokit.core.errors import CaseError, Problem
 from reprokit.core.text import pluralize
+from reprokit.environment.cases import load_text
 from reprokit.report.markdown.text import fence
 
 NAME = "case"
-"""What positions are told in: the text of the block, from its first line."""
+"""The path in error positions: lines count from the first line of the block."""
 PREFIX = "run:"
 DIGITS = 40
-"""Hex digits of the hash in a label, whose name has at most 50 characters: 160 bits, which nobody finds twice."""
+"""Hex digits of the hash in a label, whose name has at most 50 characters: 160 bits, enough against collisions."""
 LABEL = re.compile(rf"{PREFIX}[0-9a-f]{{{DIGITS}}}")
 HEADING = "### The case"
 """What the issue form writes above the case (the label of the field in bug_case.yml)."""
 MAX_BODY = 262_144
-"""Characters of an issue that are looked at; GitHub takes 65,536."""
+"""Most characters of an issue that are read; GitHub accepts 65,536."""
 MAX_TEXT = 40_000
-"""Characters of a case with the fence around it, so that the comment can show all of what a reviewer has to read."""
+"""Most characters of a case with its fence, so that the comment can show all that a reviewer has to read."""
 MAX_BLANKS = 60
-"""Columns of nothing within a line: what stands behind them is beyond the edge of the box that shows it."""
+"""Most blank columns within a line: text after more of them would be outside of the box that shows it."""
 MAX_CELLS = 64
-"""Cells of a case that somebody else's runner is asked to run."""
+"""Most cells of a case from an issue."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Review:
-    """What came of an issue's text.
+    """The result of reading an issue's text.
 
-    ``state``: none (there is no case, and none was meant), invalid or valid. ``digest``: hex digits of the sha256 of
-    what was looked at. ``text``: the case's own; ``file`` when it is valid.
+    ``state``: none (there is no case, and none was intended), invalid or valid. ``digest``: the sha256, in hex, of the
+    case's text, or of the whole issue where there is none. ``text``: the case's text; ``file``: the case when valid.
     """
 
     state: str
@@ -55,17 +56,17 @@ class Review:
 
     @property
     def label(self) -> str:
-        """The label that runs exactly this text."""
+        """The name of the label that runs exactly this text."""
         return label_of(self.digest)
 
 
 def label_of(digest: str) -> str:
-    """The label that stands for the text of that digest (hex)."""
+    """The name of the label for the text with this digest (hex)."""
     return PREFIX + digest[:DIGITS]
 
 
 def review(body: str) -> Review:
-    """Find the case in an issue's body and judge whether it may be offered to be run. Never raises for the text."""
+    """Find the case in an issue's body and check whether it may be offered for a run. Never raises for the text."""
     text, problems = _extract(body)
     digest = hashlib.sha256((text or plain(body)).encode("utf-8", "surrogatepass")).hexdigest()
     if problems:
@@ -83,17 +84,17 @@ def review(body: str) -> Review:
 
 
 def unreviewed(body: str, reason: str) -> Review:
-    """The review of a text that could not be judged."""
+    """The review of a text that could not be checked, for that ``reason``."""
     return Review(state="invalid", digest=digest_of(body), problems=(_problem(1, 1, reason),))
 
 
 def plain(body: str) -> str:
-    """A text with line feeds alone: forms send CRLF."""
+    """A text with LF line ends: forms send CRLF."""
     return body.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def digest_of(body: str) -> str:
-    """The digest that :func:`review` gives, without judging the case."""
+    """The digest that :func:`review` gives, without checking the case."""
     text, _ = _extract(body)
     return hashlib.sha256((text or plain(body)).encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -107,7 +108,7 @@ def wants_gpu(file: CaseFile) -> bool:
 
 
 def _extract(body: str) -> tuple[str, list[Problem]]:
-    """The text of the one case, '' without one; and why it cannot be taken as it is."""
+    """The text of the one case ('' without one), and the problems with it."""
     if len(body) > MAX_BODY:
         return "", [_problem(1, 1, f"the issue has {len(body):,} characters; at most {MAX_BODY:,} are read")]
     body = plain(body)
@@ -122,21 +123,21 @@ def _extract(body: str) -> tuple[str, list[Problem]]:
         return "", [_problem(1, 1, message, "one issue for each, or one case with a matrix")]
     text = found[0].text
     if text.startswith("```"):
-        return text, [_problem(1, 1, "a fence within the fence", "leave the ``` lines out: the form writes them")]
+        return text, [_problem(1, 1, "a fence within the fence", "leave the ``` lines out: the form adds them")]
     shown = len(fence(text, "yaml"))
     if shown > MAX_TEXT:
-        message = f"the case is shown in {shown:,} characters; a comment has room for {MAX_TEXT:,} of them"
-        return text, [_problem(1, 1, message, "large data belongs in a dataset")]
+        message = f"the case is shown in {shown:,} characters; a comment has room for {MAX_TEXT:,}"
+        return text, [_problem(1, 1, message, "put large data into a dataset")]
     return text, list(_hidden(text))
 
 
 def _hidden(text: str) -> Iterator[Problem]:
-    """What cannot be seen, or turns the direction of writing around: what is read would not be what runs."""
+    """Text that a reviewer could miss: invisible characters, changes of writing direction, text far to the right."""
     for number, line in enumerate(text.split("\n"), 1):
         for gap in re.finditer(r"\s+", line.rstrip()):
             if len(gap[0].expandtabs(8)) > MAX_BLANKS:
-                message = f"what stands behind {len(gap[0])} blanks is easily overlooked"
-                yield _problem(number, gap.start() + 1, message, f"at most {MAX_BLANKS}, or on a line of its own")
+                message = f"text after {len(gap[0])} blanks is easily overlooked"
+                yield _problem(number, gap.start() + 1, message, f"use at most {MAX_BLANKS}, or a new line")
         for column, sign in enumerate(line, 1):
             if sign > "~" and (
                 unicodedata.category(sign) in ("Cf", "Cc", "Zl", "Zp", "Co", "Cs") or _BLANK.match(sign)
@@ -147,11 +148,11 @@ def _hidden(text: str) -> Iterator[Problem]:
 
 
 _BLANK = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b-\u180f\ufe00-\ufe0e\U000e0100-\U000e01ef]")
-"""Letters and marks that show nothing (Unicode's Default_Ignorable_Code_Point, and U+2800); emoji need U+FE0F."""
+"""Letters and marks that are invisible (Unicode's Default_Ignorable_Code_Point, and U+2800); emoji need U+FE0F."""
 
 
 def _more(file: CaseFile) -> Iterator[Problem]:
-    """What a valid case may not be, where a runner is lent to strangers."""
+    """Problems of a valid case that comes from a stranger: too many cells, sources that need the runner's rights."""
     matrix = file.case.matrix
     cells = count(matrix.axes, matrix.exclude, matrix.include)
     if cells > MAX_CELLS:
@@ -168,8 +169,8 @@ def _more(file: CaseFile) -> Iterator[Problem]:
             for url in rendered(source.git, everywhere):
                 if not url.startswith("https://") and (loc, url) not in seen:
                     seen.add((loc, url))
-                    message = "a source of the runner itself, or one that needs its keys, is not read for an issue"
-                    yield file.problem(loc, message, "name it as https://...", fixed=fixed)
+                    message = "a case from an issue cannot use a source on the runner, or one that needs its keys"
+                    yield file.problem(loc, message, "use an https:// address", fixed=fixed)
 
 
 def _problem(line: int, column: int, message: str, hint: str = "") -> Problem:

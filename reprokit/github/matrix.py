@@ -41,8 +41,6 @@ ENTRY = 120_000
 DISK = 12e9
 """Bytes that the images of a job may take: a hosted runner has 14 GB for them."""
 MINUTES = 30
-START = 60.0
-"""Seconds until a hosted runner has reprokit."""
 TRIAL = 5.0
 """Seconds of a trial that nobody has timed."""
 SMALL, BIG = 0.4e9, 2.5e9
@@ -225,7 +223,7 @@ def _jobs(
                     work=some,
                 )
             )
-    bounds = Bounds(seconds=60.0 * MINUTES, disk=disk, characters=ENTRY, start=START)
+    bounds = Bounds(seconds=60.0 * MINUTES, disk=disk, characters=ENTRY)
     try:
         return [[unit for piece in job for unit in piece.work] for job in cut(pieces, layers, bounds, most)]
     except ValueError as error:

@@ -12,13 +12,14 @@ from typing import Any
 import click
 
 from reprokit.core import github_api, workflow_commands
-from reprokit.core.errors import UsageError
+from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
 from reprokit.report.markdown.text import code, line, table
 from reprokit.report.words import cell_name, summary
+from reprokit.store.database import Store
 
 ARTIFACT = "nightly-store"
 SHOWN = 40
@@ -34,21 +35,21 @@ def main() -> None:
 @click.option("--branch", default="main", show_default=True, help="Only what a run on this branch left.")
 def history(branch: str) -> None:
     """Find the newest store that an earlier night left as an artifact: the output `run` is the id of its run, or ''."""
-    # All of them: who opens pull requests can leave more of that name than a page holds.
+    # All pages: pull requests can leave more artifacts of that name than one page holds.
     found = newest(list(github_api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
     workflow_commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
     if found:
         click.echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
     else:
         click.echo(
-            workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts anew")
+            workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts here")
         )
 
 
 def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
-    """The newest artifact that is there still, of a run on the branch of this very repository. Pure.
+    """The newest artifact that still exists and comes from a run of this repository on ``branch``; None without one.
 
-    A pull request of a fork may leave artifacts of any name, from a branch of any name.
+    Pure. A pull request from a fork may leave artifacts of any name, from a branch of any name: those do not count.
     """
     own = [
         one
@@ -67,12 +68,10 @@ def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, 
 @click.argument("changes_file", metavar="CHANGES", type=click.Path(path_type=Path, dir_okay=False))
 def summarise(store_folder: Path, changes_file: Path) -> None:
     """Write the newest run, and what changed, into the job's summary."""
-    from reprokit.store.database import Store
-
     run = Store(store_folder).run("last")
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
-    if lost := [cell for cell in run.cells if "merged" in run.request and not cell.details.get("job")]:
+    if lost := [cell for cell in run.cells if run.request.merged is not None and not cell.details.job]:
         click.echo(
             workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary")
         )
@@ -80,8 +79,8 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
 
 
 def night(run: RunRecord) -> str:
-    """A run as Markdown: what departs, and what could not be judged and why."""
-    jobs = len(run.request.get("merged") or [run])
+    """A run as Markdown: the cells that depart from the expectation, and the inconclusive ones with the reason."""
+    jobs = len(run.request.merged or [run])
     parts = [f"### {pluralize(len(run.cells), 'cell')} in {pluralize(jobs, 'job')}: {summary(run.cells)}\n"]
     departing = [cell for cell in run.cells if cell.as_expected is False]
     if departing:
@@ -117,19 +116,22 @@ def _more(count: int) -> str:
 
 
 def changed(found: Sequence[Mapping[str, Any]]) -> str:
-    """Changes as Markdown; those that do not count yet say so. New cells are a number."""
-    told = [one for one in found if one["from"] is not None]
-    new = len(found) - len(told)
-    if not told:
+    """Changes as Markdown, with a note on those that do not count yet; new cells are only counted.
+
+    ``found``: ``changes`` of what ``reprokit changes --json`` prints.
+    """
+    transitions = [one for one in found if one["from"] is not None]
+    new = len(found) - len(transitions)
+    if not transitions:
         return "Nothing has changed" + (f"; {pluralize(new, 'new cell')}.\n" if new else ".\n")
     rows = []
-    for one in told[:SHOWN]:
+    for one in transitions[:SHOWN]:
         name = " ".join(f"{axis}={value}" for axis, value in one["cell"].items()) + (
             " [fix]" if one["variant"] == "fix" else ""
         )
         counts = "" if one["confirmed"] else "seen once, does not count yet"
         rows.append([code(one["case"], table=True), code(name, table=True), one["words"], counts])
-    return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(told))
+    return "What changed:\n\n" + table(["case", "cell", "", ""], rows) + _more(len(transitions))
 
 
 @main.command("issues")
@@ -140,19 +142,19 @@ def issues(changes_file: Path, most: int) -> None:
     repository = github_api.from_environment()
     found = _changes(changes_file)["changes"]
     actions = changes.plan(found, list(changes.ours(repository)), _here(os.environ), most)
-    done = list(_said(changes.carry_out(repository, actions)))
+    done = list(_printed(changes.carry_out(repository, actions)))
     if not done:
         click.echo("no issue has to be opened, updated or closed")
 
 
-def _said(lines: Iterator[str]) -> Iterator[str]:
+def _printed(lines: Iterator[str]) -> Iterator[str]:
     for text in lines:
         click.echo(line(text))
         yield text
 
 
 def _here(environ: Mapping[str, str]) -> changes.Night:
-    """Where people find this night."""
+    """The addresses of this night's workflow run and report."""
     server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
     return changes.Night(
         url=f"{server}/{name}/actions/runs/{run}" if server and name and run else "",
@@ -164,16 +166,14 @@ def _changes(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path}: expected what `reprokit changes --json` prints: {error}") from None
+        raise UsageError(f"{path}: expected the output of `reprokit changes --json`: {error}") from None
     if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":
-        raise UsageError(f"{path}: expected what `reprokit changes --json` prints (reprokit-changes/v1)")
+        raise UsageError(f"{path}: expected the output of `reprokit changes --json` (format reprokit-changes/v1)")
     return found
 
 
 def run() -> int:
-    """The process: errors that are meant for people are one line, as an annotation of the step."""
-    from reprokit.core.errors import ReprokitError
-
+    """Entry point: an expected error becomes one line, an annotation of the step. Returns the exit status."""
     try:
         main.main(standalone_mode=False)
     except ReprokitError as error:

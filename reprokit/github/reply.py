@@ -1,6 +1,6 @@
-"""The one comment that answers a case in an issue: what stands in it in each state. Pure.
+"""The one comment that answers a case in an issue, in each of its states. Pure.
 
-Every word of the case, of its logs and of people stands in a code span or a fenced block.
+All text from the case, its logs and users is in a code span or a fenced block.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from reprokit.github.issue import Review, label_of
 from reprokit.report.markdown.text import code, details, fence
 
 MAX_COMMENT = 65_000
-"""Characters of a comment; GitHub refuses more than 65,536."""
+"""Most characters of a comment; GitHub refuses more than 65,536."""
 SHOWN = 30
-"""Problems, or things to look at, that are listed."""
+"""Most problems, or requests of a case, that are listed."""
 MARKER = re.compile(r"<!-- reprokit-case state=(?P<state>[a-z]+) digest=(?P<digest>[0-9a-f]{64}) -->\n")
-"""How our own comment begins; it counts only in a comment of our own bot."""
+"""The first line of our own comment; it counts only in a comment of our own bot."""
 
 STATES = ("none", "invalid", "valid", "refused", "running", "verdict", "failed", "closed")
 FINAL = frozenset({"running", "verdict", "failed"})
-"""States that a look at the same text does not take back."""
+"""States that another check of the same text does not replace."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What is to be said. ``digest``: of the text that it is about. ``markdown``: '' where there is nothing to say."""
+    """An answer to an issue. ``digest``: of the text that it answers. ``markdown``: '' for no comment."""
 
     state: str
     digest: str
@@ -40,51 +40,52 @@ class Reply:
 
     @property
     def label(self) -> str:
-        """The label that belongs to the text."""
+        """The name of the label for that text."""
         return label_of(self.digest)
 
     @property
     def comment(self) -> str:
-        """The whole comment, with the marker by which it is found again."""
+        """The whole comment, with the marker line that identifies it later."""
         marker = f"<!-- reprokit-case state={self.state} digest={self.digest} -->\n"
         return marker + _cut(self.markdown, MAX_COMMENT - len(marker))
 
     def to_json(self) -> dict[str, str]:
-        """As a file that goes from job to job."""
+        """The reply as JSON, to be passed from job to job."""
         return {"state": self.state, "digest": self.digest, "markdown": self.markdown}
 
 
 def from_json(data: Mapping[str, Any]) -> Reply:
-    """The reply of :meth:`Reply.to_json`. Raises ValueError for anything else."""
+    """The inverse of :meth:`Reply.to_json`. Raises ValueError for anything else."""
     state, digest, markdown = (data.get(key) for key in ("state", "digest", "markdown"))
     if state not in STATES or not isinstance(markdown, str) or not re.fullmatch("[0-9a-f]{64}", str(digest)):
-        raise ValueError("no reply")
+        raise ValueError("not a reply")
     return Reply(state=str(state), digest=str(digest), markdown=markdown)
 
 
 def of_review(review: Review) -> Reply:
-    """What an issue's text comes to: nothing, its errors by position, or what running it means."""
+    """The answer to an issue's text: no case, its errors with positions, or what running it means."""
     words = {"none": lambda: _none(), "invalid": lambda: _invalid(review), "valid": lambda: _valid(review)}
     return Reply(state=review.state, digest=review.digest, markdown=words[review.state]())
 
 
 def refused(review: Review, reason: str) -> Reply:
-    """A label that starts nothing."""
+    """The answer to a label that does not run the case, and why."""
     return Reply(state="refused", digest=review.digest, markdown=f"**Not run:** {reason}.\n\n{_valid(review)}")
 
 
 def running(review: Review, by: str, url: str) -> Reply:
-    """A run that begins. ``url``: of the workflow's run."""
-    words = f"**Running**, with the label of {code(by)}: [the run]({url}). The verdicts will stand here.\n\n"
+    """The answer while the case runs. ``by``: who added the label; ``url``: of the workflow run."""
+    words = f"**Running**, with the label of {code(by)}: [the run]({url}). The verdicts will be posted here.\n\n"
     return Reply(state="running", digest=review.digest, markdown=words + _valid(review, asked=True))
 
 
 def verdict(
     digest: str, text: str, result: Mapping[str, Any] | None, url: str, scrub: Callable[[str], str] = str
 ) -> Reply:
-    """What a run found; without a ``result`` it found nothing, and says so. ``result`` and ``text`` are untrusted.
+    """The answer with the result of a run, or that there is none (``result`` None).
 
-    ``scrub`` takes out of reasons, which quote logs, what says who and where the runner is.
+    ``digest``, ``text``: of the case that ran; ``url``: of the workflow run; ``text`` and ``result`` are untrusted.
+    ``scrub``: removes private data of the runner from reasons, which quote logs.
     """
     foot = (
         f"{details('The case', fence(text, 'yaml'))}\n"
@@ -92,7 +93,8 @@ def verdict(
     )
     if result is None:
         head = (
-            "**The run ended without a result**: it was stopped, or the runner failed. That says nothing of the case."
+            "**The run ended without a result**: it was stopped, or the runner failed. "
+            "This says nothing about the case."
         )
         return Reply(state="failed", digest=digest, markdown=f"{head}\n\n{foot}\n")
     room = MAX_COMMENT - len(foot) - 200
@@ -101,28 +103,28 @@ def verdict(
 
 def _none() -> str:
     return (
-        "There is no case in this issue any more. A case is a fenced block that holds the line "
-        "`schema: reprokit/v1`; this comment follows every edit.\n"
+        "There is no case in this issue any more. A case is a fenced block with the line "
+        "`schema: reprokit/v1`; this comment is updated after every edit.\n"
     )
 
 
 def _invalid(review: Review) -> str:
     lines = review.text.split("\n")
     words = [
-        f"**The case has {pluralize(len(review.problems), 'problem')}**; nothing is run before they are mended.",
+        f"**The case has {pluralize(len(review.problems), 'problem')}**; nothing is run until the case is valid.",
         "",
     ]
     words += [_problem(problem, lines) for problem in review.problems[:SHOWN]]
     if len(review.problems) > SHOWN:
         words.append(f"- ... and {len(review.problems) - SHOWN} more")
-    return "\n".join([*words, "", "Edit the issue: this comment follows every edit.", ""])
+    return "\n".join([*words, "", "Edit the issue: this comment is updated after every edit.", ""])
 
 
 def _problem(problem: Problem, lines: Sequence[str]) -> str:
     hint = f" ({code(problem.hint)})" if problem.hint else ""
-    told = f"- line {problem.line}, column {problem.column}: {code(problem.message)}{hint}"
+    item = f"- line {problem.line}, column {problem.column}: {code(problem.message)}{hint}"
     line = lines[problem.line - 1].strip() if 0 < problem.line <= len(lines) else ""
-    return f"{told}<br>{code(line, 120)}" if line else told
+    return f"{item}<br>{code(line, 120)}" if line else item
 
 
 def _valid(review: Review, *, asked: bool = False) -> str:
@@ -132,8 +134,8 @@ def _valid(review: Review, *, asked: bool = False) -> str:
     cells = pluralize(count(matrix.axes, matrix.exclude, matrix.include), "cell")
     words = [f"**The case {code(file.case.id)} is valid**: {cells}{', and a fix' if file.fixed else ''}.", ""]
     if not asked:
-        label = f"A maintainer who has read the text below runs it with the label `{review.label}`."
-        words += [f"{label} It stands for exactly this text: after any change of the case it needs another.", ""]
+        label = f"To run it, a maintainer reads the text below and adds the label `{review.label}`."
+        words += [f"{label} The label is for exactly this text: after any change, the case needs a new one.", ""]
     words += _asks(review)
     words += ["", details(f"The text that runs, sha256 {review.digest}", fence(review.text, "yaml"))]
     return "\n".join(words)
@@ -143,7 +145,7 @@ def _asks(review: Review) -> Iterator[str]:
     assert review.file is not None
     found = asks(review.file)
     look = [ask for ask in found if ask.level is Level.LOOK]
-    yield "What running it means:" if not look else "What running it means; to be looked at first:"
+    yield "What running it means:" if not look else "What running it means; check the lines marked **look** first:"
     yield ""
     for ask in found[:SHOWN]:
         mark = "**look** " if ask.level is Level.LOOK else ""
@@ -154,7 +156,7 @@ def _asks(review: Review) -> Iterator[str]:
 
 
 def _cut(text: str, most: int) -> str:
-    """A text of whole lines that fits."""
+    """The text, cut after a whole line to at most ``most`` characters."""
     if len(text) <= most:
         return text
-    return text[: most - 60].rpartition("\n")[0] + "\n\n(cut: the artifact of the run has all)\n"
+    return text[: most - 60].rpartition("\n")[0] + "\n\n(cut; the artifact of the run has the full text)\n"

@@ -1,4 +1,4 @@
-"""How large images were and how long cells took, as far as a store, or the verdicts beside the cases, tell."""
+"""How large images were and how long cells took, from a store and from the verdicts beside the cases."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
 from reprokit.github.matrix import Known
 from reprokit.report.catalogue import verdicts
+from reprokit.store.database import Store
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 
 def known(files: Sequence[CaseFile], store: Path) -> Known:
-    """What is known of these cases. What cannot be read is not known: these are estimates."""
+    """Image sizes and durations of the cells of these cases, as far as recorded.
+
+    ``store``: the store's folder. Files that cannot be read are ignored, since these are only estimates.
+    """
     sizes: dict[tuple[str, str, str], float] = {}
     seconds: dict[tuple[str, str, str], float] = {}
     for folder in sorted({Path(file.path).parent for file in files if "://" not in file.path}):
@@ -39,8 +43,6 @@ def _recorded(
     sizes: dict[tuple[str, str, str], float],
     seconds: dict[tuple[str, str, str], float],
 ) -> None:
-    from reprokit.store.database import Store
-
     try:
         store = Store(folder)
     except UsageError:
@@ -51,6 +53,6 @@ def _recorded(
             key = cell.case_id, cell_key(cell.cell), cell.variant
             if cell.seconds is not None:
                 seconds[key] = cell.seconds
-            if cell.image and cell.image.get("size"):
-                sizes[key] = cell.image["size"]
+            if cell.image and cell.image.size:
+                sizes[key] = cell.image.size
     store.close()

@@ -1,4 +1,4 @@
-"""The cells of a result file that comes from a machine which ran a stranger's case, read as texts and nothing else."""
+"""The cells of a result file from a machine that ran a stranger's case. Its values are only ever treated as text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,23 @@ from reprokit.report.markdown.verdicts import reasons, tables
 from reprokit.report.words import summary
 
 MOST_CELLS = 200
-"""Cells that are looked at."""
+"""Most cells of a case that are read."""
 MOST_AXES = 20
-"""Axes of a cell that are looked at."""
+"""Most axes of a cell that are read."""
 
 
 def markdown(result: Mapping[str, Any], scrub: Callable[[str], str] = str) -> str:
-    """The table of verdicts, and the reasons, of each case in a result file. ``scrub``: of texts from logs."""
+    """The table of verdicts, and the reasons, of each case in a result file, as Markdown.
+
+    ``result``: untrusted JSON. ``scrub``: removes private data from texts that quote logs.
+    """
     parts = []
     for case in _items(result.get("cases")):
         cells = _cells(case, scrub)
         words = prose(summary(cells)) if cells else "no cell was run"
         table = tables(cells)
-        why = "" if table.partition("\n")[0].endswith("| why |") else reasons(cells)  # a list of cells says it already
+        # A table with one row per cell has the reasons already.
+        why = "" if table.partition("\n")[0].endswith("| why |") else reasons(cells)
         parts.append(f"### {code(_text(case.get('id')) or '?')}: {words}\n\n{table}\n{why}")
     return "\n".join(parts) or "No case was run.\n"
 

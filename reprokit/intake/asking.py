@@ -1,4 +1,4 @@
-"""A short dialogue from which a case is drafted: what fails, where, and how it looks. Pure, but for who answers."""
+"""A short dialogue that drafts a case: what fails, where, and how it looks. Pure, except for the Asker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CUDA = re.compile(r"\b(?:nvcc|cuda|gpus?)\b|paddlepaddle-gpu", re.IGNORECASE)
 
 
 class Asker(Protocol):
-    """Somebody who answers. Both raise whatever ends the dialogue."""
+    """Answers questions, such as a user at a terminal. Both methods may raise to end the dialogue."""
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
         """One line; ``check`` gives the answer's final form, or raises ValueError saying what is expected."""
@@ -44,9 +44,9 @@ class Asker(Protocol):
 
 @dataclass
 class Answers:
-    """What is known of a bug; None where it is not known yet.
+    """What is known about a bug; None where it is not known yet.
 
-    ``axes``: name -> values, none for an axis that is left out. ``failure``: a traceback or other output, ''
+    ``axes``: name -> values, () for an axis that is left out. ``failure``: a traceback or other output, ''
     for none. ``exit_code``: a number or ``nonzero``, asked for where there is no output.
     """
 
@@ -59,27 +59,27 @@ class Answers:
 
 
 def ask(asker: Asker, known: Answers, measure: Callable[[], Measured]) -> Answers:
-    """``known``, with what it leaves open asked for, or taken as by default; ``measure`` gives the defaults."""
+    """Fill in ``known`` from the answers of ``asker``, and return it; ``measure`` gives this machine for defaults."""
     known.title = known.title or asker.line("What goes wrong, in one line?", "", _not_blank)
-    known.command = known.command or asker.line("Which command shows it?", "", _not_blank)
+    known.command = known.command or asker.line("Which command fails?", "", _not_blank)
     if any(axis not in known.axes for axis in AXES):
         usual = defaults(measure(), known.command)
         for axis in AXES:
             if axis not in known.axes:
-                question = f"{axis} (several with commas, {NONE}: leave it open)"
+                question = f"{axis} (separate several with commas, {NONE}: leave it out)"
                 known.axes[axis] = values(asker.line(question, usual[axis] or NONE, partial(check_axis, axis)))
     if known.pip is None:
-        question = f"Python packages, as pip takes them: numpy==1.26.4 ... ({NONE}: none)"
+        question = f"Python packages, as for pip install: numpy==1.26.4 ... ({NONE}: none)"
         known.pip = tuple(word for word in shlex.split(asker.line(question, NONE, _words)) if word != NONE)
     if known.failure is None:
-        known.failure = asker.lines("How does it look? Paste the traceback or the last lines of its output")
+        known.failure = asker.lines("Paste the traceback or the last lines of the output")
     if not known.failure.strip() and known.exit_code is None:
         known.exit_code = asker.line("Which exit status does it end with?", "nonzero", check_exit)
     return known
 
 
 def defaults(measured: Measured, command: str) -> dict[str, str]:
-    """What each axis is on this machine; '' where it has none, or the command does not look as if it took part."""
+    """Axis -> its value on this machine; '' where it has none, or where the command does not seem to use it."""
     system = measured.os if measured.os in catalog.known_os() else ""
     return {
         "os": system or "",
@@ -90,7 +90,7 @@ def defaults(measured: Measured, command: str) -> dict[str, str]:
 
 
 def check_axis(axis: str, text: str) -> str:
-    """The values of an axis, as people write them: ``3.10, 3.11``. Raises ValueError for what cannot be one."""
+    """``text`` if it has valid values of an axis, such as ``3.10, 3.11``. Raises ValueError for an invalid one."""
     for value in values(text):
         if axis == "os" and value not in catalog.known_os():
             known = catalog.known_os()
@@ -101,13 +101,13 @@ def check_axis(axis: str, text: str) -> str:
 
 
 def values(text: str) -> tuple[str, ...]:
-    """The values in ``a, b``; none in ``-``."""
+    """The values in ``a, b``; () for ``-``."""
     found = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     return () if found == (NONE,) else found
 
 
 def check_exit(text: str) -> str:
-    """A number from 1 to 255, or ``nonzero``. Raises ValueError."""
+    """``text`` if it is a number from 1 to 255, or ``nonzero``. Raises ValueError otherwise."""
     if text == "nonzero" or (text.isascii() and text.isdigit() and 1 <= int(text) <= 255):
         return text
     raise ValueError("a number from 1 to 255, or nonzero")
@@ -126,7 +126,10 @@ def _words(text: str) -> str:
 
 
 def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
-    """The case of complete answers, with the files below ``folder`` that its command names. ``known``: of this host."""
+    """The draft for complete answers, with the files below ``folder`` that the command names.
+
+    ``known``: private text of this host -> its replacement.
+    """
     omitted: list[Omitted] = []
 
     def scrubbed(text: str, where: str) -> str:
@@ -142,18 +145,20 @@ def draft(answers: Answers, folder: Path, known: Mapping[str, str]) -> Draft:
     gathered = files.gather(files.named(words, folder), folder)
     missing = [f"the file {text}" for text in gathered.left_out]
     missing += [
-        f"the file {word}, which the command names and which is not here: add it to files, or its tree to sources"
+        f"the file {word}, which the command names but is not in this folder: add it to files, or its tree to sources"
         for word in words
         if files.NAMED.fullmatch(word) and not (folder / word).exists()
     ]
     if answers.failure and not shown:
-        missing.append("In the output that was given no failure was found: until expect.failure says more, any counts.")
+        missing.append(
+            "No failure was found in the pasted output: until you fill in expect.failure, any failure counts."
+        )
     matrix = {axis: list(found) for axis in AXES if (found := answers.axes.get(axis, ()))}
     missing += _unavailable(matrix)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = {
         ("expect", "failure", key): (note,)
         for key, note in (shown.notes if shown else {}).items()
-        if not note.startswith("line")  # of the text that was pasted, which nobody has any more
+        if not note.startswith("line")  # of the pasted text, which is not kept
     }
     data = {
         "id": naming.slug(title) or "reported-bug",
@@ -176,6 +181,6 @@ def _shown(text: str) -> failure.Shown | None:
 
 
 def _unavailable(matrix: Mapping[str, Sequence[str]]) -> list[str]:
-    """What of the first cell cannot be had, in words."""
+    """Why the first cell is not available, in words; [] where it is."""
     reason = reported.unavailable({axis: values[0] for axis, values in matrix.items()})
     return [f"an image for it: {reason}"] if reason else []

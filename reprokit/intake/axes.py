@@ -1,4 +1,4 @@
-"""The environments of a report as a matrix: axes that this project can have, cut to the precision of cases. Pure."""
+"""The environments of a report as a matrix: known axes with available values, in the precision of cases. Pure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,28 @@ from typing import Any
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import catalog, versions
-from reprokit.environment.resolving import DEFAULT_OS, resolve
+from reprokit.environment.axes import KNOWN, REPORTED
+from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
+from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.intake.environments import Found
 
-PARTS = {"python": 2, "cuda": 2, "cudnn": 2, "gcc": 2}
+PARTS = dict.fromkeys(KNOWN.of_versions(), 2)
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
-ORDER = ("os", "cuda", "cudnn", "python", "gcc")
+ORDER = tuple(dict.fromkeys(("os", "cuda", "cudnn", *REPORTED)))
+"""The axes of a draft: CUDA's before what is compiled with it, the others in their usual order."""
 _UNNAMED = "the report names no distribution"
 _SHOWN = 10
-"""Environments of which a comment tells the lines."""
+"""Most environments whose lines a comment lists."""
 MOST_PARTIAL = 1
-"""``exclude`` is written where it has at most so many entries per environment; else ``include`` says it shorter."""
+"""``exclude`` is used where it has at most so many entries per environment; else ``include`` is shorter."""
 
 
 @dataclass
 class Matrix:
     """``data``: the format's ``matrix``; ``notes``: place -> comments; ``cells``: one per environment, in their order.
 
-    ``dropped``: what was reported and is no axis, in words.
+    ``dropped``: what was reported but is not in the matrix, in words.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -42,11 +45,11 @@ class Matrix:
 def matrix(
     environments: Sequence[Found], failing: int, *, compiles: bool, free: Sequence[Mapping[str, str]] = ()
 ) -> Matrix:
-    """The matrix of a report's environments, of which number ``failing`` is the one in which it failed.
+    """The matrix of a report's environments; it failed in the environment with index ``failing``.
 
-    ``compiles``: something is compiled before it fails, so that the compiler counts. Where nothing is, all cells have
-    the compiler of the environment that failed: one difference less to look into. ``free``: further axes of each
-    environment (a framework's version), which nothing here judges.
+    ``compiles``: something is compiled before it fails, so the compiler matters. Otherwise all cells have the compiler
+    of the environment that failed: one difference less to examine. ``free``: further axes of each environment (a
+    framework's version), used unchanged.
     """
     result = Matrix()
     spec = [_asked(found) for found in environments]
@@ -76,12 +79,12 @@ def matrix(
 
 
 def _asked(found: Found) -> dict[str, str]:
-    """Axis -> version as written, for the axes that this project knows."""
+    """Axis -> version as written, for the known axes."""
     return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
 
 
 def _cell(asked: Mapping[str, str], found: Found) -> tuple[dict[str, str], list[str], str]:
-    """The cell that can be had, what was left out and why, and how its os was come by."""
+    """(an available cell, what was left out and why, how its os was chosen)."""
     dropped: list[str] = []
     os, note = _os(asked, found, dropped)
     cell = {"os": os}
@@ -89,7 +92,7 @@ def _cell(asked: Mapping[str, str], found: Found) -> tuple[dict[str, str], list[
         text = asked.get(axis, "")
         if not re.fullmatch(r"\d+(?:\.\d+)*", text):
             if text and text != versions.NONE:
-                dropped.append(f"{axis} {text!r} is no version")
+                dropped.append(f"{axis} {text!r} is not a version")
             continue
         value, why = _served(cell, axis, text)
         if value:
@@ -100,7 +103,7 @@ def _cell(asked: Mapping[str, str], found: Found) -> tuple[dict[str, str], list[
 
 
 def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
-    """The version that is asked for: two parts, or one where only another patch line of it can be had."""
+    """(available value for a version, why it differs): two parts, or one where only another minor exists."""
     parts = versions.parts(text)
     reason = ""
     for count in dict.fromkeys((PARTS[axis], 1 if axis == "gcc" else PARTS[axis])):
@@ -108,13 +111,13 @@ def _served(cell: Mapping[str, str], axis: str, text: str) -> tuple[str, str]:
         reason = unavailable({**cell, axis: value})
         if not reason:
             exact = count == PARTS[axis] or len(parts) <= count
-            return value, "" if exact else f"{axis} {text}: only another {value}.x can be had on {cell['os']}"
-    # What else could be had is told at length, and by validate too.
+            return value, "" if exact else f"{axis} {text}: only another {value}.x is available on {cell['os']}"
+    # Only the cause: the alternatives are long, and validate lists them, too.
     return "", f"{axis} {text} was reported and is left out: {re.split(': its | [(]|; ', reason)[0]}"
 
 
 def unavailable(cell: Mapping[str, str]) -> str:
-    """Why no image can be made of a cell, '' where one can."""
+    """Why no image can be made for a cell, '' where one can."""
     spec = CellSpec(
         cell=cell, environment=EnvironmentSpec(), sources={}, files={}, datasets={}, env={}, workdir="/workspace",
         command=("true",), limits=Limits(),
@@ -127,7 +130,7 @@ def unavailable(cell: Mapping[str, str]) -> str:
 
 
 def release_of(text: str) -> str:
-    """The release that a text such as ``Ubuntu 20.04.6 LTS`` or ``ubuntu-20.04`` names, '' where none can be had."""
+    """The known release in a text such as ``Ubuntu 20.04.6 LTS`` or ``ubuntu-20.04``; '' where there is none."""
     for name, release in catalog.releases().items():
         version = name.partition("-")[2]
         if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
@@ -138,17 +141,20 @@ def release_of(text: str) -> str:
 
 
 def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str, str]:
-    said = asked.get("os", "")
-    if name := release_of(said):
+    reported = asked.get("os", "")
+    if name := release_of(reported):
         return name, ""
     why = _UNNAMED
-    if said:
-        why = f"{said} was reported, which cannot be had"
+    if reported:
+        why = f"{reported} was reported, which is not available"
     elif found.system in ("windows", "macos"):
         why = f"the report is from {'Windows' if found.system == 'windows' else 'macOS'}, and a container runs Linux"
     python = asked.get("python", "")
     wanted = ".".join(versions.parts(python)[:2])
-    candidates = [DEFAULT_OS, *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch)]
+    candidates = [
+        DEFAULT_OS,
+        *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch),
+    ]
     for name in dict.fromkeys(candidates):
         if not wanted or not unavailable({"os": name, "python": wanted}):
             words = "the default" if name == DEFAULT_OS else f"the newest release that has Python {wanted}"
@@ -157,7 +163,7 @@ def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str
 
 
 def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """``matrix`` for these cells and no others: axes, with ``exclude`` where it is short; else ``include``."""
+    """``matrix`` for exactly these cells: axes, with ``exclude`` where that is short; else ``include``."""
     names = [
         name
         for name in dict.fromkeys((*ORDER, *(name for cell in cells for name in cell)))
@@ -168,7 +174,7 @@ def _written(cells: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     values = {name: sorted({cell[name] for cell in cells}, key=_order) for name in names}
     varying = [name for name in names if len(values[name]) > 1]
     have = {tuple(cell[name] for name in varying) for cell in cells}
-    # A product so large is never written by its exceptions.
+    # A list of exceptions from such a large product would be too long.
     if math.prod(len(values[name]) for name in varying) > 10_000:
         return {"include": [{name: cell[name] for name in names} for cell in cells]}
     absent = [
@@ -200,7 +206,7 @@ def _comment(result: Matrix, environments: Sequence[Found], os_notes: Iterable[s
         notes.append(f"from the {'environments' if many else 'environment'} in {where}, cut to the precision of cases")
     notes += result.dropped
     if result.data.get("exclude"):
-        result.notes[("matrix", "exclude")] = ("combinations that nobody reported",)
+        result.notes[("matrix", "exclude")] = ("combinations that were not reported",)
     if result.data.get("include"):
         notes.append("only the combinations that were reported")
     place: tuple[str | int, ...] = ("matrix", "os") if "os" in result.data else ("matrix",)

@@ -1,6 +1,6 @@
-"""Command lines of a report: what was run, what was set, what was installed before it. Pure.
+"""Command lines of a report: what was run, which variables were set, what was installed before. Pure.
 
-A line is told by its first word; what is a program's output is never taken for a command.
+The first word of a line decides what it is; the output of a program is never taken for a command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHELLS = frozenset(
 )
 _PLAIN_INFO = frozenset({"", "text", "txt", "plain", "none", "log"})
 LONGEST = 20_000
-"""Characters of a command line; nobody types more."""
+"""Most characters of a command line."""
 _PROMPT = re.compile(
     r"^\s*(?:\([\w.-]+\)\s*)?(?:[\w.<>-]+@[\w.<>-]+[:\s][^\n$#]{0,80}[$#] ?|\[[\w.<>-]+@[^\]\n]{1,80}\][$#] ?|\$ "
     r"(?=\S)|(?:PS )?(?:[A-Z]:|~)\\[^>\n]{0,120}>\s*|!(?=\w))"
@@ -51,7 +51,7 @@ SETUP = re.compile(
     r"|\S*setup\.py\s+(?:install|develop|build\w*|bdist\w*)|\S*collect_env\.py|\S*get_environment_info\.py)"
     r"|^(?:\S*/)?(?:nvcc|gcc|g\+\+|cmake|make|node|java|go|cargo|rustc|clang)\s+(?:--version|-version|-V|-v|version)\s*$"
 )
-"""Beginnings of lines that prepare, install or look: environment, never the command."""
+"""Beginnings of lines that prepare, install or inspect something: environment, never the command."""
 BUILDS = re.compile(
     r"(?:^|[\s;&|/])(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+|nvcc|hipcc|make|cmake|ninja|meson|bazel|f2py"
     r"|cython)(?:-\d+)?(?:\s|$)|setup\.py\s+(?:install|develop|build)|pip\S{0,9} install (?:-\S{1,9} ){0,9}(?:\.|git\+)"
@@ -62,7 +62,7 @@ _COMPLETE = re.compile(r"^\s*(?:#|//|::|REM\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """One command, its continuation lines and here-documents included, as written. ``line``: in the report."""
+    """One command with its continuation lines and here-documents, as written. ``line``: its first in the report."""
 
     text: str
     line: int
@@ -72,7 +72,7 @@ class Line:
 
 @dataclass
 class Shell:
-    """What the command lines of one piece say, in their order."""
+    """The command lines of one piece, in order."""
 
     piece: Piece
     lines: list[Line] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Shell:
 
 
 def read(piece: Piece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
-    """The command lines of a piece; none where it is something else. ``taken``: spans of lines that are."""
+    """The command lines of a piece. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     prompted = [bool(_PROMPT.match(line)) for line in piece.text.split("\n")]
     known = piece.info in SHELLS
@@ -102,7 +102,7 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def role_of(text: str, *, lenient: bool = False) -> str:
-    """What a command line does, '' where it is none. ``lenient``: it stands where only commands are expected."""
+    """The role of a command line (see :class:`Line`), '' for other text. ``lenient``: only commands are expected."""
     bare = text.strip()
     if not bare or len(bare) > LONGEST or _COMPLETE.match(bare):
         return ""
@@ -120,7 +120,7 @@ def role_of(text: str, *, lenient: bool = False) -> str:
 
 
 def _sentence(text: str) -> bool:
-    """Whether a line that begins with a program's name is written about it (``make sure that ...``)."""
+    """Whether a line that begins with a program's name is a sentence (``make sure that ...``)."""
     words = text.split()
     if len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text)) > len(text) / 3:
         return True
@@ -169,7 +169,7 @@ def _unquoted(value: str) -> str:
 
 
 def _logical(text: str, *, only_prompted: bool) -> Iterator[tuple[str, int]]:
-    """Command lines with their continuations, and the line (from 0) that each begins on."""
+    """Command lines with their continuations, each with its first line (from 0)."""
     lines = text.split("\n")
     at = 0
     while at < len(lines):
@@ -192,9 +192,9 @@ def _logical(text: str, *, only_prompted: bool) -> Iterator[tuple[str, int]]:
 
 
 def portable(text: str) -> str:
-    """A command line of Windows' shells in a form that bash reads: their continuations become backslashes.
+    """A command line of a Windows shell in a form that bash reads: its continuations become backslashes.
 
-    The backslashes in relative paths become slashes; what a drive's letter begins is left, as nothing takes its place.
+    Backslashes in relative paths become slashes; paths with a drive letter stay, since nothing can replace them.
     """
     text = _BACKSLASHED.sub(lambda match: match[0].replace("\\", "/"), text)
     if "\n" not in text:
@@ -204,7 +204,7 @@ def portable(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What setup lines ask for. ``ignored``: lines that say nothing that a case can hold."""
+    """What setup lines install. ``ignored``: lines with nothing that a case can hold."""
 
     pip: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
@@ -230,7 +230,7 @@ _PIP_FLAGS = frozenset({"--pre", "--no-build-isolation"})
 
 
 def installs(lines: Sequence[Line]) -> Installed:
-    """What lines that prepare the environment install. A requirement is kept as written; ``-r FILE`` is not."""
+    """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
     pip: list[str] = []
     options: list[str] = []
     apt: list[str] = []

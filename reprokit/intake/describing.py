@@ -1,4 +1,4 @@
-"""What of a report is a description of the bug: what people wrote, without what they pasted. Pure."""
+"""The description of the bug in a report: what people wrote, without what they pasted. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from reprokit.intake.naming import shortened
 from reprokit.intake.pieces import Piece, Report
 
 LONGEST = 800
-"""How much a description says at most, as :func:`_wide` counts; who wants more reads the report."""
+"""The longest description, as :func:`_wide` counts; the report has the rest."""
 
 _LOG = re.compile(
     r"^\s*(?:[-=*_#~^|+ ]{3,}$|[\[(]?\d{4}[-/]\d\d[-/]\d\d|[WEIF]\d{4} |\[[ xX]\]|[-*] \[[ xX]\]|!\[|<[\w/]"
     r"|LAUNCH INFO|In file included|\s*\d* +\|  ?|error: |\s+warnings\.warn|\[(?:Thread|Inferior|New) |Using host lib"
     r"|\d*\.? ?(?:(?:Go to|Click on|Scroll down to) ['\"]\.{3}|See error$))"
 )
-"""Lines of prose that nobody wrote: rulers, log lines, ticked boxes, pictures."""
+"""Lines between prose that are not text: rulers, log lines, check boxes, pictures."""
 _LINK = re.compile(
     r"[-*\s]*\[{1,2}[^\]\n]{0,300}\]{1,2}\([^)\n]{0,1000}\)[\s.。]*|\s*https?://\S+\s*|\s*\[(?:图片|image)\]\s*",
     re.IGNORECASE,
@@ -25,14 +25,15 @@ _CODE = re.compile(
     r"\s*[\w.\[\], ]{1,60} [-+*/]?= \S.*|\s*[\w.]{1,60}\(.*\)\s*:?|\s*(?:import|from|def|class|return|for|if) .*[:\w)]",
     re.ASCII,
 )
-"""Lines of a program that nobody fenced."""
+"""Lines of a program without a fence."""
 _NO_ANSWER = re.compile(r"[_*]*(?:no response|n/?a|none|无|没有|请联系.{0,20}|yes|no)[_*.。]*", re.IGNORECASE)
 
 
 def description(report: Report, taken: Sequence[tuple[int, int]], about: int = 0) -> str:
-    """What people wrote, without what was pasted and what only leads to it: the first paragraphs.
+    """The first paragraphs that people wrote, without pasted text and its introductions; '' where there are none.
 
-    Of a long report those from the heading above line ``about`` on; ``...`` stands where something was left out.
+    ``taken``: spans of lines that are something else (first, last). In a long report it begins at the heading above
+    line ``about``; ``...`` marks what was left out.
     """
     whole = list(_paragraphs(report.pieces, {number for first, last in taken for number in range(first, last + 1)}))
     first = 0
@@ -52,7 +53,7 @@ def description(report: Report, taken: Sequence[tuple[int, int]], about: int = 0
 
 
 def _paragraphs(pieces: Sequence[Piece], taken: Collection[int]) -> Iterator[tuple[int, str]]:
-    """(line of its piece, text) of every paragraph that says something."""
+    """(line of its piece, text) of every paragraph with enough words."""
     for piece in pieces:
         if piece.kind != "prose":
             continue
@@ -60,16 +61,16 @@ def _paragraphs(pieces: Sequence[Piece], taken: Collection[int]) -> Iterator[tup
         lines = ["" if number in taken or _noise(line) else line.rstrip() for number, line in numbered]
         for paragraph in re.split(r"\n\s*\n", "\n".join(lines)):
             text = paragraph.strip("\n")
-            said = text.strip(" *-").rstrip()
-            if _wide(said) >= 24 and not said.endswith((":", "：")) and not _NO_ANSWER.fullmatch(said):
+            words = text.strip(" *-").rstrip()
+            if _wide(words) >= 24 and not words.endswith((":", "：")) and not _NO_ANSWER.fullmatch(words):
                 yield piece.line, text
 
 
 def _noise(line: str) -> bool:
-    """Whether nobody wrote a line for others to read: a log's, a link or picture alone, code without a fence."""
+    """Whether a line is not prose: a line of a log, only a link or picture, code without a fence."""
     return bool(_LOG.match(line[:300]) or _LINK.fullmatch(line[:1500]) or _CODE.fullmatch(line[:300]))
 
 
 def _wide(text: str) -> int:
-    """How much a text says: a Chinese character as much as three letters."""
+    """The length of a text, where a Chinese character counts as three letters."""
     return len(text) + 2 * len(re.findall(r"[\u3040-\u9fff\uac00-\ud7af]", text))

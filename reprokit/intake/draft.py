@@ -1,4 +1,4 @@
-"""A case that is being drafted, and its text: what is known of it, where that is from, and what is not known. Pure."""
+"""A draft of a case and its text: what is known, where that comes from, and what is not known. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from reprokit.core.redaction import Omitted
 SCHEMA = "reprokit/v1"
 _WIDTH = 110
 _GROUPS = ("matrix", "environment", "expect")
-"""Keys before which cases have an empty line."""
+"""Keys with an empty line before them."""
 _LINE = re.compile(r"line \d{1,9}", re.ASCII)
 _SHOWN = 12
-"""Places of a kind of secret that are told one by one."""
+"""Most places of a kind of secret that are listed one by one."""
 _TEMPLATE = re.compile(r"\{[{%#]|\{(?=\r)|\r")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Draft:
-    """What is known of a case.
+    """A draft of a case.
 
-    ``data``: in the format's own nesting; scalars are texts; ``schema`` may be left out. ``notes``: path -> what is
-    said above that value (where it is from, why); the path ``()`` is the head of the file. ``missing``: what could not
-    be found out, one sentence each. ``omitted``: what was left out of the texts because it is secret.
+    ``data``: the case, nested as in the format; scalars are texts; ``schema`` may be left out. ``notes``: path ->
+    comments above that value (its origin, the reason); the path ``()`` is the top of the file. ``missing``: what is not
+    known, one sentence each. ``omitted``: what was removed from the texts because it is secret.
     """
 
     data: Mapping[str, Any]
@@ -41,7 +41,7 @@ class Draft:
 
 
 def literal(text: str) -> str:
-    """What stands in a case for ``text`` where the case takes templates: rendered in any cell it is ``text`` again.
+    """``text`` escaped for a place of a case that takes templates: rendered in any cell, it is ``text`` again.
 
     For every text from outside that goes below :data:`reprokit.case.model.TEMPLATED`.
     """
@@ -53,7 +53,7 @@ def literal(text: str) -> str:
 
 
 def render(draft: Draft) -> str:
-    """The case as YAML, in the format's key order, with its comments; what is read from it is the draft's ``data``."""
+    """The draft as YAML, in the format's key order, with its comments; reading it gives the draft's ``data``."""
     data = _ordered({"schema": SCHEMA} | dict(draft.data), ())
     head = "".join(f"# {line}".rstrip() + "\n" for line in _head(draft))
     return head + emit.document(
@@ -74,13 +74,13 @@ def summary(omitted: tuple[Omitted, ...]) -> tuple[str, ...]:
 
 
 def _where(places: Sequence[str]) -> str:
-    """Places in their order, those that are only lines in one list, the first few of many."""
+    """Places in order, with all line numbers in one list; only the first few of many."""
     lines = sorted({int(place[5:]) for place in places if _LINE.fullmatch(place)})
     shown = f"{', '.join(map(str, lines[:_SHOWN]))}{' ...' if len(lines) > _SHOWN else ''}"
     others = sorted({place for place in places if place and not _LINE.fullmatch(place)}, key=_by_number)
     more = [f"{len(others) - _SHOWN} other places"] if len(others) > _SHOWN else []
-    told = [*([f"line{'s' if lines[1:] else ''} {shown}"] if lines else []), *others[:_SHOWN], *more]
-    return f": {'; '.join(told)}" if told else ""
+    parts = [*([f"line{'s' if lines[1:] else ''} {shown}"] if lines else []), *others[:_SHOWN], *more]
+    return f": {'; '.join(parts)}" if parts else ""
 
 
 def _by_number(text: str) -> list[tuple[int, str]]:
@@ -95,7 +95,7 @@ def _head(draft: Draft) -> Iterator[str]:
         for sentence in draft.missing:
             yield from _wrapped(sentence, item=True)
     if draft.omitted:
-        yield "Left out, as it looks secret or says who or where you are (<...> or REDACTED_... stand for it):"
+        yield "Left out, since it looks secret or personal (<...> or REDACTED_... mark the places):"
         for line in summary(draft.omitted):
             yield from _wrapped(line, item=True)
 
@@ -113,7 +113,7 @@ def _wrapped(text: str, *, item: bool = False) -> list[str]:
 
 
 def _ordered(value: Any, loc: Loc) -> Any:
-    """``value`` with the keys of the format in the format's order, and the others as they are."""
+    """``value`` with the keys of the format in the format's order, then the others unchanged."""
     if isinstance(value, (list, tuple)):
         return [_ordered(item, (*loc, index)) for index, item in enumerate(value)]
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""A report's text -> a draft of a case: everything that it says, where from, and what it does not say. Pure."""
+"""A report's text -> a draft of a case: what the report says, on which lines, and what it does not say. Pure."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from reprokit.intake.pieces import Report
 from reprokit.intake.projects import Project
 
 MOST = 1_000_000
-"""Characters of a report that is read."""
+"""Most characters of a report."""
 
 Place = tuple[str | int, ...]
 
@@ -41,17 +41,17 @@ _ON_GPU = re.compile(r"\b(?:CUDA|NCCL|CUBLAS|CUDNN)\w{0,40} (?:runtime )?error|C
 _PROBLEM = re.compile(
     r"[-*#\s\d.、)]{0,20}(?:表现|问题|现象|症状|报错|problem|symptom|issue)\s{0,5}\d{0,3}\s{0,5}[:：]", re.IGNORECASE
 )
-"""How collections of problems begin each of theirs."""
+"""How a report that collects several problems begins each of them."""
 
 
 def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
-    """The draft of a case from a report, in English or Chinese. ``url``: where it stands; ``source``: what to call it.
+    """The draft of a case from a report, in English or Chinese. ``url``: its address; ``source``: its name in messages.
 
-    Secrets are left out first. Raises UsageError, saying what was looked for, where the report holds nothing that a
-    case could be made of, or is too long.
+    Secrets are removed first. Raises UsageError where the report is too long, or has nothing that a case can be made
+    of; the message says what was searched for.
     """
     if len(text) > MOST:
-        raise UsageError(f"{source}: more than {MOST:,} characters; cut it down to the report of one bug")
+        raise UsageError(f"{source}: more than {MOST:,} characters; shorten it to the report of one bug")
     scrubbed = scrub(text)
     report = pieces.cut(scrubbed.text)
     work = _Work(report, url, source, grouping.system_of(text))
@@ -59,7 +59,7 @@ def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
 
 
 class _Work:
-    """One report on its way to a draft: what was found, and what has been written of it."""
+    """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
     def __init__(self, report: Report, url: str, source: str, system: str) -> None:
         self.report = report
@@ -71,17 +71,17 @@ class _Work:
         blocks = environments.find(report.text)
         if len(blocks) > grouping.MOST:
             self.missing.append(
-                f"The report tells of {len(blocks)} environments, of which the first {grouping.MOST} are here."
+                f"The report describes {len(blocks)} environments; the draft has the first {grouping.MOST} of them."
             )
         self.environments = grouping.grouped(blocks)
-        self.said = grouping.told(report.lines, self.environments)
-        self.failing = grouping.failing(self.environments, self.shown, self.said)
+        self.statements = grouping.statements(report.lines, self.environments)
+        self.failing = grouping.failing(self.environments, self.shown, self.statements)
         if guessed := grouping.from_paths(self.shown, self.environments, system):
             if self.environments:
-                told = self.environments[self.failing]
-                told.append(replace(guessed, first=told[0].first, last=told[0].last))
+                group = self.environments[self.failing]
+                group.append(replace(guessed, first=group[0].first, last=group[0].last))
             else:
-                self.environments, self.said = [[guessed]], [None]
+                self.environments, self.statements = [[guessed]], [None]
         self.merged: list[Found] = [environments.merge(group) for group in self.environments]
         self.shells = running.shells(report.pieces, self._taken())
         self.running = running.run(self.shells, self.shown, report.pieces)
@@ -89,18 +89,15 @@ class _Work:
         self.project = self._project()
         if not (self.running.command or self.shown):
             found = (
-                f"; all that it tells of is {pluralize(len(self.environments), 'environment')}"
-                if self.environments
-                else ""
+                f"; it only describes {pluralize(len(self.environments), 'environment')}" if self.environments else ""
             )
             raise UsageError(
-                f"{source}: no command, program or failure in it (looked for command lines, Python and C++ programs, "
-                f"tracebacks, crashes and compiler errors), so that there is nothing to run and nothing to look "
-                f"for{found}"
+                f"{source}: no command, program or failure in it (searched for command lines, Python and C++ programs, "
+                f"tracebacks, crashes and compiler errors), so there is nothing to run{found}"
             )
 
     def draft(self, omitted: tuple[Any, ...]) -> Draft:
-        """Write every part, in the order of the format."""
+        """The draft, with every part that was found. ``omitted``: what was removed as secret."""
         self._sources()
         self._environment()
         self._run()
@@ -111,11 +108,11 @@ class _Work:
         problems = sum(bool(_PROBLEM.match(line)) for line in self.report.lines)
         if problems > 2:
             self.missing.append(
-                f"The report looks as if it told of {problems} problems; a case is about one: cut it down to that."
+                f"The report seems to describe {problems} problems; a case is about one: shorten it to that one."
             )
         if self.report.pictures:
             pictures = pluralize(self.report.pictures, "picture")
-            self.missing.append(f"The report has {pictures}, which nobody but people can read.")
+            self.missing.append(f"The report has {pictures}, which reprokit cannot read.")
         self._left_out_of_shells()
         for key in ("command", "env", "files"):
             if key in self.data:
@@ -124,18 +121,18 @@ class _Work:
         return Draft(data=self.data, notes=notes, missing=tuple(dict.fromkeys(self.missing)), omitted=omitted)
 
     def _left_out_of_shells(self) -> None:
-        """Put what stands for a secret into the words of a shell, to which ``<...>`` is a redirection."""
+        """Replace placeholders ``<...>`` of secrets in commands, since a shell would read them as redirections."""
         command = str(self.data["command"])
         self.data["command"] = for_shell(command)
         if self.data["command"] != command:
-            self.missing.append("The command had something secret or personal in it: see what is left out.")
+            self.missing.append("The command contained something secret or personal: see what is left out.")
         if files := self.data.get("files"):
             self.data["files"] = {name: for_shell(text, name) for name, text in files.items()}
 
     # -- what was found --------------------------------------------------------------------------------------------
 
     def _taken(self) -> list[tuple[int, int]]:
-        # What people type stands between other lines; Dockerfiles and docker's lines hold commands.
+        # Typed environments have other lines in between; Dockerfiles and docker commands contain commands.
         spans = [
             (found.first, found.last)
             for group in self.environments
@@ -147,7 +144,7 @@ class _Work:
         return spans
 
     def _project(self) -> Project | None:
-        """The project in whose tree the command runs: by git clone, the traceback, the environment, or the address."""
+        """The project in whose tree the command runs: from git clone, the traceback, the environments, or the URL."""
         for git, folder, _ in self.installed.clones:
             known = projects.of_url(git)
             return Project(
@@ -177,7 +174,7 @@ class _Work:
             return
         if self.project is None:
             self.missing.append(
-                f"{script} is a program of the reporter's or of a project that the report does not name: add it "
+                f"{script} is a program of the reporter, or of a project that the report does not name: add it "
                 f"to sources or files."
             )
             return
@@ -189,11 +186,11 @@ class _Work:
             ref, why = projects.ref_of(self.project, version)
         self.data["sources"] = {self.project.name: {"git": self.project.git, "ref": ref, "path": self.project.name}}
         self.notes[("sources", self.project.name, "ref")] = (why,)
-        self.notes[("sources", self.project.name)] = (self.project.why or "where that project is",)
+        self.notes[("sources", self.project.name)] = (self.project.why or "the known repository of that project",)
         running.place(self.running, self.shown, self.project)
 
     def _version(self) -> str:
-        """The project's version as an environment tells it."""
+        """The project's version from an environment or the text; '' where there is none."""
         assert self.project is not None
         names = {self.project.name.lower(), self.project.package, self.project.pip} - {""}
         for found in [self.merged[self.failing]] if self.environments else []:
@@ -201,10 +198,10 @@ class _Work:
                 if re.sub(r"\s*(?:version|版本)$", "", str(key).strip().lower()) in names:
                     return str(value)
         words = r"[-_ ]?".join(re.escape(word) for word in re.split(r"[-_ ]", self.project.name) if word)
-        told = re.search(
+        found_version = re.search(
             rf"(?<![\w/.]){words}(?: ?版本| version)?[ \t]*[:：=]?[ \t]*v?(\d+\.\d[\w.+]*)", self.report.text, re.I
         )
-        return told[1].rstrip(".") if told else ""
+        return found_version[1].rstrip(".") if found_version else ""
 
     def _environment(self) -> None:
         merged = self.merged
@@ -234,19 +231,19 @@ class _Work:
         )
         self.missing += wanted.missing
         if started and started not in brought and not wanted.has(started):
-            self.missing.append(f"The command starts {started}: which package that is, the report does not say.")
+            self.missing.append(f"The command starts {started}: the report does not say which package that is.")
         matrix = axes.matrix(merged, self.failing, compiles=self.running.compiles, free=wanted.free)
         if not merged:
             self.missing.append(
-                "The report tells of no environment: the cell is the default, debian-12 with its Python."
+                "The report describes no environment: the cell is the default, debian-12 with its Python."
             )
         else:
             self.data["matrix"] = matrix.data
             self.notes |= matrix.notes
-            said = grouping.comments(self.environments, self.said)
-            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *said)
-            if claimed := grouping.reproduces(matrix.cells, self.said):
-                self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; no run has shown it",)
+            comments = grouping.comments(self.environments, self.statements)
+            self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *comments)
+            if claimed := grouping.reproduces(matrix.cells, self.statements):
+                self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
         environment: dict[str, Any] = {}
         for key, value in (("apt", wanted.apt), ("pip", wanted.pip), ("pip_options", wanted.options)):
             if value:
@@ -260,9 +257,9 @@ class _Work:
             self.data["environment"] = environment
         self._notes_of(merged)
         if self.environments:
-            told = [dict(found.values) for found in merged if found.values]
-            if told:
-                self.data.setdefault("report", {})["environments"] = told
+            reported = [dict(found.values) for found in merged if found.values]
+            if reported:
+                self.data.setdefault("report", {})["environments"] = reported
 
     def _notes_of(self, merged: Sequence[Found]) -> None:
         remarks = tuple(dict.fromkeys(note for found in merged for note in found.notes))
@@ -279,8 +276,8 @@ class _Work:
             first = next(iter(self.shown.frames if self.shown else ()), None)
             own = first and not first.file.startswith("<") and places.kind(first) == "own"
             known = f"; the traceback begins in {first.file}" if first and own else ""
-            self.missing.append(f"The report shows no command and no program{known}: put in what was run.")
-            self.data["command"] = "echo 'reprokit: put in the command that fails' >&2; exit 3"
+            self.missing.append(f"The report shows no command and no program{known}: add the command that was run.")
+            self.data["command"] = "echo 'reprokit: add the command that fails' >&2; exit 3"
         env = {name: value for found in self.merged for name, value in found.env.items()} | found.env
         if env:
             self.data["env"] = {name: value for name, value in env.items() if re.fullmatch(r"[^=\s\0]+", name)}
@@ -304,21 +301,19 @@ class _Work:
         layout = [{"glob": literal(glob), "min": "1"} for glob in found.layout]
         self.data.setdefault("datasets", {})[name] = {"path": literal(path), "layout": layout}
         files = (
-            f"its files are those of {found.known}, as it is known"
-            if found.known
-            else "which files it has is not known"
+            f"its files are the known ones of {found.known}" if found.known else "it is not known which files it has"
         )
-        self.notes[("datasets", name)] = (f"from the folders that line {found.line} and following show; {files}",)
+        self.notes[("datasets", name)] = (f"from the folders in line {found.line} and the following; {files}",)
         self.missing.append(
-            f"The data of {name}: name it with --dataset {name}=DIR, or give datasets.{name}.generate a command "
-            f"that makes a stand-in."
+            f"The data of {name}: name its folder with --dataset {name}=DIR, or write a command that makes a stand-in "
+            f"in datasets.{name}.generate."
         )
 
     def _expect(self) -> None:
         shown = self.shown
         if shown is None:
             self.missing.append(
-                "The report shows no failure: until expect.failure is filled in, any exit status but 0 counts."
+                "The report shows no failure: until you fill in expect.failure, any exit status but 0 counts."
             )
             return
         self.data["expect"] = {"failure": dict(shown.signature)}
@@ -326,8 +321,8 @@ class _Work:
             self.notes[("expect", "failure", key)] = (note,)
         if shown.others:
             self.missing.append(
-                f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this one "
-                f"is about that in line {shown.line}."
+                f"The report shows {pluralize(shown.others, 'other failure')}: a case is about one bug, and this draft "
+                f"is about the failure in line {shown.line}."
             )
 
     def _resources(self) -> None:
@@ -338,18 +333,18 @@ class _Work:
             self.data["resources"] = found
         self.notes |= {("resources", key): (note,) for key, note in notes.items()}
         if "gpus" not in found and self.shown and _ON_GPU.search(self.shown.title):
-            self.missing.append("The failure speaks of CUDA and the report names no GPU: resources.gpus is not set.")
+            self.missing.append("The failure mentions CUDA but the report names no GPU: resources.gpus is not set.")
         if commands := [line for one in self.merged for line in one.setup]:
             self.missing.append(
                 f"The report's Dockerfile runs {pluralize(len(commands), 'other command')}: "
-                "environment.setup may need them."
+                "add them to environment.setup if the case needs them."
             )
 
     def _head(self) -> None:
         title = naming.title(self.report.title) or naming.title(self._made_title())
         self.data["title"] = title
         if not naming.title(self.report.title):
-            self.notes[("title",)] = ("the report has none; made of its failure",)
+            self.notes[("title",)] = ("the report has none; made from its failure",)
         self.data["id"] = self._id(title)
         spans = [(found.first, found.last) for group in self.environments for found in group]
         spans += [(self.shown.line, self.shown.last)] if self.shown else []
@@ -369,25 +364,27 @@ class _Work:
             self.data.pop("report", None)
 
     def _made_title(self) -> str:
-        told = self.shown.title if self.shown else ""
+        failed = self.shown.title if self.shown else ""
         where = str(self.shown.signature["frames"][-1]) if self.shown and self.shown.signature.get("frames") else ""
-        return f"{told} in {where}" if told and where else told or "A bug that has no title"
+        return f"{failed} in {where}" if failed and where else failed or "A bug without a title"
 
     def _id(self, title: str) -> str:
-        told = self.shown.title if self.shown else ""
-        words = naming.slug(told if told and naming.foreign(title) else title) or naming.slug(urlsplit(self.url).path)
+        failed = self.shown.title if self.shown else ""
+        words = naming.slug(failed if failed and naming.foreign(title) else title) or naming.slug(
+            urlsplit(self.url).path
+        )
         return naming.slug(self.project.name if self.project else "", words) or "reported-bug"
 
 
 def _literal(value: Any) -> Any:
-    """The texts of a value, none of which is a template."""
+    """A value whose texts are escaped so that none of them is a template."""
     if isinstance(value, Mapping):
         return {key: _literal(item) for key, item in value.items()}
     return literal(value) if isinstance(value, str) else value
 
 
 def _own_url(report: Report) -> str:
-    """The address of the issue, where a copy of it names its own."""
+    """The address of the issue, where the text of the report names it; else ''."""
     found = re.search(
         r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
     )

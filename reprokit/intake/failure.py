@@ -1,4 +1,4 @@
-"""The failure that a report shows, as a signature: what of it stays the same when it happens again. Pure."""
+"""The failure that a report shows, as a signature: the parts that stay the same when it happens again. Pure."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 from reprokit.core.redaction import STANDS
 from reprokit.core.text import one_line
 from reprokit.evidence import frames as places
-from reprokit.evidence.crashes import ENFORCE
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import last_exception, observe, telling_crash
+from reprokit.evidence.parser import Trait
+from reprokit.evidence.parsers import has
+from reprokit.evidence.parsers.paddle import ENFORCE
 from reprokit.intake import notebooks
 from reprokit.intake.pieces import Piece
 
 LONGEST = 120
-"""Characters of a message that a signature holds at most; longer ones are cut at a word."""
+"""Most characters of a message in a signature; longer ones are cut at a word."""
 _LEAST = 6
-"""Letters that a part of a message needs to say something by itself."""
+"""Fewest letters of a part of a message that is specific enough."""
 
 _QUOTED = re.compile(r"(?P<quote>['\"`‘“])(?P<inside>[^'\"`’”\n]{0,200})['\"`’”]")
 _VOLATILE = re.compile(
@@ -30,7 +32,7 @@ _VOLATILE = re.compile(
     r"|\b(?=[a-f]*\d)[0-9a-f]{8,}\b|<[^<>\n]{1,200} (?:object )?at [^<>\n]{1,100}>"
     r"|\bat \.{0,2}/\S+"
 )
-"""What changes from run to run, or from machine to machine: addresses, paths, numbers, and brackets around them."""
+"""Text that changes between runs or machines: addresses, paths, numbers, and brackets around them."""
 _HOME = re.compile(r"(?<![\w~])~(?:[/\\][\w.@~+/\\-]*|(?=$|[\s'\"]))")
 _CLAUSE = re.compile(r"[,;:，；：。]\s+|[，；：。]|\s[-–—]\s|\s*\(|\)\s*|\[\s*|\s*\]|\n")
 _SENTENCE = re.compile(r"(?<=[^\d\s])[.!?]\s+(?=[A-Z\[(])|(?<=[\d)\]])\.\s+(?=[A-Z])|[。！？]|\n")
@@ -38,7 +40,7 @@ _PADDLE_CLASS = re.compile(rf"^\((?:{'|'.join(ENFORCE)})\)\s*|^(?:{'|'.join(ENFO
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|NotFound)"
 _BARE = re.compile(rf"^(?:E\s+)?(?P<type>{_NAME})(?:[:：]\s*(?P<message>\S.*))?$", re.MULTILINE)
 _WITHIN = re.compile(rf"(?<![A-Za-z0-9_.`'\"/])[`'\"]?(?P<type>{_NAME})[:：]\s*(?P<message>[^\n`]+)")
-"""In running text a name alone is no failure: what it said must stand behind it."""
+"""In running text, a name alone is not a failure: its message must follow."""
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: (?:error )?(?:code|status))|exit code|return(?:ed)? code|退出代码|退出码"
     r"|退出状态)\s*[:：=]?\s*(?P<code>-?\d{1,10})\b(?P<rest>.*)",
@@ -51,10 +53,9 @@ _SIGNAL_WORDS = (
     (re.compile(r"floating point exception|浮点数例外|\bSIGFPE\b|signal 8\b", re.IGNORECASE), "SIGFPE"),
     (re.compile(r"illegal (?:hardware )?instruction|非法指令|\bSIGILL\b|signal 4\b", re.IGNORECASE), "SIGILL"),
 )
-"""Words of shells, in two languages, for the end of a program by a signal."""
-_BUILDING = frozenset({"compiler-error", "linker-error", "nvcc-fatal", "ptxas-fatal"})
+"""Messages of shells, in two languages, about the end of a program by a signal."""
 _CMAKE = re.compile(
-    r"^[ \t]*CMake Error(?: at [^\n]{1,300}|:)[ \t]*\n(?:[ \t]*\n)?[ \t]*(?P<said>[A-Za-z][^\n]*)", re.M
+    r"^[ \t]*CMake Error(?: at [^\n]{1,300}|:)[ \t]*\n(?:[ \t]*\n)?[ \t]*(?P<text>[A-Za-z][^\n]*)", re.M
 )
 _STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
 """Seconds, as ``docker build`` writes them before each line of output."""
@@ -67,9 +68,9 @@ _ERROR_WORDS = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """A failure of a report. ``signature``: ``expect.failure``; ``notes``: key -> why; ``line``, ``last``: its lines.
+    """A failure in a report. ``signature``: ``expect.failure``; ``notes``: key -> origin; ``line``, ``last``: lines.
 
-    ``frames``: those of its traceback, outermost first; ``others``: how many more failures the report shows.
+    ``frames``: of its traceback, outermost first; ``others``: how many more failures the report shows.
     """
 
     signature: dict[str, Any]
@@ -80,21 +81,21 @@ class Shown:
     others: int = 0
     exception: ExceptionSeen | None = None
     building: bool = False
-    """It failed while something was compiled."""
+    """Whether it failed while something was compiled."""
 
     @property
     def title(self) -> str:
-        """The failure in one line, for people; '' where nothing tells it."""
+        """The failure in one line; '' where neither a type nor a message is known."""
         kind = str(self.signature.get("exception") or self.signature.get("signal") or "")
-        said = str(self.signature.get("message") or self.signature.get("output") or "")
-        said = "" if said.startswith("/") else said
-        return ": ".join(text for text in (kind, said) if text)
+        text = str(self.signature.get("message") or self.signature.get("output") or "")
+        text = "" if text.startswith("/") else text
+        return ": ".join(filter(None, (kind, text)))
 
 
 def find(pieces: Sequence[Piece]) -> Shown | None:
-    """The failure that a report is about: the first that stands under words of errors, else the first at all.
+    """The failure that a report is about: the first below a heading about errors, else the first.
 
-    Tracebacks and crashes in pasted text count before lines that only name an exception. None where nothing is shown.
+    Tracebacks and crashes in pasted text are preferred to lines that only name an exception. None where there is none.
     """
     pasted = [(piece, shown) for piece in pieces if piece.code and (shown := _in_piece(piece))]
     worded = [(piece, shown) for piece in pieces if not piece.code and (shown := _in_words(piece))]
@@ -103,14 +104,14 @@ def find(pieces: Sequence[Piece]) -> Shown | None:
     if not seen:
         return None
     whole = [pair for pair in seen if pair[1].frames] or seen
-    told = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
-    chosen = (told or whole)[0][1]
+    headed = [pair for pair in whole if _ERROR_WORDS.search(pair[0].under)]
+    chosen = (headed or whole)[0][1]
     distinct = {(shown.signature.get("exception"), shown.title): shown for _, shown in pasted + worded}
     return Shown(**{**vars(chosen), "others": sum(not _same(shown, chosen) for shown in distinct.values())})
 
 
 def _same(one: Shown, other: Shown) -> bool:
-    """Whether two are one failure, as far as they say: a title names it without its type, a log without its message."""
+    """Whether two may be the same failure: a title may lack its type, a log its message."""
     kinds = {str(shown.signature.get("exception") or "") for shown in (one, other)} - {""}
     a, b = (str(shown.signature.get("message") or shown.signature.get("output") or "") for shown in (one, other))
     if not a or not b:
@@ -123,20 +124,20 @@ def _in_piece(piece: Piece) -> Shown | None:
     text = _begun(notebooks.as_tracebacks(piece.text))
     observation = observe(text)
     exception, crash = last_exception(observation), telling_crash(observation)
-    if crash is None and exception is None:  # pip indents what a compiler says
+    if crash is None and exception is None:  # pip indents the output of a compiler
         text = "\n".join(line.strip() for line in text.split("\n"))
         crash = telling_crash(observe(text))
     if exception is not None and not exception.ignored:
         return _of_exception(exception, piece)
     bare = _BARE.search(text)
-    # An exception that only speaks of a signal, or of CUDA, is still how the program itself ended.
+    # An exception whose message mentions a signal or CUDA is still how the program ended.
     if crash is not None and not (bare and text.count("\n", 0, bare.start()) + 1 == crash.line):
         return _of_crash(crash, text, piece)
     return _named(piece)
 
 
 def _begun(text: str) -> str:
-    """A traceback that was pasted without its first line, with it: it takes the place of the line above its frames."""
+    """Complete a traceback that was pasted without its first line, which replaces the line above its frames."""
     first = _FRAME.search(text)
     if first is None or not text.count("\n", 0, first.start()) or "Traceback (most recent call last)" in text:
         return text
@@ -145,21 +146,21 @@ def _begun(text: str) -> str:
 
 
 def _in_words(piece: Piece) -> Shown | None:
-    """A failure in running text: what was pasted without any mark, or an exception that a sentence names."""
+    """A failure in prose: text that was pasted without a fence, or an exception that a sentence names."""
     crash = telling_crash(observe(piece.text))
     found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
     line = piece.text.count("\n", 0, found.start()) + 1 if found else 0
-    # A line that names an exception, in a sentence or not, is told by that, whatever else is known of such lines.
+    # A line that names an exception is identified by it, even if it also looks like a crash.
     if crash is not None and crash.line != line:
         return _of_crash(crash, piece.text, piece)
     if found and found["message"]:
-        said = found["message"].strip().rstrip("。，,").strip("`")
-        return _of_exception(ExceptionSeen(type=found["type"], message=said, line=line, end_line=line), piece)
+        text = found["message"].strip().rstrip("。，,").strip("`")
+        return _of_exception(ExceptionSeen(type=found["type"], message=text, line=line, end_line=line), piece)
     return _ended(piece)
 
 
 def _named(piece: Piece) -> Shown | None:
-    """A failure that is only named: a traceback's last line without the rest, a signal in words, an exit status."""
+    """A failure without details: only the last line of a traceback, a message about a signal, an exit status."""
     at = piece.line
     if piece.info in {"python", "py", "c++", "cpp", "c", "diff", "yaml", "json"}:
         return None
@@ -173,7 +174,7 @@ def _named(piece: Piece) -> Shown | None:
 
 
 def _ended(piece: Piece) -> Shown | None:
-    """The end of a program in a shell's or another program's words: by a signal, with an exit status."""
+    """The end of a program in the message of a shell or another program: by a signal, or with an exit status."""
     at = piece.line
     for words, name in _SIGNAL_WORDS:
         if piece.code and (hit := words.search(piece.text)):
@@ -182,10 +183,10 @@ def _ended(piece: Piece) -> Shown | None:
             return Shown(signature={"signal": name}, notes={"signal": note}, line=line, last=line)
     if piece.code and (hit := _CMAKE.search(piece.text)):
         line = at + piece.text.count("\n", 0, hit.start())
-        said = one_line(hit["said"], LONGEST) if not re.search(r"[/\\]", hit["said"]) else stable(hit["said"])[0]
-        if said:
+        text = one_line(hit["text"], LONGEST) if not re.search(r"[/\\]", hit["text"]) else stable(hit["text"])[0]
+        if text:
             return Shown(
-                signature={"output": said}, notes={"output": f"line {line}"}, line=line, last=line, building=True
+                signature={"output": text}, notes={"output": f"line {line}"}, line=line, last=line, building=True
             )
     if hit := _EXIT.search(piece.text):
         line = at + piece.text.count("\n", 0, hit.start())
@@ -213,7 +214,7 @@ def _of_exit(code: int, rest: str, line: int) -> Shown | None:
         return None
     if 0 < code <= 255:
         return Shown(signature={"exit_code": str(code)}, notes={"exit_code": note}, line=line, last=line)
-    words = f"{note}: the exit status {code} is Windows' own; what Linux says instead is open"
+    words = f"{note}: the exit status {code} is specific to Windows; the one on Linux is not known"
     return Shown(signature={"exit_code": "nonzero"}, notes={"exit_code": words}, line=line, last=line)
 
 
@@ -224,29 +225,29 @@ def _of_exception(seen: ExceptionSeen, piece: Piece) -> Shown:
     line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
     signature: dict[str, Any] = {"exception": _type(seen.type)}
     notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
-    said, why = stable(seen.message)
-    if said:
-        signature["message"] = said
+    text, why = stable(seen.message)
+    if text:
+        signature["message"] = text
     if why:
-        notes["message" if said else "exception"] = why if said else f"{notes['exception']}; {why}"
-    frames, told = telling(seen.frames)
+        notes["message" if text else "exception"] = why if text else f"{notes['exception']}; {why}"
+    frames, which = identifying_frames(seen.frames)
     if frames:
         signature["frames"] = frames
-        notes["frames"] = told
+        notes["frames"] = which
     return Shown(signature=signature, notes=notes, line=line, last=last, frames=seen.frames, exception=seen)
 
 
 def _type(dotted: str) -> str:
-    """The name without its module, which moves between versions; ``zlib.error`` needs it."""
+    """The name without its module, which may change between versions; a lower-case name (``zlib.error``) keeps it."""
     *_, module, name = ("", *dotted.split("."))
     return f"{module}.{name}" if module and name.islower() else name
 
 
 def stable(message: str) -> tuple[str, str]:
-    """What of a message stays the same, as one text that stands in it, and why it is cut so, in words.
+    """(part of a message that stays the same, how it was chosen in words); ('', '') for an empty message.
 
-    Its first sentence if nothing in it is volatile; else the longest of its clauses without anything volatile; else the
-    longest stretch between the volatile parts. Both '' where the message says nothing.
+    The part is the first sentence if nothing in it is volatile; else its longest clause without volatile parts; else
+    the longest text between the volatile parts.
     """
     own = essence(message)
     lines = [line.strip() for line in message.splitlines() if line.strip()]
@@ -260,33 +261,33 @@ def stable(message: str) -> tuple[str, str]:
         text = _bounded(sentence)
         return text, "the message's first sentence" if text != first else "the message"
     clauses = _clauses(sentence, marks)
-    steady = [text for text in clauses if _telling(text) and re.search(r"[ \u4e00-\u9fff]", text)]
+    steady = [text for text in clauses if _is_specific(text) and re.search(r"[ \u4e00-\u9fff]", text)]
     if steady:
         longest = max(steady, key=len)
-        # Of an undefined symbol the symbol tells which bug it is.
+        # The name of an undefined symbol identifies the bug.
         name = re.search(rf"{re.escape(longest)}(: [A-Za-z_]\w*)$", sentence)
         return _bounded(
             longest + (name[1] if name else "")
         ), f"the longest clause of {_shown(sentence)} without numbers, paths or values"
-    stretches = [text for text in _between(sentence, marks) if _telling(text)]
+    stretches = [text for text in _between(sentence, marks) if _is_specific(text)]
     if stretches:
         return _bounded(
             max(stretches, key=len)
         ), f"the longest part of {_shown(sentence)} without numbers, paths or values"
     if len(sentence) <= 40 and "/" not in sentence:
-        return sentence, "the whole message: little of it is sure to stay the same elsewhere"
-    return "", f"the message, {_shown(sentence)}, has nothing that is sure to stay the same"
+        return sentence, "the whole message, most of which may differ on other machines"
+    return "", f"no part of the message {_shown(sentence)} is sure to stay the same"
 
 
 def _volatile(text: str) -> list[tuple[int, int]]:
-    """Where volatile parts are. A quoted name (``'NoneType'``) is none: it tells which bug it is."""
+    """The spans of volatile parts. A quoted name (``'NoneType'``) is not volatile: it identifies the bug."""
     spans: list[tuple[int, int]] = []
     kept: list[tuple[int, int]] = []
     for hit in _QUOTED.finditer(text):
         inside = hit["inside"]
         name = re.fullmatch(r"[A-Za-z_][\w.:<>-]{0,60}(?: [A-Za-z_]\w*){0,2}(?:\(\))?", inside) and "/" not in inside
         (kept if name else spans).append(hit.span())
-    # What stands for something private stands in no output.
+    # A placeholder of something private is not in any output.
     for hit in (*STANDS.finditer(text), *_HOME.finditer(text), *_VOLATILE.finditer(text)):
         start, end = hit.span()
         if start < end and not any(a <= start and end <= b for a, b in (*kept, *spans)):
@@ -295,7 +296,7 @@ def _volatile(text: str) -> list[tuple[int, int]]:
 
 
 def _clauses(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
-    """The clauses in which nothing volatile stands."""
+    """The clauses without volatile parts."""
     found, start = [], 0
     ends = [hit.span() for hit in _CLAUSE.finditer(text) if not any(a <= hit.start() < b - 1 for a, b in marks)]
     for left, right in [*ends, (len(text), len(text))]:
@@ -314,7 +315,7 @@ def _between(text: str, marks: Sequence[tuple[int, int]]) -> list[str]:
     return found
 
 
-def _telling(text: str) -> bool:
+def _is_specific(text: str) -> bool:
     return sum(character.isalpha() for character in text) >= (2 if re.search(r"[\u4e00-\u9fff]", text) else _LEAST)
 
 
@@ -333,26 +334,26 @@ def _shown(text: str) -> str:
 # -- frames --------------------------------------------------------------------------------------------------------
 
 
-def telling(frames: Sequence[Frame]) -> tuple[list[str], str]:
-    """The frames that a signature names, outermost first, and in words which they are.
+def identifying_frames(frames: Sequence[Frame]) -> tuple[list[str], str]:
+    """(frames that a signature names, outermost first; which these are, in words).
 
-    The project's own, without the entry of the started program (its module level and its ``main``, which every failure
-    of it comes through), then the innermost of libraries, where it was raised. A recursion counts once.
+    The project's own, without the entry of the started program (its module level and its ``main``, which are in every
+    traceback), then the innermost of libraries, where the exception was raised. A recursion counts once.
     """
     frames = [Frame(file=frame.file.replace("\\", "/"), line=frame.line, function=frame.function) for frame in frames]
     script = frames[0].file if frames else ""
     own = [frame for frame in frames if places.kind(frame) == "own" and not _entry(frame, script)]
     called = [frame for frame in frames if places.kind(frame) == "package"]
     names = _distinct(own)
-    told = "the project's own frames, without the entry of the started program"
+    which = "the project's own frames, without the entry of the started program"
     if not names:
         names = _distinct(called[:1])
-        told = "the library's function that was called"
+        which = "the library's function that was called"
     inner = frames[-1] if frames else None
     if inner is not None and called and inner in called and (name := places.name(inner)) and name not in names:
         names.append(name)
-        told += ", and where it was raised"
-    return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], told
+        which += ", and where it was raised"
+    return [name for name in names if re.fullmatch(r"[^\s:]+:[^\s:]+", name)], which
 
 
 def _entry(frame: Frame, script: str) -> bool:
@@ -368,19 +369,19 @@ def _distinct(frames: Iterable[Frame]) -> list[str]:
 
 def _of_crash(crash: Crash, text: str, piece: Piece) -> Shown:
     line = piece.line + max(crash.line, 1) - 1
-    told = fingerprint(Ending(exit_code=None), text, crash=crash)
+    identity = fingerprint(Ending(exit_code=None), text, crash=crash)
     note = f"line {line}: {one_line(crash.text, 80)!r}"
-    if told.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", told.message):
-        return Shown(signature={"signal": told.message}, notes={"signal": note}, line=line, last=line)
+    if identity.kind == "signal" and re.fullmatch(r"SIG[A-Z]+", identity.message):
+        return Shown(signature={"signal": identity.message}, notes={"signal": note}, line=line, last=line)
     words = one_line(crash.text, 300)
     if crash.kind in {"compiler-error", "ptxas-fatal"} and (
-        found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<said>.*)", words)
+        found := re.search(r"(?:fatal )?error(?: #?\w+)?\s*:\s*(?P<text>.*)", words)
     ):
-        words = found["said"]
-    said, why = stable(words.replace("what():", " "))
-    signature: dict[str, Any] = {"output": said} if said else {"exit_code": "nonzero"}
+        words = found["text"]
+    part, why = stable(words.replace("what():", " "))
+    signature: dict[str, Any] = {"output": part} if part else {"exit_code": "nonzero"}
     key = next(iter(signature))
-    building = crash.kind in _BUILDING
+    building = has(crash.kind, Trait.COMPILER)
     return Shown(
         signature=signature, notes={key: f"{note}; {why}" if why else note}, line=line, last=line, building=building
     )

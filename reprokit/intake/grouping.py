@@ -10,51 +10,57 @@ from reprokit.intake.environments import Claim, Found, Rank, together
 from reprokit.intake.failure import Shown
 
 MOST = 200
-"""Environment blocks of one report that are read."""
+"""Most environment blocks of one report that are read."""
 
 
 def grouped(found: Sequence[Found]) -> list[list[Found]]:
     """The blocks of each environment (:func:`environments.together`).
 
-    Of more than ``MOST`` blocks, which is no report of one bug, only the first are read.
+    Only the first ``MOST`` blocks are read: a report with more is not about one bug.
     """
     return together(found[:MOST])
 
 
 def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]], system: str) -> Found | None:
-    """What the paths of a traceback tell of its environment where nothing else does: the Python, the ``system``."""
+    """The Python version and system in paths of a traceback, where ``groups`` do not give them; None for neither.
+
+    ``system``: what :func:`system_of` found.
+    """
     paths = [frame.file.replace("\\", "/") for frame in (shown.frames if shown else ())]
     python = next((hit[1] for path in paths if (hit := re.search(r"/python(\d\.\d{1,2})/", path))), "")
-    told = {axis for group in groups for found in group for axis in found.axes}
+    known = {axis for group in groups for found in group for axis in found.axes}
     if shown is None or any(found.system for group in groups for found in group):
         system = ""
-    if shown is None or not ((python and "python" not in told) or system):
+    if shown is None or not ((python and "python" not in known) or system):
         return None
     where = f"lines {shown.line} to {shown.last}"
     claims = (
-        [Claim(axis="python", version=python, rank=Rank.STATED, said=where)] if python and "python" not in told else []
+        [Claim(axis="python", version=python, rank=Rank.STATED, quote=where)]
+        if python and "python" not in known
+        else []
     )
-    remarks = [f"python {python} is what the paths in the traceback say ({where})"] if claims else []
+    remarks = [f"python {python} is from the paths in the traceback ({where})"] if claims else []
     return Found(
         kind="paths", first=shown.line, last=shown.last, claims=tuple(claims), system=system, remarks=tuple(remarks)
     )
 
 
 def system_of(text: str) -> str:
-    """``windows`` or ``macos`` where the paths in a text, before home directories are taken out of it, are of those."""
+    """``windows`` or ``macos`` where a text, with its home directories, has paths of such a system, else ''."""
     if re.search(r"(?<![\w/])/Users/\w", text):
         return "macos"
     return "windows" if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text) else ""
 
 
-def failing(groups: Sequence[Sequence[Found]], shown: Shown | None, said: Sequence[Told | None]) -> int:
-    """The environment in which it failed: the one told of last before the failure, else the first.
+def failing(groups: Sequence[Sequence[Found]], shown: Shown | None, statements: Sequence[Told | None]) -> int:
+    """The index of the environment in which it failed: the last one before the failure in the text, else the first.
 
-    Of those that are said to fail, or else of those that are not said to be fine (``said``, as :func:`told` has it).
+    Among those that the report says fail, or else among those that it does not say work. ``statements``: the result of
+    :func:`statements`.
     """
     numbers = range(len(groups))
-    fail = [number for number in numbers if (one := said[number]) and one.fails]
-    fine = {number for number in numbers if (one := said[number]) and not one.fails}
+    fail = [number for number in numbers if (one := statements[number]) and one.fails]
+    fine = {number for number in numbers if (one := statements[number]) and not one.fails}
     of = fail or [number for number in numbers if number not in fine] or list(numbers)
     before = [number for number in of if shown and groups[number][0].first <= shown.line]
     return next(iter(before[-1:] or of), 0)
@@ -62,7 +68,7 @@ def failing(groups: Sequence[Sequence[Found]], shown: Shown | None, said: Sequen
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What the words above an environment say of it. ``fails``: None where they say neither, or both."""
+    """A statement of the report about an environment. ``words``: the text; ``fails``: whether it says that it fails."""
 
     line: int
     words: str
@@ -83,21 +89,21 @@ _NOT_WORKING = (
 _WORKING = r"\b(?:work(?:s|ed|ing)?|(?:runs?|ran|is|was|are) (?:fine|ok|good))\b|正常|可以(?:运行|跑)"
 _FAILING = r"\bfail(?:s|ed|ing)?\b|\bcrash(?:es|ed|ing)?\b|\bbroken\b|报错|出错|失败|崩溃|有问题"
 _HOLDS = ((False, _NOT_FAILING), (True, _NOT_WORKING), (False, _WORKING), (True, _FAILING))
-"""Words that say whether it fails somewhere, those that would be misread as others first."""
+"""Phrases that say whether it fails; longer phrases before those that they contain."""
 _NEAR = 4
-"""Lines above an environment in which the words about it stand."""
+"""Most lines above an environment that are searched for words about it."""
 
 
-def told(lines: Sequence[str], groups: Sequence[Sequence[Found]]) -> list[Told | None]:
-    """What the line above each environment says: that it fails there, or that it does not; None where it says neither.
+def statements(lines: Sequence[str], groups: Sequence[Sequence[Found]]) -> list[Told | None]:
+    """For each environment, what the line above it says: that it fails there, or that it does not; None for neither.
 
-    Only the nearest line with words counts, and not where it says both, asks, or belongs to another environment.
+    Only the nearest line with words counts, unless it says both, is a question, or belongs to another environment.
     """
     spans = [(found.first, found.last) for group in groups for found in group]
-    return [_told(lines, group[0].first, spans) for group in groups]
+    return [_statement(lines, group[0].first, spans) for group in groups]
 
 
-def _told(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) -> Told | None:
+def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) -> Told | None:
     for number in range(first - 1, max(0, first - 1 - _NEAR), -1):
         text = lines[number - 1].strip().strip("*#`~-_: ：>")
         if any(begin <= number <= end for begin, end in spans):
@@ -112,31 +118,31 @@ def _told(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) ->
 def _fails(text: str) -> bool | None:
     if text.endswith(("?", "？")):
         return None
-    said = set()
+    found = set()
     for fails, pattern in _HOLDS:
         text, count = re.subn(pattern, " ", text, flags=re.IGNORECASE)
-        said |= {fails} if count else set()
-    return said.pop() if len(said) == 1 else None
+        found |= {fails} if count else set()
+    return found.pop() if len(found) == 1 else None
 
 
-def comments(groups: Sequence[Sequence[Found]], said: Sequence[Told | None]) -> list[str]:
-    """What the report says of each environment, in its own words; nothing where there is but one that fails."""
-    if len(groups) < 2 and not any(one and not one.fails for one in said):
+def comments(groups: Sequence[Sequence[Found]], statements: Sequence[Told | None]) -> list[str]:
+    """What the report says about each environment, in its own words; [] for a single environment that fails."""
+    if len(groups) < 2 and not any(one and not one.fails for one in statements):
         return []
     return [
-        f"line {one.line} says of the environment in line {group[0].first}: {one.words}"
-        for group, one in zip(groups, said, strict=True)
+        f"line {one.line} about the environment in line {group[0].first}: {one.words}"
+        for group, one in zip(groups, statements, strict=True)
         if one
     ]
 
 
-def reproduces(cells: Sequence[Mapping[str, str]], said: Sequence[Told | None]) -> str:
-    """``expect.reproduces`` as the report has it: the cells that are said to fail, where the others are said not to.
+def reproduces(cells: Sequence[Mapping[str, str]], statements: Sequence[Told | None]) -> str:
+    """``expect.reproduces`` according to the report: the failing cells, where it says of all others that they work.
 
-    Written with the axes in which cells differ; '' where the report does not say it of every one, or says both of one.
+    Written with the axes in which cells differ; '' where the report leaves a cell out, or says both about one.
     """
-    fail = [cell for cell, one in zip(cells, said, strict=True) if one and one.fails]
-    fine = [cell for cell, one in zip(cells, said, strict=True) if one and not one.fails]
+    fail = [cell for cell, one in zip(cells, statements, strict=True) if one and one.fails]
+    fine = [cell for cell, one in zip(cells, statements, strict=True) if one and not one.fails]
     if not fail or not fine or len(fail) + len(fine) < len(cells) or any(cell in fine for cell in fail):
         return ""
     names = [name for name in fail[0] if len({cell.get(name) for cell in cells}) > 1]

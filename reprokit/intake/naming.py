@@ -5,31 +5,31 @@ from __future__ import annotations
 import re
 
 LONGEST = 60
-"""Characters of an id."""
+"""Most characters of an id."""
 TITLE = 200
-"""Characters of a title."""
+"""Most characters of a title."""
 
 _LABEL = re.compile(
     r"^\s*(?:\[?(?:bug|issue|question|help)\]?\s*[:：]\s*|\[(?:bug|issue|question|help)\]\s+)", re.IGNORECASE
 )
 _UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
-"""What nobody sees in a title, and what turns it around."""
+"""Characters that are invisible in a title, or change its writing direction."""
 _CUT = re.compile(r"[\u3040-\u9fff\uac00-\ud7af]")
 
 
 def title(text: str) -> str:
-    """A title in one line, without a label such as ``[Bug]:`` before it; '' where nothing is left."""
+    """``text`` as a title in one line, without a label such as ``[Bug]:`` before it; '' where nothing is left."""
     return shortened(re.sub(r"\s+", " ", _LABEL.sub("", _UNSEEN.sub(" ", text))).strip(), TITLE, " ")
 
 
 def slug(*texts: str) -> str:
-    """Letters and digits of texts, each once, as an id, cut between words; '' where they have none."""
+    """The texts joined as an id of lower-case letters, digits and hyphens, cut between words; '' for nothing."""
     parts = [re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-") for text in texts]
     return shortened("-".join(dict.fromkeys(part for part in parts if part)), LONGEST, "-")
 
 
 def shortened(text: str, most: int, between: str) -> str:
-    """The first ``most`` characters of a text, without a word that would be cut."""
+    """At most the first ``most`` characters of a text, cut at the separator ``between`` rather than within a word."""
     if len(text) <= most:
         return text
     whole = text[: most + 1].rpartition(between)[0].rstrip(between)
@@ -37,5 +37,5 @@ def shortened(text: str, most: int, between: str) -> str:
 
 
 def foreign(text: str) -> bool:
-    """Whether an id made of a text would lack most of what it says."""
+    """Whether an id made of a text would lose most of it, such as Chinese."""
     return len(slug(text)) < 4 or bool(_CUT.search(text))

@@ -20,7 +20,7 @@ _END = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?::.*)?$")
 
 
 def as_tracebacks(text: str) -> str:
-    """``text`` with each of IPython's tracebacks in Python's own form, its lines staying where they are."""
+    """``text`` with each IPython traceback rewritten in Python's own form, on the same lines."""
     if "Traceback (most recent call last)" not in text:
         return text
     lines = text.split("\n")
@@ -36,7 +36,7 @@ def as_tracebacks(text: str) -> str:
 
 
 def _rewrite(lines: list[str], at: int, kind: str) -> int:
-    """Rewrite one traceback in place; the line after it."""
+    """Rewrite one traceback in place; returns the index of the line after it."""
     frame: tuple[int, str, str] | None = None
     while at < len(lines):
         line = lines[at]

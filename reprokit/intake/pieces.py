@@ -1,7 +1,7 @@
 """A report, cut into pieces: headings, forms, fenced and indented code, tracebacks and consoles in between. Pure.
 
 Every line of the report is in at most one piece, and pieces know their line, so that a draft can say where something
-was taken from. Linear in the length of the report.
+comes from. Linear in the length of the report.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from reprokit.evidence.text import clean
 
 _SPACES = dict.fromkeys(map(ord, "\u00a0\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
-"""What looks like a space, and what some take for the end of a line: editors, and so line numbers, do not."""
+"""Characters that look like a space, and some that splitlines() takes for the end of a line, but editors do not."""
 _FENCE = re.compile(r"^(?P<indent>[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?)(?P<fence>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _HEADING = re.compile(
     r"^ {0,3}#{1,6}\s+(?P<text>\S.*?)\s*#*$|^\s*(?:[-*\d.)]+\s+)?(?:\*\*|__)(?P<bold>[^*_].*?)(?:\*\*|__)\s*[:：]?$"
@@ -24,7 +24,7 @@ _FORM = re.compile(
     r"|(?:问题|错误|bug|环境|系统)\s*(?:描述|信息|确认|反馈|说明)?(?:\W.{0,30})?",
     re.IGNORECASE,
 )
-"""Headings of issue forms, which say nothing of the bug."""
+"""Headings of issue forms, which say nothing about the bug."""
 _SUMMARY = re.compile(r"<summary>(?P<text>.{0,300}?)</summary>", re.IGNORECASE)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _TAG = re.compile(r"</?(?:details|summary|pre|code|br|p|b|div|kbd)\b[^>\n]{0,200}>", re.IGNORECASE)
@@ -43,16 +43,16 @@ _EXAMPLE = re.compile(
     r"|\[e\.g\.[^\]\n]{0,200}\]",
     re.IGNORECASE,
 )
-"""A form's own example of what to fill in, left standing."""
+"""A form's own example of what to fill in, which the reporter did not remove."""
 _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\n]{0,1000}\)|<img\b[^>\n]{0,1000}>")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Piece:
-    """A run of lines. ``kind``: fenced, indented, traceback, console, tree, heading or prose.
+    """Consecutive lines. ``kind``: fenced, indented, traceback, console, tree, heading or prose.
 
-    ``line``: of its first line in the report, from 1. ``info``: the language behind a fence, in small letters.
-    ``heading``: what it stands under; ``lead``: the last words before it (both '' where there are none).
+    ``line``: the number of its first line in the report, from 1. ``info``: the language of a fence, in lower case.
+    ``heading``: the heading above; ``lead``: the last line of prose before it (both '' where there are none).
     """
 
     kind: str
@@ -64,23 +64,23 @@ class Piece:
 
     @property
     def code(self) -> bool:
-        """Whether it is something that was pasted, rather than written."""
+        """Whether it was pasted rather than written."""
         return self.kind not in ("prose", "heading")
 
     @property
     def under(self) -> str:
-        """Its heading and lead in small letters, to look for words in."""
+        """Its heading and lead in lower case, to search for words in."""
         return f"{self.heading}\n{self.lead}".lower()
 
     @property
     def last(self) -> int:
-        """Its last line in the report."""
+        """The number of its last line in the report."""
         return self.line + self.text.rstrip("\n").count("\n")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """A report and its pieces. ``title``: its own ('' = it has none). ``pictures``: images, which nobody can read."""
+    """A report and its pieces. ``title``: its own, '' for none. ``pictures``: how many images it has."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -94,7 +94,7 @@ class Report:
 
 
 def cut(text: str) -> Report:
-    """Cut a report. Comments of templates are blanked (their lines stay), line ends and terminal colours cleaned."""
+    """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _EXAMPLE.sub(_blank, _outside_fences(text))
     title = ""
@@ -113,7 +113,7 @@ def cut(text: str) -> Report:
 
 
 def _outside_fences(text: str) -> str:
-    """The text without the comments that templates leave in, each replaced by as many line ends."""
+    """The text without comments of templates, each replaced by as many line ends."""
     if "<!--" not in text:
         return text
     parts: list[str] = []
@@ -146,7 +146,7 @@ def _closes(match: re.Match[str], fence: str) -> bool:
 
 
 def _subject(lines: Sequence[str]) -> str:
-    """The subject of a mail; '' where the text does not begin as one."""
+    """The subject of a mail; '' where the text is not a mail."""
     for line in lines[:20]:
         if not line.strip():
             continue
@@ -187,9 +187,9 @@ class _Cutter:
                 self._prose()
 
     def title(self) -> str:
-        """The first heading of the first level; else the one that the report begins with, if it is alone in its level.
+        """The first heading of the first level; else the heading at the start, if it is the only one of its level.
 
-        Those of issue forms are no titles.
+        Headings of issue forms do not count.
         """
         begins = bool(self.pieces) and self.pieces[0].kind == "heading"
         first, *rest = self.headings or [(0, "")]
@@ -235,7 +235,7 @@ class _Cutter:
                 *([body[-1].rstrip().removesuffix("`")] if body[1:] else []),
             ]
         if kind == "tree" and self.at > 0 and self._root_above():
-            # The folder that a tree begins with stands on the line before it.
+            # The root folder of a tree is on the line before it.
             body = [self.lines[self.at - 1], *body]
             self.pieces[-1:] = _shortened(self.pieces[-1])
             self._add(kind, body, self.at - 1)
@@ -266,7 +266,7 @@ class _Cutter:
         return bool(indented or _SUMMARY.search(line) or _TRACEBACK.search(line))
 
     def _after_blank(self) -> bool:
-        """Whether code may begin here by its indentation: as in Markdown after a blank line, and in no list."""
+        """Whether indented code may begin here: as in Markdown, after a blank line and not in a list."""
         if self.at and self.lines[self.at - 1].strip():
             return False
         above = (line for line in reversed(self.lines[max(0, self.at - 4) : self.at]) if line.strip())
@@ -281,7 +281,7 @@ class _Cutter:
         return max(end, self.at + 1)
 
     def _end_of_traceback(self) -> int:
-        """Where it ends: frames go on past blank lines; then comes the exception, up to a blank line."""
+        """The end of a traceback: frames may go on after blank lines; then comes the exception, up to a blank line."""
         end = self.at + 1
         in_frames = True
         while end < len(self.lines):
@@ -343,6 +343,6 @@ def _dedented(lines: list[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Words without Markdown's marks around them."""
+    """Text without Markdown's marks."""
     text = re.sub(r"\*\*|``?|^#+\s*|(?<=\S)\*(?=\s|$)", "", _TAG.sub("", text)) if len(text) < 2000 else text[:2000]
     return _LEAD.sub("", text.strip()).strip()[:200]

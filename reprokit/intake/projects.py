@@ -1,4 +1,4 @@
-"""Which project a report is about, and where its tree is: as far as the report, or a small table, says so. Pure."""
+"""Which project a report is about, and its repository: from the report, or from a small table. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _ISSUE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """A project and its repository. ``name``: its folder; ``tag``: how releases are tagged, '' = unknown."""
+    """A project and its repository. ``name``: its folder; ``tag``: the format of release tags, '' = unknown.
+
+    ``package``, ``pip``: its import name and pip package; ``why``: how it was found.
+    """
 
     name: str
     git: str
@@ -31,7 +34,7 @@ class Project:
 
 @cache
 def table() -> Mapping[str, Project]:
-    """Lower-case name -> project."""
+    """The known projects: lower-case name -> project."""
     import yaml
 
     text = resources.files("reprokit.intake").joinpath("data/projects.yaml").read_text(encoding="utf-8")
@@ -40,7 +43,7 @@ def table() -> Mapping[str, Project]:
 
 
 def of_url(url: str) -> Project | None:
-    """The project whose repository an address is of, such as that of an issue."""
+    """The project of an address within its repository, such as that of an issue; None for other addresses."""
     found = _ISSUE.match(url)
     if found is None:
         return None
@@ -52,9 +55,9 @@ def of_url(url: str) -> Project | None:
 
 
 def folder_of(frames: Sequence[Frame], project: Project) -> str:
-    """The folder of a project's checkout in the own frames of a traceback, '' where they are of none.
+    """The folder of a project's checkout in the frames of a traceback, '' where there is none.
 
-    It is called as the project, maybe with a branch behind it as in GitHub's archives (``PaddleSeg-release-2.8``).
+    It has the project's name, maybe with a branch after it as in GitHub's archives (``PaddleSeg-release-2.8``).
     """
     called = re.compile(rf"{re.escape(project.name)}(?:[-_][\w.]+)?", re.IGNORECASE)
     for frame in frames:
@@ -69,7 +72,7 @@ def folder_of(frames: Sequence[Frame], project: Project) -> str:
 
 
 def named(words: Iterable[str]) -> list[Project]:
-    """The projects of the table that keys of environments, or packages, are called by."""
+    """The projects of the table whose name or pip package is among ``words``."""
     known = table()
     by_pip = {project.pip: project for project in known.values() if project.pip}
     found = [known.get(word.lower()) or by_pip.get(word.lower()) for word in words]
@@ -77,12 +80,12 @@ def named(words: Iterable[str]) -> list[Project]:
 
 
 def in_frames(frames: Sequence[Frame]) -> Project | None:
-    """The project of the table in whose checkout a traceback runs."""
+    """The first project of the table whose checkout is in a traceback; None for none."""
     return next((project for project in table().values() if folder_of(frames, project)), None)
 
 
 def ref_of(project: Project, version: str) -> tuple[str, str]:
-    """The tag of a version as reported, and why; ``HEAD`` where nothing names one."""
+    """(git ref, why) for a reported version: its tag, or ``HEAD`` where there is none."""
     text = version.strip()
     number = re.match(r"v?(\d+(?:\.\d+)+(?:(?:a|b|rc|\.post)\d+)?)", text)
     unreleased = re.search(r"dev|unknown", text.partition("+")[0]) or (number and set(number[1]) <= {"0", "."})
@@ -90,6 +93,6 @@ def ref_of(project: Project, version: str) -> tuple[str, str]:
         ref = project.tag.format(version=number[1])
         commit = re.search(r"\+([0-9a-f]{7,40})\b", text)
         behind = f"; the commit was {commit[1]}" if commit else ""
-        return ref, f"the tag of {text}, as {project.name} calls its releases{behind}"
-    said = f"the report says {text}, which is no release" if text else "the report names no version of it"
-    return "HEAD", f"{said}: this is the default branch of today; put in the commit that was used"
+        return ref, f"the tag of {text}, in the form of {project.name}'s release tags{behind}"
+    reason = f"the report says {text}, which is not a release" if text else "the report names no version of it"
+    return "HEAD", f"{reason}: this is today's default branch; replace it with the commit that was used"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
+from reprokit.case import markdown, read
+from reprokit.core import issues
 from reprokit.core.errors import Problem, UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportText:
-    """A report as it was read. ``url``: where it stands, '' for a file; ``path``: what to call it."""
+    """A report as it was read. ``url``: its address, '' for a file; ``path``: its name in messages."""
 
     path: str
     text: str
@@ -18,24 +21,18 @@ class ReportText:
 
 
 def read_report(source: str) -> ReportText:
-    """The report that ``source`` (a file, ``-``, an address) stands for; of an issue its title and its first text.
+    """Read the report at ``source`` (a file, ``-``, an address); of an issue, its title and first text.
 
-    Raises UsageError when it cannot be read, is no text, or holds a case already.
+    Raises UsageError when it cannot be read, is not text, or contains a case already.
     """
-    from pathlib import Path
-
-    from reprokit.case import read
-
     if source.lower().startswith(("http://", "https://")):
-        from reprokit.core import issues
-
         if issues.is_issue(source):
             issue = issues.read(source)
             return _without_case(
                 ReportText(path=source, text=f"# {issue.title}\n\n{issue.body.text}", url=source), source
             )
     elif Path(source).is_dir():
-        raise UsageError(f"{source} is a folder; name the file with the report")
+        raise UsageError(f"{source} is a folder: name the file with the report")
     item = next(iter(read.read(source)))
     if isinstance(item, Problem):
         raise UsageError(str(item))
@@ -44,9 +41,7 @@ def read_report(source: str) -> ReportText:
 
 
 def _without_case(report: ReportText, source: str) -> ReportText:
-    """The report, unless somebody has made a case of it, which knows more than could be drafted here."""
-    from reprokit.case import markdown
-
+    """The report, unless it contains a case, which is more precise than a draft. Raises UsageError then."""
     found = markdown.blocks(report.text)
     if found or re.match(r"(?:\ufeff|#.*\n|\s)*schema[ \t]*:[ \t]*[\"']?reprokit/", report.text):
         where = f" in line {found[0].first_line + 1}" if found else ""

@@ -1,4 +1,4 @@
-"""What the image of a drafted case installs: packages that the failure has to do with, as they were reported. Pure."""
+"""What the image of a drafted case installs: the packages that are relevant to the failure, as reported. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from reprokit.intake.environments import Found
 from reprokit.intake.pieces import Report
 
 MOST = 12
-"""Packages up to which all that a block tells are taken; of longer lists only those that the failure has to do with."""
+"""Of a list of up to so many packages all are installed; of a longer one only those relevant to the failure."""
 
 _PACKAGE = re.compile(r"(?:^|.*/)(?:site|dist)-packages/(?P<name>[A-Za-z_]\w*)(?:/|\.py)")
 _RELEASE = re.compile(r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?")
@@ -30,15 +30,15 @@ AXIS_NAMES = {
     "scikit-learn": "sklearn",
     "mmcv-full": "mmcv",
 }
-"""Packages whose axis is called otherwise in cases."""
+"""Packages whose axis has another name in cases."""
 
 
 @dataclass
 class Wanted:
-    """``pip``, ``options``, ``apt``: of the format's ``environment``; ``free``: the axes that each environment gets.
+    """What to install. ``pip``, ``options``, ``apt``: as in ``environment`` of a case; ``free``: axes by environment.
 
-    ``notes``: key of ``environment`` -> comments; ``missing``: what was reported and cannot be installed, or is needed
-    and was not reported.
+    ``notes``: key of ``environment`` -> comments; ``missing``: what was reported but cannot be installed, or is needed
+    but was not reported.
     """
 
     pip: list[str] = field(default_factory=list)
@@ -63,25 +63,25 @@ def _table() -> Mapping[str, Any]:
 
 
 def imported(frames: Sequence[Frame]) -> list[str]:
-    """The installed packages that a traceback runs through, by what ``import`` calls them, outermost first."""
+    """The installed packages in a traceback, by their import names, outermost first."""
     hits = (_PACKAGE.match(frame.file.replace("\\", "/")[:1000]) for frame in frames)
     return list(dict.fromkeys(hit["name"] for hit in hits if hit))
 
 
 def pip_name(module: str) -> str:
-    """The usual package of a module by that name, '' where none is known; ``np`` and its like are known too."""
+    """The usual pip package for an import name, '' where none is known; ``np``, ``pd`` and ``tf`` are known, too."""
     row = _table().get({"np": "numpy", "pd": "pandas", "tf": "tensorflow"}.get(module, module))
     return str(row["pip"][0]) if row else ""
 
 
 def pins(report: Report) -> list[str]:
-    """Requirements that running text names exactly (``numpy==2.0.1``), and what a console says a version is."""
+    """Requirements that prose names exactly (``numpy==2.0.1``), and versions that a console printed."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
     asked = re.finditer(
         r"\b(\w+)\.__version__\){0,3}[ \t]{0,9}\n[ \t]{0,9}(?:Out\[\d+\]: )?['\"]?(\d+\.\d[\w.+]*)", report.text
     )
-    told = [pinned(pip_name(hit[1]), hit[2])[0] for hit in asked if pip_name(hit[1])]
-    return told + [
+    typed = [pinned(pip_name(hit[1]), hit[2])[0] for hit in asked if pip_name(hit[1])]
+    return typed + [
         hit[0].rstrip(".")
         for text in texts
         for hit in re.finditer(r"(?<![\w/.=-])(?!python)[A-Za-z][\w.-]{1,60}==\d[\w.+!]{0,30}(?![=\w])", text)
@@ -98,9 +98,10 @@ def wanted(
     without: Iterable[str],
     script: str = "",
 ) -> Wanted:
-    """What to install. ``imports``: names that programs and tracebacks import; ``asked``: of ``pip install``.
+    """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
-    ``without``: packages that a source tree brings. ``script``: the program whose imports these are, for comments.
+    ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
+    ``script``: the program with these imports, for comments.
     """
     result = Wanted(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
@@ -109,31 +110,31 @@ def wanted(
     for name in names:
         _reported(result, name, environments)
     have = {_name(text) for text in result.pip} | set(names) | skip
-    said = []
+    new = []
     for text in asked:
         if _name(text) not in have:
-            said.append(text)
+            new.append(text)
             have.add(_name(text))
-    result.pip += said
-    if said:
-        result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(said)}")
+    result.pip += new
+    if new:
+        result.notes.setdefault("pip", []).append(f"as the report says: {', '.join(new)}")
     for name in imports:
         _imported(result, name, have, script)
     result.apt = list(dict.fromkeys([*apt, *_libraries(result.pip)]))
     if extra := [name for name in result.apt if name not in apt]:
         result.notes.setdefault("apt", []).append(
-            f"{', '.join(extra)}: libraries that these wheels load and do not bring"
+            f"{', '.join(extra)}: libraries that these wheels load but do not contain"
         )
     return result
 
 
 def _chosen(environments: Sequence[Found], imports: Sequence[str]) -> list[str]:
-    telling = {name for each in imports for name in _pip_names(each)}
+    relevant = {name for each in imports for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
         few = len(found.packages) <= MOST
         for name in found.packages:
-            if few or name in telling or name in {"torch", "numpy", "paddlepaddle", "paddlepaddle-gpu", "tensorflow"}:
+            if few or name in relevant or name in {"torch", "numpy", "paddlepaddle", "paddlepaddle-gpu", "tensorflow"}:
                 chosen.setdefault(name)
     chosen.pop("pip", None)
     return list(chosen)
@@ -145,11 +146,11 @@ def _pip_names(module: str) -> tuple[str, ...]:
 
 
 def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
-    """A package that environments tell of: a pin where they agree, an axis where they do not."""
-    told = [found.packages.get(name, "") for found in environments]
-    releases = [text if _released(text) else "" for text in told]
-    if unreleased := list(dict.fromkeys(text for text in told if text and not _released(text))):
-        result.missing.append(f"{name} {', '.join(unreleased)} is no release: which one comes nearest is open.")
+    """A package that environments list: a pin where they agree, an axis where they do not."""
+    reported = [found.packages.get(name, "") for found in environments]
+    releases = [text if _released(text) else "" for text in reported]
+    if unreleased := list(dict.fromkeys(text for text in reported if text and not _released(text))):
+        result.missing.append(f"{name} {', '.join(unreleased)} is not a release: choose the nearest one.")
     if not any(releases):
         return
     if len(set(releases)) == 1:
@@ -161,21 +162,21 @@ def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
         for cell, release in zip(result.free, releases, strict=True):
             cell[axis] = release.partition("+")[0]
         result.pip.append(f"{name}=={{{{ {axis} }}}}")
-        result.notes.setdefault("pip", []).append(f"{name}: as each environment has it")
+        result.notes.setdefault("pip", []).append(f"{name}: as in each environment")
     else:
         only = next(release for release in releases if release)
         result.pip.append(pinned(name, only)[0])
-        result.notes.setdefault("pip", []).append(f"{name}: not every environment tells of it; {only} is what one has")
+        result.notes.setdefault("pip", []).append(f"{name}: not every environment lists it; one has {only}")
 
 
 def _released(version: str) -> bool:
-    """Whether a version is one that an index can have, rather than a build of somebody's own tree."""
+    """Whether a version is one that an index can have, rather than a local build."""
     release, _, local = version.partition("+")
     return bool(_RELEASE.fullmatch(release)) and not set(release) <= {"0", "."} and local not in ("git", "unknown")
 
 
 def pinned(name: str, version: str) -> tuple[str, str]:
-    """(requirement, option of pip that it needs or ''): a build for a CUDA version is asked for as its makers say."""
+    """(requirement, pip option that it needs or '') for a version; a build for CUDA as its makers document it."""
     release, _, local = version.partition("+")
     if cuda := re.fullmatch(r"cu(\d{2,3})", local):
         dotted = f"{cuda[1][:-1]}.{cuda[1][-1]}"
@@ -188,7 +189,7 @@ def pinned(name: str, version: str) -> tuple[str, str]:
                 return build.requirement.format(**values), build.options.format(**values)
         return f"{name}=={version}", ""
     parts = release.split(".")
-    # Reports leave the last parts out: 4.5.5 of OpenCV is 4.5.5.64, 2.4 of PyTorch is 2.4.1.
+    # Reports omit the last parts: OpenCV 4.5.5 is 4.5.5.64, PyTorch 2.4 is 2.4.1.
     short = len(parts) < (4 if name.startswith("opencv") else 3) and all(part.isdigit() for part in parts)
     return (f"{name}=={release}.*" if short else f"{name}=={release}"), ""
 
@@ -200,7 +201,7 @@ def _imported(result: Wanted, module: str, have: set[str], script: str) -> None:
     if module not in _table():
         if script:
             result.missing.append(
-                f"{script} imports {module}: which package that is, and which version, the report does not say."
+                f"{script} imports {module}: the report does not say which package and version that is."
             )
         return
     result.pip.append(names[0])

@@ -1,4 +1,4 @@
-"""What a drafted case needs of the machine that it runs on: network, GPUs and what a container was given. Pure."""
+"""The resources of a drafted case: network, GPUs, and the options of the report's container. Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 def needed(
     environments: Sequence[Found], texts: str, message: str, devices: int
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """``resources`` of a case, and key -> why.
+    """The ``resources`` of a case, and key -> why.
 
-    ``texts``: its command and programs; ``message``: of its failure; ``devices``: how many GPUs the command was given.
+    ``environments``: as reported; ``texts``: the case's command and programs; ``message``: of its failure;
+    ``devices``: how many GPUs the command was given, 0 = not known.
     """
     data: dict[str, str] = {}
     notes: dict[str, str] = {}
     if _NETWORK.search(texts):
         data["network"] = "bridge"
         notes["network"] = "the command or its program loads something from the network"
-    # What docker run was given, as far as the format has it.
+    # The options of docker run that the format has, too.
     for key, parse in (("shm_size", units.size), ("memory", units.memory), ("cpus", units.cores)):
         text = next((found.options[key] for found in environments if found.options.get(key)), "")
         try:
@@ -35,7 +36,7 @@ def needed(
         except ValueError:
             continue
         data[key] = text
-        notes[key] = "as the report's container has it"
+        notes[key] = "as in the report's docker run"
     gpus = [name for found in environments for name in found.gpus]
     used = next((found.options["gpus"] for found in environments if found.options.get("gpus", "").isdigit()), "")
     count = str(devices or used or (1 if gpus else 0))

@@ -25,7 +25,7 @@ _HOST_PATHS = frozenset(
         *("VIRTUAL_ENV", "HOME", "TMPDIR", "PWD", "USER"),
     }
 )
-"""Variables that say where things lie on the reporter's machine; an image has its own."""
+"""Variables with folders of the reporter's machine; an image has its own."""
 _REPRODUCE = re.compile(
     r"reproduc|repro\b|command|to run|how to|steps|script|run\b|ran\b|launch|train|invoke|execut|复现|重现|命令"
     r"|指令|运行"
@@ -37,21 +37,21 @@ _ELSEWHERE = re.compile(
     r"(?:(?<=[\s=\"'])|^)((?:[A-Za-z]:[\\/]|~/|/(?!(?:workspace|tmp|usr|bin|etc|dev|proc|sys|opt)\b))[\w./\\~+-]+)",
     re.M,
 )
-"""Absolute paths that no image has."""
+"""Absolute paths that no image contains."""
 _ASKED = re.compile(r"\bcommands?\b|命令|指令", re.IGNORECASE)
 _OPTION = re.compile(r"\s*[a-z][\w.+/-]*(?:\s+\S+){0,3}?\s+--?[A-Za-z]")
 _MOST = 50
-"""Lines that one command goes on over."""
+"""Most lines of one command."""
 _INSTALLS = re.compile(r"pip\S* install\b|setup\.py\s+\w+|^(?:make|cmake|ninja)\b")
 _MODULE = re.compile(r"\s-m\s+(?P<module>[\w.]+)")
 
 
 @dataclass
 class Running:
-    """``command``, ``env`` and ``files`` of the format, ``cwd``: the folder below workdir that the command runs in.
+    """What a drafted case runs: ``command``, ``env`` and ``files`` of the format.
 
-    ``lines``: of the report, where the command stands; ``notes``: place -> comments; ``missing``, as in a draft.
-    ``setup``: the lines that prepare; ``compiles``: something is compiled; ``program``: the script that is a file.
+    ``notes``: place -> comments; ``missing``: as in a draft. ``setup``: the report's lines that prepare something;
+    ``compiles``: something is compiled; ``program``: the script that becomes a file; ``devices``: GPUs of the command.
     """
 
     command: str = ""
@@ -66,7 +66,7 @@ class Running:
 
 
 def shells(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
-    """The command lines of all pieces but those in ``taken`` spans of lines (environments, tracebacks)."""
+    """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
     for piece in pieces:
         if piece.kind in ("tree", "traceback", "heading"):
@@ -84,7 +84,7 @@ _RAN = re.compile(
 
 
 def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
-    """Commands in running text: in backticks, or behind a form's ``Command:``, or a line that is nothing else."""
+    """Commands in prose: in backticks, after a form's ``Command:``, or alone on a line."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
     for number, line in enumerate(lines):
@@ -102,7 +102,7 @@ def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
             line,
         )
         ran = _RAN.search(line)
-        # Under a heading that asks for the command, what has an option is one, whatever its program is called.
+        # Under a heading that asks for the command, any line with an option is one, even of an unknown program.
         asked = _ASKED.search(piece.heading) and _OPTION.match(line)
         hits = [hit["rest"] for hit in (labelled, bare, ran) if hit and not spans]
         for text in [*spans, *(hits[:1] or ([line] if asked and not spans else []))]:
@@ -110,13 +110,13 @@ def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
             role = commands.role_of(text) or ("run" if asked else "")
             if role and (role != "run" or " " in text):
                 shell.lines.append(Line(text=text, line=piece.line + number, role=role))
-    # One line may be found in two ways.
+    # The same line may be found twice.
     shell.lines = list(dict.fromkeys(shell.lines))
     return shell
 
 
 def _continued(text: str, following: Sequence[str]) -> str:
-    """A command with the lines that it goes on with, by its backslashes."""
+    """A command with the lines that continue it, after backslashes."""
     for line in following:
         if not text.endswith("\\"):
             break
@@ -125,7 +125,10 @@ def _continued(text: str, following: Sequence[str]) -> str:
 
 
 def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) -> Running:
-    """What to run: the report's command line, or else the program that it quotes; its variables and its files."""
+    """What to run: the report's command line, else the program that it quotes; with its variables and files.
+
+    ``found``: of :func:`shells`; ``shown``: the failure of the report; ``pieces``: all of the report.
+    """
     result = Running()
     result.setup = [line for shell in found for line in shell.of("setup")]
     result.compiles = any(
@@ -138,17 +141,15 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) ->
     if program is not None:
         result.program = program
         result.files[program.name] = program.text
-        why = "" if program.named else "; its name is made up"
+        why = "" if program.named else "; the report does not name it"
         result.notes[("files", program.name)] = (f"lines {program.piece.line} to {program.piece.last}{why}",)
         if program.undefined:
-            result.missing.append(
-                f"{program.name} uses {listed(program.undefined)}, which nothing in it defines or imports."
-            )
+            result.missing.append(f"{program.name} uses {listed(program.undefined)}, but does not define or import it.")
     if chosen is not None and not (program is not None and not _calls(chosen, program) and _better(program, chosen)):
         _command(result, chosen)
     elif program is not None:
         result.command = _start(program)
-        result.notes[("command",)] = ("the report shows a program and no command for it",)
+        result.notes[("command",)] = ("the report shows a program but no command for it",)
         result.compiles = result.compiles or not program.name.endswith(".py")
     _variables(result, found, chosen)
     _configs(result, pieces)
@@ -156,7 +157,7 @@ def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) ->
 
 
 def _building(result: Running, found: Sequence[Shell]) -> None:
-    """Installing is what failed: its lines are the command, not what prepares it."""
+    """The installation failed: its lines become the command, rather than setup."""
     for shell in found:
         shell.lines = [
             replace(line, role="run") if line.role == "setup" and _INSTALLS.search(line.text) else line
@@ -167,7 +168,7 @@ def _building(result: Running, found: Sequence[Shell]) -> None:
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
-    """Names in a sentence, the first few of many."""
+    """Names for a sentence; only the first ``most`` of many."""
     shown = ", ".join(names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
@@ -181,7 +182,7 @@ def _start(program: scripts.Program) -> str:
 
 
 def _program(pieces: Sequence[Piece], chosen: Shell | None) -> scripts.Program | None:
-    """The program that travels in the case: the likeliest example, or the one that the command calls by name."""
+    """The program to put into the case: the one that the command calls by name, else the most likely example."""
     found = scripts.programs(pieces)
     if chosen is not None:
         called = [program for program in found if _calls(chosen, program)]
@@ -200,13 +201,13 @@ def _calls(shell: Shell, program: scripts.Program) -> bool:
 
 
 def _better(program: scripts.Program, shell: Shell) -> bool:
-    """Whether a quoted program is what fails, rather than a command that stands somewhere in the text."""
+    """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
     return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
 
 
 def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
-    """The piece whose command failed: it starts the traceback's script, or has the failure as its output, or stands
-    under such words, or is the first; what was pasted goes before what is mentioned in running text.
+    """The piece whose command failed: one that starts the traceback's script, else one with the failure in its output,
+    else one below a heading about reproducing, else the first. Pasted commands are preferred to those in prose.
     """
     running = [shell for shell in found if shell.of("run")]
     script = posixpath.basename(shown.frames[0].file.replace("\\", "/")) if shown and shown.frames else ""
@@ -219,9 +220,9 @@ def _chosen(found: Sequence[Shell], shown: Shown | None) -> Shell | None:
     showing = [shell for shell in fenced if shown and shell.of("run")[0].line < shown.line <= shell.piece.last]
     if showing:
         return showing[0]
-    told = [shell for shell in running if _REPRODUCE.search(shell.piece.under)]
-    both = [shell for shell in fenced if shell in told]
-    return next(iter(both or told or fenced or running), None)
+    headed = [shell for shell in running if _REPRODUCE.search(shell.piece.under)]
+    both = [shell for shell in fenced if shell in headed]
+    return next(iter(both or headed or fenced or running), None)
 
 
 def _command(result: Running, chosen: Shell) -> None:
@@ -235,7 +236,7 @@ def _command(result: Running, chosen: Shell) -> None:
         if line.role == "cd":
             folder = text.split(maxsplit=1)[1].strip("\"' /") if " " in text else ""
             if text.split()[-1].startswith(("/", "~", "$")) or re.match(r"[A-Za-z]:|<|\.\.", folder):
-                result.missing.append(f"line {line.line}: {text} names a folder of the reporter's machine; left out.")
+                result.missing.append(f"line {line.line}: {text} uses a folder of the reporter's machine; left out.")
                 continue
         elif not re.search(r"&&|;|\|", text):
             variables, rest = commands.assignments(text)
@@ -248,9 +249,9 @@ def _command(result: Running, chosen: Shell) -> None:
     first, last = texts[0].line, texts[-1].line + texts[-1].text.count("\n")
     result.notes[("command",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
     if re.search(r"<[\w -]+>|\bpath/to\b|/xxx|\.\.\./|\bxxx\b", for_shell(result.command)):
-        result.missing.append("The command has places that the reporter left to fill in (<...>, path/to, xxx).")
+        result.missing.append("The command contains placeholders (<...>, path/to, xxx): fill them in.")
     if elsewhere := list(dict.fromkeys(_ELSEWHERE.findall(result.command))):
-        result.missing.append(f"The command names places on the reporter's machine: {listed(elsewhere)}.")
+        result.missing.append(f"The command uses paths of the reporter's machine: {listed(elsewhere)}.")
 
 
 def _devices(variables: Mapping[str, str]) -> int:
@@ -259,7 +260,7 @@ def _devices(variables: Mapping[str, str]) -> int:
 
 
 def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) -> None:
-    """Exports that stand with the command, or by themselves; those that stand with installing are told, not taken."""
+    """Take exports beside the command, or alone in a piece; note those beside install commands without taking them."""
     taken: list[int] = []
     installing: dict[str, list[int]] = {}
     for shell in found:
@@ -272,29 +273,27 @@ def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) ->
                     installing.setdefault(name, []).append(line.line)
                 elif name in _HOST_PATHS or (name == "PYTHONPATH" and re.search(r"[$~]|^/home|^/Users|^[A-Z]:", value)):
                     result.missing.append(
-                        f"line {line.line} sets {name} to places on the reporter's machine; left out."
+                        f"line {line.line} sets {name} to folders of the reporter's machine; left out."
                     )
                 elif "$" in value or "`" in value:
                     result.command = f"{line.text.strip()}\n{result.command}" if shell is chosen else result.command
                 elif "<" in value:
                     result.missing.append(
-                        f"line {line.line} sets {name} to something that was left out of the report or of the case."
+                        f"line {line.line} sets {name} to something that was removed from the report or the case."
                     )
                 else:
                     result.env.setdefault(name, value)
                     taken.append(line.line)
     if installing:
         at = ", ".join(str(number) for number in sorted({number for lines in installing.values() for number in lines}))
-        result.missing.append(
-            f"{listed(list(installing))} are set where something is installed (lines {at}): not in the case."
-        )
+        result.missing.append(f"lines {at} set {listed(list(installing))} beside an installation: not in the case.")
     if taken:
         first, last = min(taken), max(taken)
         result.notes[("env",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
 
 
 def _configs(result: Running, pieces: Sequence[Piece]) -> None:
-    """Configuration that the command names becomes a file; other snippets are told of."""
+    """Put configuration that the command names into a file; note other snippets."""
     named = re.findall(r"[\w./-]+\.(?:ya?ml|json|ini|cfg|toml)\b", result.command)
     for config in scripts.configs(pieces):
         where = f"lines {config.piece.line} to {config.piece.last}"
@@ -314,7 +313,7 @@ def _configs(result: Running, pieces: Sequence[Piece]) -> None:
             result.notes[("files", path)] = (f"{where}; the command names it",)
         elif not path:
             result.missing.append(
-                f"{where} show {config.kind.upper()} configuration that no command names: it is not in the case."
+                f"{where} show {config.kind.upper()} configuration that no command uses: it is not in the case."
             )
 
 
@@ -322,9 +321,9 @@ def _configs(result: Running, pieces: Sequence[Piece]) -> None:
 
 
 def needs_tree(result: Running, shown: Shown | None) -> str:
-    """The script that the command starts and that the case does not hold, '' where there is none.
+    """The script that the command starts but the case does not contain, '' where there is none.
 
-    Where the report shows no command, the script that its traceback begins in, if that is one of a known project.
+    Where the report shows no command: the script in which its traceback begins, if it belongs to a known project.
     """
     if not result.command and shown and projects.in_frames(shown.frames):
         return shown.frames[0].file
@@ -336,7 +335,7 @@ def needs_tree(result: Running, shown: Shown | None) -> str:
 
 
 def module(result: Running) -> str:
-    """The package that ``python -m`` starts, '' where it is Python's own, or the case holds it."""
+    """The package that ``python -m`` starts, '' where it is in Python's standard library, or in the case."""
     found = _MODULE.search(result.command)
     name = found["module"].partition(".")[0] if found else ""
     held = any(path.split("/")[0] in (name, f"{name}.py") for path in result.files)
@@ -344,7 +343,10 @@ def module(result: Running) -> str:
 
 
 def place(result: Running, shown: Shown | None, project: Project | None) -> None:
-    """Put the command into the project's tree: ``cd`` to where it was started, PYTHONPATH for what it imports."""
+    """Run the command in the project's tree: ``cd`` to where it was started, PYTHONPATH for what it imports.
+
+    Changes ``result``; does nothing where the command starts no script of the project.
+    """
     frames = shown.frames if shown else ()
     root = projects.folder_of(frames, project) if project else ""
     script = _SCRIPT.search(result.command.replace("\\\n", " "))
@@ -368,7 +370,7 @@ def place(result: Running, shown: Shown | None, project: Project | None) -> None
         result.notes[("env", "PYTHONPATH")] = (
             (
                 f"not in the report: its frames import {package} from {folder}, which is not the folder of the script "
-                f"({line}), so that it was installed from there or on the path"
+                f"({line}), so it was installed from there or on the path"
             ),
         )
 
@@ -382,7 +384,7 @@ def _started_in(frames: Sequence[Frame], script: str, root: str, project: Projec
         return posixpath.join(project.name, inside).rstrip("/"), f"the traceback's script is {file}, hence cd"
     return (
         project.name,
-        f"{script} is taken to be in {project.name}'s tree: the report does not say where it was started",
+        f"{script} is assumed to be in {project.name}'s tree: the report does not say where it was started",
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs and configuration that a report quotes: which of them are whole, and how they are called. Pure."""
+"""Programs and configuration that a report quotes: which of them are complete, and their file names. Pure."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _REPRODUCE = re.compile(
 _CONFIGS = {"yaml": "yaml", "yml": "yaml", "json": "json", "ini": "ini", "cfg": "ini", "toml": "toml"}
 _C = {"c": ".c", "cpp": ".cpp", "c++": ".cpp", "cc": ".cc", "cxx": ".cxx", "cuda": ".cu", "cu": ".cu"}
 MOST = 200_000
-"""Characters of a program that is parsed; nobody pastes more as an example."""
+"""Most characters of a program that is parsed; no one pastes more as an example."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program that can be run as it stands. ``name``: its file; ``imports``: top-level names, in their order.
+    """A program that can be run unchanged. ``name``: its file; ``imports``: top-level names, in their order.
 
-    ``named``: the report itself calls it so. ``score``: how likely it is the example, more is likelier.
+    ``named``: the name comes from the report. ``score``: how likely it is the example; higher is more likely.
     """
 
     name: str
@@ -45,12 +45,12 @@ class Program:
     named: bool = False
     score: int = 0
     undefined: tuple[str, ...] = ()
-    """Names that it uses and nothing in it defines: it is part of something."""
+    """Names that it uses but does not define: it is part of a larger program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """A piece of configuration. ``name``: how the report calls its file, '' where it does not."""
+    """A piece of configuration. ``name``: its file in the report, '' where that names none."""
 
     kind: str
     name: str
@@ -58,7 +58,7 @@ class Config:
 
 
 def programs(pieces: Sequence[Piece]) -> list[Program]:
-    """The Python programs among the pieces, the likeliest example first; what only defines or quotes is none."""
+    """The Python programs among the pieces, the most likely example first, without code that only defines something."""
     found = [program for piece in pieces if piece.code and (program := _program(piece))]
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
@@ -93,7 +93,7 @@ def _program(piece: Piece) -> Program | None:
 
 
 def _source(piece: Piece) -> str:
-    """The program in a piece: what was typed, where it is a console's text."""
+    """The program in a piece: only the typed lines where it is the text of a console."""
     text = piece.text
     if _CELL.search(text) and not _CONSOLE.search(text):
         text = _CELL.sub(">>> ", re.sub(r"^\s*\.\.\.: ?", "... ", text, flags=re.MULTILINE))
@@ -112,7 +112,7 @@ def _parsed(text: str) -> ast.Module | None:
 
 
 def _undefined(tree: ast.Module) -> tuple[str, ...]:
-    """The names that a program uses and never binds, in their order; none where it imports everything of a module."""
+    """The names that a program uses and never binds, in order; () where it has an ``import *``."""
     used: dict[str, None] = {}
     bound = set(dir(builtins)) | {"__file__", "__name__", "__doc__"}
     for node in ast.walk(tree):
@@ -148,7 +148,7 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
 
 
 def compiled(pieces: Sequence[Piece]) -> list[Program]:
-    """The C, C++ and CUDA programs among the pieces: those with a ``main``, or that include something."""
+    """The C, C++ and CUDA programs among the pieces: code with a ``main`` or an ``#include``."""
     found = []
     for piece in pieces:
         suffix = _C.get(piece.info)
@@ -168,7 +168,7 @@ def compiled(pieces: Sequence[Piece]) -> list[Program]:
 
 
 def configs(pieces: Sequence[Piece]) -> list[Config]:
-    """The configuration snippets: fenced as such, or called a file's name and of its form."""
+    """The configuration snippets: fenced as such, or with a file's name and its syntax."""
     found = []
     for piece in pieces:
         kind = _CONFIGS.get(piece.info, "")
@@ -193,10 +193,10 @@ def _is(kind: str, text: str) -> bool:
 
 
 def _named(piece: Piece, suffixes: tuple[str, ...]) -> str:
-    """How the report calls the file of a piece: on the line before it, in its heading, or in its first comment."""
+    """The file name of a piece in the report: on the line before it, in its heading, or in its first comment; or ''."""
     first = piece.text.partition("\n")[0]
     comment = first[:200] if re.match(r"\s*(?:#|//|/\*|;)", first) else ""
-    # A heading that says more than the name is about the bug rather than about the file.
+    # A long heading is about the bug rather than about the file.
     for text in (
         comment,
         piece.lead if len(piece.lead) < 120 else "",

@@ -22,7 +22,7 @@ _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A folder or file of a tree. ``path`` is below the tree's own root; ``leaf``: nothing is drawn below it."""
+    """A folder or file of a tree. ``path``: below the tree's own root; ``leaf``: it has no entries below."""
 
     path: str
     leaf: bool
@@ -31,7 +31,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Tree:
-    """A tree as drawn. ``root``: the name above its first branch, '' where there is none."""
+    """A drawn tree. ``root``: the name above its first branch, '' where there is none."""
 
     root: str
     entries: tuple[Entry, ...]
@@ -41,7 +41,7 @@ class Tree:
 class Found:
     """A dataset in a tree. ``path``: below the tree's root; ``layout``: globs below the dataset, in the tree's order.
 
-    ``known``: the name of the well-known dataset that its folders are those of, or ''; ``line``: of its folder.
+    ``known``: the name of the well-known dataset with these folders, or ''; ``line``: of its folder.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Found:
 
 
 def read(text: str, first_line: int = 1) -> Tree | None:
-    """The tree that a text draws, or None where it draws none."""
+    """The tree that a text draws; None for other text. ``first_line``: the number of its first line in the report."""
     lines = text.split("\n")
     if any(_BRANCH.match(line) for line in lines):
         return _drawn(lines, first_line)
@@ -74,7 +74,7 @@ def _drawn(lines: Sequence[str], first_line: int) -> Tree:
 
 
 def _indented(lines: Sequence[str], first_line: int) -> Tree | None:
-    """A tree without branches: names alone, one a line, deeper ones further in."""
+    """A tree without branches: one name per line, deeper ones indented."""
     rows = []
     for number, line in enumerate(lines, first_line):
         if not line.strip():
@@ -107,7 +107,7 @@ def _entries(rows: Iterable[tuple[int, str, int]]) -> tuple[Entry, ...]:
         while stack and stack[-1][0] >= depth:
             stack.pop()
         above = stack[-1][1] if stack else ""
-        if len(stack) > 40:  # no tree is as deep, but a paste may look so
+        if len(stack) > 40:  # no real tree is as deep
             continue
         path = f"{above}/{name}" if above else name
         if above in by_path:
@@ -122,9 +122,9 @@ def _entries(rows: Iterable[tuple[int, str, int]]) -> tuple[Entry, ...]:
 
 
 def datasets(tree: Tree, project: str = "") -> tuple[Found, ...]:
-    """The datasets of a tree: those whose folders are well known, else the folder that looks like data.
+    """The datasets of a tree: those with well-known folders, else the folder that looks like data.
 
-    ``project``: which project reads them, since some read files that they make themselves.
+    ``project``: the project that reads them, since some projects read files that they prepare themselves.
     """
     known = tuple(_known(tree, project))
     return known or tuple(_unknown(tree))
@@ -160,8 +160,8 @@ def _known(tree: Tree, project: str) -> Iterable[Found]:
 
 
 def _globs(tree: Tree, parent: str, files: Mapping[str, str]) -> Iterable[str]:
-    """One glob for each folder that the tree shows and the table knows the files of, in the tree's order."""
-    told: set[str] = set()
+    """One glob for each folder of the tree whose files the table knows, in the tree's order."""
+    named: set[str] = set()
     prefix = f"{parent}/" if parent else ""
     below = [entry for entry in tree.entries if entry.path.startswith(prefix)]
     for entry in below:
@@ -169,10 +169,10 @@ def _globs(tree: Tree, parent: str, files: Mapping[str, str]) -> Iterable[str]:
         first, _, split = inside.partition("/")
         pattern = files.get(inside) or (files.get(f"{first}/{{split}}") if split and "/" not in split else None)
         deeper = any(other.path.startswith(f"{entry.path}/") for other in below) and f"{first}/{{split}}" not in files
-        if pattern and inside not in told and not deeper:
-            told.add(inside)
+        if pattern and inside not in named and not deeper:
+            named.add(inside)
             yield f"{inside}/{pattern}"
-    if not told:
+    if not named:
         yield from (f"{name.format(split='*')}/{pattern}" for name, pattern in files.items())
 
 
@@ -187,7 +187,7 @@ def _unknown(tree: Tree) -> Iterable[Found]:
     else:
         return
     inside = [entry for entry in tree.entries if not top or entry.path.startswith(f"{top}/")]
-    # "data" itself holds datasets: the folder below it is one, if it is alone there.
+    # "data" itself contains datasets: a single folder below it is the dataset.
     below = list(dict.fromkeys(entry.path[len(top) :].strip("/").partition("/")[0] for entry in inside))
     if top.rpartition("/")[2].lower() in {"data", "dataset", "datasets"} and len(below) == 1:
         alone = f"{top}/{below[0]}"
@@ -205,7 +205,7 @@ def _unknown(tree: Tree) -> Iterable[Found]:
 
 
 def _glob(path: str) -> str:
-    """``train`` -> everything below it; ``train/0001.png`` -> every such file; a single file stays itself."""
+    """``train`` -> everything below it; ``train/0001.png`` -> all files of that type; other files stay as they are."""
     escaped = re.sub(r"([\[\]*?])", r"[\1]", path)
     if not _FILE.search(path):
         return f"{escaped}/**/*"

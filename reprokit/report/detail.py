@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -43,19 +42,19 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     def head(text: str) -> str:
         return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
-    yield f"{record.case_id}: {record.details.get('tried') or cell_name(record)}"
+    yield f"{record.case_id}: {record.details.tried or cell_name(record)}"
     yield f"{record.verdict} ({expectation(record)}): {record.reason}"
-    engine = f", {run.host['engine']}" if run.host.get("engine") else ""
+    engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
     yield from _failures(record)
-    for again in record.details.get("rejudged", ()):
-        was = again["before"]
-        yield f"judged again {again['at'][:16].replace('T', ' ')}; before, by rules {was['rules']}: {was['verdict']}"
-    failed = record.details.get("build")
+    for again in record.details.rejudged:
+        was = again.before
+        yield f"judged again {again.at[:16].replace('T', ' ')}; before, by rules {was.rules}: {was.verdict}"
+    failed = record.details.build
     if failed:
         yield head("Build")
-        yield f"step: {failed['step']}"
-        yield from failed["tail"]
+        yield f"step: {failed.step}"
+        yield from failed.tail
     for number, one in enumerate(record.trials, 1):
         ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
         yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}: {one.reason}"
@@ -78,29 +77,28 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
 
 def _failures(record: CellRecord) -> Iterable[str]:
     """How it failed: one line, or one for each way in which its trials did."""
-    one = record.details.get("failure")
-    for failure in record.details.get("failures", [one] if one else []):
-        trials = f", trials {ranges(failure['trials'])}" if "trials" in failure else ""
-        known = f", known as {failure['known']}" if failure.get("known") else ""
-        yield f"failure {failure['id']}{known}{trials}: {failure['title']}"
+    for failure in record.details.ways:
+        trials = f", trials {ranges(failure.trials)}" if failure.trials else ""
+        known = f", known as {failure.known}" if failure.known else ""
+        yield f"failure {failure.id}{known}{trials}: {failure.title}"
 
 
 def _image(record: CellRecord, title: str) -> Iterable[str]:
     if not record.image:
         return
     yield title
-    built = f"built in {seconds(record.image['seconds'])}" if record.image["built"] else "reused"
-    yield f"{record.image['tag']} ({record.image['id'][:19]}), {built}"
-    base = record.details.get("base")
+    built = f"built in {seconds(record.image.seconds)}" if record.image.built else "reused"
+    yield f"{record.image.tag} ({record.image.id[:19]}), {built}"
+    base = record.details.base
     if base:
-        yield f"base: {base['reference']} ({base['source']}, {base['id'][:19]})"
-    for name, served in record.details.get("served_by", {}).items():
+        yield f"base: {base.reference} ({base.source}, {base.id[:19]})"
+    for name, served in record.details.served_by.items():
         if name != "base":
             yield f"{name}: {served}"
-    for note in record.details.get("notes", ()):
+    for note in record.details.notes:
         yield f"note: {note}"
-    for name, source in record.details.get("sources", {}).items():
-        yield f"source {name}: commit {source['commit'] or '(none)'} ({source['digest'][:19]})"
+    for name, source in record.details.sources.items():
+        yield f"source {name}: commit {source.commit or '(none)'} ({source.digest[:19]})"
 
 
 def _trial(record: CellRecord, number: int) -> TrialRecord:
@@ -129,7 +127,7 @@ def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
     matched = {number for number in trial.lines if 1 <= number <= len(lines)}
     interesting = set(matched)
     if trial.exception:
-        interesting |= set(range(trial.exception["line"], trial.exception["end_line"] + 1))
+        interesting |= set(trial.exception.lines)
     if not interesting:
         interesting = {len(lines)}
     first, last = max(1, min(interesting) - CONTEXT), min(len(lines), max(interesting) + CONTEXT)
@@ -153,7 +151,7 @@ def printable(line: str) -> str:
     return "".join(c if c.isprintable() or c == "\t" else f"\\x{ord(c):02x}" for c in line[:LONG].rstrip("\r")) + cut
 
 
-def _environment(environment: Mapping[str, Any] | None) -> str:
+def _environment(environment: Measured | None) -> str:
     if not environment:
         raise UsageError("the environment of this cell was not measured")
-    return Measured.from_json(environment).report().rstrip("\n") + "\n"
+    return environment.report().rstrip("\n") + "\n"

@@ -13,8 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import Entry, normalised
+from reprokit.environment.lock import GROUPS, Entry
+from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.words import cell_name, expectation
 
@@ -36,6 +39,7 @@ ORDER = (
     "frameworks",
     "Python",
     "GCC",
+    *(axis.title for axis in FURTHER),
     "environment variables",
     "packages beneath the frameworks",
     "sources",
@@ -91,25 +95,23 @@ class Difference:
 
 def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Mapping[str, str]]) -> Side:
     """A recorded cell. ``asked``: what its case says of variables, command and limits, by concern."""
-    measured = cell.environment or {}
-    packages = measured.get("packages") or {}
+    measured = cell.environment or Measured()
     details = cell.details
-    host = (details.get("job") or {}).get("host") or run.host  # a run that was merged has a host for each job
+    host = details.job.host if details.job else run.host  # a run that was merged has a host for each job
     facts: dict[str, dict[str, Any]] = {
-        "engine": {"engine": str(host.get("engine") or "").partition(" ")[0]},
-        "operating system": {"os": measured.get("os"), "glibc": measured.get("glibc")},
-        "GPU": {"gpu": ", ".join(measured.get("gpu") or ()), "driver": measured.get("driver")},
-        "CUDA": {"release": measured.get("cuda"), "compiler build": measured.get("cuda_build")},
-        "cuDNN": {"version": measured.get("cudnn")},
-        "frameworks": _builds(measured.get("frameworks") or {}),
-        "Python": {"version": measured.get("python"), "build": measured.get("python_words")},
-        "GCC": {"version": measured.get("gcc"), "build": measured.get("gcc_words")},
-        "sources": {
-            source: str(tree.get("commit") or tree.get("digest")) for source, tree in details.get("sources", {}).items()
-        },
-        "kernel": {"release": host.get("kernel"), "engine version": host.get("engine")},
+        "engine": {"engine": (host.engine or "").partition(" ")[0]},
+        "operating system": {"os": measured.os, "glibc": measured.glibc},
+        "GPU": {"gpu": ", ".join(measured.gpu), "driver": measured.driver},
+        "CUDA": {"release": measured.cuda, "compiler build": measured.cuda_build},
+        "cuDNN": {"version": measured.cudnn},
+        "frameworks": _builds(measured.frameworks),
+        "Python": {"version": measured.python, "build": measured.python_words},
+        "GCC": {"version": measured.gcc, "build": measured.gcc_words},
+        **{axis.title: {"version": measured.further.get(axis.name)} for axis in FURTHER},
+        "sources": {source: tree.commit or tree.digest for source, tree in details.sources.items()},
+        "kernel": {"release": host.kernel, "engine version": host.engine},
     }
-    _sort_packages(facts, packages)
+    _sort_packages(facts, measured.packages)
     for concern, values in asked.items():
         facts.setdefault(concern, {}).update(values)
     return Side(
@@ -124,13 +126,14 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
 def of_entry(name: str, entry: Entry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
-    artefacts = (*pins.pip_itself, *pins.cuda, *pins.cudnn, *pins.pip)
+    artefacts = [one for group in GROUPS for one in pins.group(group)]
     facts: dict[str, dict[str, Any]] = {
         "operating system": {"base": pins.base.reference},
         "Python": {"served by": entry.served_by.get("python")},
         "GCC": {"served by": entry.served_by.get("gcc")},
         "CUDA": {"served by": entry.served_by.get("cuda")},
         "cuDNN": {"served by": entry.served_by.get("cudnn")},
+        **{axis.title: {"served by": entry.served_by.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
     pip = {one.name: one.version for one in artefacts} | dict(pins.local)
@@ -152,7 +155,7 @@ def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
     for name, version in packages.get("pip", {}).items():
-        plain = normalised(name)
+        plain = canonicalize_name(name)
         beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
         facts.setdefault("frameworks" if FRAMEWORKS.match(plain) else beneath, {})[plain] = version
     for name, version in packages.get("apt", {}).items():

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, cell_key, count, expand, label, matches, select
+from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label, matches
 from reprokit.core.text import pluralize
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.cases import select
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -19,7 +22,7 @@ from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import Claim, Explanation, Telling, explain
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 FileOf = Callable[[str], "CaseFile | None"]
@@ -33,14 +36,13 @@ MOST_LISTED = 100
 """Cells of a matrix that were not run that the result file lists."""
 SHOWN = 4
 """Cells, rivals and facts that are shown of more."""
-FACTS = ("os", "glibc", "python", "gcc", "cuda", "cudnn")
+FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
 """What is measured of an environment beside its packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Explained:
     """A case with what its cells explain. ``cells`` are what positions in ``explanation`` mean; ``records`` of those
-
     that were run come with the same positions. ``fixed``: the cells with the fix that were decided.
     """
 
@@ -64,7 +66,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
     cells = [dict(record.cell) for record in ran]
     readings = [reading(record.verdict) for record in ran]
     # Without a difference there is nothing for which the case would be needed.
-    file = file_of(records[0].case_digest) if {Reading.BAD, Reading.GOOD} <= set(readings) else None
+    file = file_of(records[0].case_digest) if {Reading.FAIL, Reading.PASS} <= set(readings) else None
     others = not_run(file, ran) if file else []
     return Explained(
         id=records[0].case_id,
@@ -73,11 +75,13 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
         cells=tuple(cells + others),
         records=tuple(ran),
         fixed=tuple(
-            record for record in records if record.variant == "fix" and reading(record.verdict) is not Reading.UNKNOWN
+            record
+            for record in records
+            if record.variant == "fix" and reading(record.verdict) is not Reading.UNRESOLVED
         ),
         explanation=explain(
             cells + others,
-            readings + [Reading.UNKNOWN] * len(others),
+            readings + [Reading.UNRESOLVED] * len(others),
             askable=lambda cell: file is None or not any(matches(cell, one) for one in file.case.matrix.exclude),
         ),
     )
@@ -112,8 +116,8 @@ def files_in(store: Store) -> FileOf:
 
     @cache
     def file_of(digest: str) -> CaseFile | None:
-        from reprokit.case import load
         from reprokit.core.errors import ReprokitError
+        from reprokit.environment.cases import load
 
         try:
             [file] = load("-", stdin=io.StringIO(store.case_text(digest)))
@@ -205,7 +209,7 @@ def _rivals(found: Explanation) -> str:
 
 
 def _fix(fixed: Sequence[CellRecord]) -> str:
-    left = sum(reading(record.verdict) is Reading.BAD for record in fixed)
+    left = sum(reading(record.verdict) is Reading.FAIL for record in fixed)
     of = f"all {len(fixed)} cells" if len(fixed) > 1 else "the one cell"
     return f"still there in {left} of {pluralize(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
 
@@ -255,7 +259,7 @@ def run_line(explained: Explained, telling: Telling) -> list[str]:
     if chosen != [telling.cell]:
         return []
     options = (
-        [f"--{name}", value] if name in KNOWN_AXES else ["--axis", f"{name}={value}"] for name, value in named.items()
+        [f"--{name}", value] if name in AXIS_NAMES else ["--axis", f"{name}={value}"] for name, value in named.items()
     )
     return ["run", explained.path, *(word for option in options for word in option)]
 
@@ -309,8 +313,8 @@ def _measured(explained: Explained) -> Iterator[str]:
 
 
 def _facts(record: CellRecord) -> dict[str, str]:
-    measured = record.environment or {}
-    facts = {name: measured.get(name) for name in FACTS} | dict((measured.get("packages") or {}).get("pip") or {})
+    measured = record.environment or Measured()
+    facts = {name: getattr(measured, name) for name in FACTS} | dict(measured.packages.get("pip", {}))
     return {name: str(value) for name, value in facts.items() if value}
 
 
@@ -365,5 +369,5 @@ def _undecided_json(explained: Explained, at: int) -> Mapping[str, Any]:
     return {
         "cell": explained.cells[at],
         "verdict": verdict.value if verdict else None,
-        "predicted": None if predicted is None else str(Reading.BAD if predicted else Reading.GOOD),
+        "predicted": None if predicted is None else str(Reading.FAIL if predicted else Reading.PASS),
     }

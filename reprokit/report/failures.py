@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from reprokit.core.text import pluralize
+from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 
@@ -20,12 +21,12 @@ class Group:
     """The cells, by number, that failed in one way. ``verdict``: ``different-failure`` or ``reproduced``."""
 
     verdict: Verdict
-    failure: Mapping[str, Any]
+    failure: FailureRecord
     cells: tuple[int, ...]
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in a result file."""
-        return {"verdict": self.verdict.value, "known": None, **self.failure, "cells": list(self.cells)}
+        return {"verdict": self.verdict.value, "known": None, **self.failure.to_json(), "cells": list(self.cells)}
 
 
 def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
@@ -33,17 +34,17 @@ def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
 
     Cells without a fingerprint (recorded by a version that made none) are in no group.
     """
-    found: dict[tuple[bool, str, str], list[CellRecord]] = {}
+    found: dict[tuple[bool, str, str], list[tuple[int, FailureRecord]]] = {}
     for cell in cells:
-        if failure := cell.details.get("failure"):
-            key = cell.verdict in _SIGNATURE, str(failure["version"]), str(failure["id"])
-            found.setdefault(key, []).append(cell)
-    ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0].number))
+        if failure := cell.details.failure:
+            key = cell.verdict in _SIGNATURE, failure.version, failure.id
+            found.setdefault(key, []).append((cell.number, failure))
+    ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0][0]))
     return tuple(
         Group(
             verdict=Verdict.REPRODUCED if by_signature else Verdict.DIFFERENT_FAILURE,
-            failure=members[0].details["failure"],
-            cells=tuple(cell.number for cell in members),
+            failure=members[0][1],
+            cells=tuple(number for number, _ in members),
         )
         for (by_signature, *_), members in ordered
     )
@@ -68,9 +69,9 @@ def lines(cells: Sequence[CellRecord]) -> Iterator[str]:
 
 def _listed(found: Sequence[Group]) -> Iterator[str]:
     for group in found[:MOST]:
-        known = f"known as {group.failure['known']}: " if group.failure.get("known") else ""
+        known = f"known as {group.failure.known}: " if group.failure.known else ""
         which = f"{pluralize(len(group.cells), 'cell')} ({ranges(group.cells)})"
-        yield f"  {which}: {known}{group.failure['title']} [{group.failure['id']}]"
+        yield f"  {which}: {known}{group.failure.title} [{group.failure.id}]"
     if len(found) > MOST:
         yield f"  ... and {pluralize(len(found) - MOST, 'other')}; --json has them all"
 

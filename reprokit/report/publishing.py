@@ -1,22 +1,89 @@
-"""What a report leaves out of every text, since pages are public: tokens, and what says who and where somebody is."""
+"""What reports publish: formats that say whether they are scrubbed, and the one place where they are.
+
+A scrubbed report holds no tokens, and nothing that says who and where someone is.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from enum import Enum
 from functools import lru_cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from reprokit.core import redaction
-from reprokit.core.ownership import HOST
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
+from reprokit.report.explanation import FileOf, files_in
+
+if TYPE_CHECKING:
+    from reprokit.report.html.building import Built, PagesRequest
+    from reprokit.store.database import Store
 
 SHORT = 20_000
 """Characters up to which a text is remembered with what it became: packages, reasons and Dockerfiles repeat."""
-
+KEPT = frozenset({"id", "case_id", "case_digest", "cell", "variant", "log"})
+"""Fields of records that stay as they are: what the case itself says, and where a log lies in the store."""
 
 Scrub = Callable[[str], str]
-"""Takes out of a text what is nobody else's business."""
+"""Takes out of a text what is private."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """What a format may look up beside the record: the store's ``folder``, the case file of a digest.
+
+    ``more``: further keys of the result file, which hold what a search asked and answered.
+    """
+
+    folder: Path
+    file_of: FileOf = lambda digest: None
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, store: Store, run: RunRecord) -> Sources:
+        """The sources for a recorded run."""
+        search = run.request.search
+        more = {"search": {**search.to_json(), "answer": store.findings(run.id).get(ANSWER)}} if search else {}
+        return cls(folder=store.folder, file_of=files_in(store), more=more)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """A format of reports, as ``reprokit report --format`` offers it.
+
+    ``help``: what it is, in a few words. ``suffix``: of its files; '' for a folder. ``scrubbed``: whether private
+    things are left out, which is for everything that people read and pass on; a format that is not scrubbed is the
+    record as it is, for programs of the same people.
+    """
+
+    name: str
+    help: str
+    suffix: str
+    scrubbed: bool
+
+    def scrubber(self, runs: Iterable[RunRecord]) -> Scrub:
+        """What every text of these runs passes on its way into this format."""
+        return Scrubber(runs) if self.scrubbed else str
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFormat(Format):
+    """A format of one run that is one text. Call :meth:`text`: ``write`` is given a record that is scrubbed already."""
+
+    write: Callable[[RunRecord, Sources], str]
+
+    def text(self, run: RunRecord, sources: Sources) -> str:
+        """The run in this format, scrubbed if the format says so."""
+        return self.write(scrubbed(run, self.scrubber([run])) if self.scrubbed else run, sources)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PagesFormat(Format):
+    """A format of many runs that is a folder. ``write`` passes every text that it writes through the scrub."""
+
+    write: Callable[[Store, Path, PagesRequest, Scrub], Built]
 
 
 class Scrubber:
@@ -44,29 +111,35 @@ class Scrubber:
 
 
 def scrubbed(run: RunRecord, scrub: Scrub) -> RunRecord:
-    """A run in whose words ``scrub`` was used. Cells, ids and digests are what the case says, and stay."""
+    """The run with every text of it scrubbed but for the fields in :data:`KEPT`: a new field is scrubbed, too."""
 
     def within(value: Any) -> Any:
+        if isinstance(value, Enum):
+            return value
         if isinstance(value, str):
             return scrub(value)
+        if is_dataclass(value) and not isinstance(value, type):
+            changed = {one.name: within(getattr(value, one.name)) for one in fields(value) if one.name not in KEPT}
+            if isinstance(value, CellRecord):
+                changed["case_path"] = scrub(_from_here(value.case_path))
+            return replace(value, **changed)
         if isinstance(value, Mapping):
             return {key: within(each) for key, each in value.items()}
-        return [within(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return type(value)(map(within, value)) if isinstance(value, (list, tuple)) else value
 
-    def cell(one: CellRecord) -> CellRecord:
-        return replace(
-            one,
-            reason=scrub(one.reason),
-            details=within(one.details),
-            environment=within(one.environment),
-            trials=tuple(replace(trial, reason=scrub(trial.reason)) for trial in one.trials),
-        )
+    whole: RunRecord = within(run)
+    return whole
 
-    return replace(run, host=within(run.host), cells=tuple(cell(one) for one in run.cells))
+
+def _from_here(path: str) -> str:
+    """A path below the checkout, or below this folder, without what lies above: annotations need the file."""
+    root = os.environ.get("GITHUB_WORKSPACE") or Path.cwd()
+    inside = Path(path).is_absolute() and Path(path).is_relative_to(root) and Path.cwd().is_relative_to(root)
+    return os.path.relpath(path) if inside else path
 
 
 def _made_on(run: RunRecord) -> Iterator[str]:
     """The names of the hosts of a run: its own, and of one that was merged, those of its jobs."""
-    yield str(run.owner.get(HOST, "")).partition("/")[0]
-    for job in run.request.get("merged") or ():
-        yield str(job.get("machine", ""))
+    yield run.owner.machine
+    for job in run.request.merged or ():
+        yield job.machine

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,7 @@ def result(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda dig
         "finished_at": run.finished_at,
         "exit_status": run.exit_status,
         "store": str(store),
-        "host": dict(run.host),
+        "host": run.host.to_json(),
         "cases": list(cases.values()),
         "failures": [group.to_json() for group in groups(run.cells)],
     }
@@ -53,9 +52,9 @@ def _cell(cell: CellRecord) -> dict[str, Any]:
         "reason": cell.reason or "stopped before it was decided",
         "rules": cell.rules,
         "seconds": cell.seconds,
-        "image": _plain(cell.image),
-        "environment": _plain(cell.environment),
-        "details": dict(cell.details),
+        "image": cell.image and cell.image.to_json(),
+        "environment": cell.environment and cell.environment.to_json(),
+        "details": cell.details.to_json(),
         "trials": [_trial(trial) for trial in cell.trials],
     }
 
@@ -69,13 +68,9 @@ def _trial(trial: TrialRecord) -> dict[str, Any]:
         "oom": trial.oom,
         "timed_out": trial.timed_out,
         "reason": trial.reason,
-        "exception": _plain(trial.exception),
+        "exception": trial.exception and trial.exception.to_json(),
         "log": trial.log,
     }
-
-
-def _plain(value: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if value is None else dict(value)
 
 
 def dumps(run: RunRecord, store: Path, file_of: explanation.FileOf = lambda digest: None, **more: Any) -> str:

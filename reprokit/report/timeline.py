@@ -26,7 +26,7 @@ LETTERS = {
 INCONCLUSIVE = "?"
 LEGEND = "R reproduced, F flaky, . not reproduced, x other failure, ? inconclusive, blank: not run"
 FEW = 12
-"""Cells, and lines of what changed, that are told of a transition unless all are asked for."""
+"""Cells, and lines of what changed, that are shown of a transition unless all are asked for."""
 
 Names = Callable[[Series], str]
 

@@ -12,7 +12,7 @@ from reprokit.core.addresses import is_strangers
 from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.case.matrix import Cell
     from reprokit.run.request import Request
 

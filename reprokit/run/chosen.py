@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case.matrix import KNOWN_AXES, Cell, Selection, is_own, label, select
+from reprokit.case.matrix import Cell, Selection, is_own, label
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.cases import select
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +143,7 @@ def _check(file: CaseFile, cell: Cell) -> None:
         all(cell.get(name) == value for name, value in partial.items()) for partial in matrix.exclude
     ):
         return
-    names = {*matrix.axes, *(name for extra in matrix.include for name in extra), *KNOWN_AXES, *file.names}
+    names = {*matrix.axes, *(name for extra in matrix.include for name in extra), *AXIS_NAMES, *file.names}
     for name in cell:
         if name not in names:
             raise UsageError(f"{file.path}: the case has no axis {name!r}{near(name, names, prefix='; ')}")

@@ -13,12 +13,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Cancelled, EngineError
-from reprokit.core.ownership import birth
+from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import Claim, Holder, Leases, default_folder
 from reprokit.environment import preflighting
 from reprokit.environment.host import Gpu, HostFacts
-from reprokit.run.places import Places
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ TELL_AGAIN = 60.0
 """Seconds for which a cell waits for other processes before a note says so, and before another one does."""
 
 
-class Grant:
-    """The GPUs of one cell, held until its last container is gone."""
+class GpuAllocation:
+    """The GPUs leased to one cell, held until its last container is gone."""
 
-    def __init__(self, desk: GpuDesk, task: Task, claim: Claim) -> None:
-        self._desk = desk
+    def __init__(self, scheduler: GpuScheduler, task: Task, claim: Claim) -> None:
+        self._scheduler = scheduler
         self._task = task
         self._claim = claim
 
@@ -48,14 +48,14 @@ class Grant:
     def why_lost(self, text: str) -> str:
         """Why a failure is the GPU's and not the case's, '' when it is not; ``text`` is what log or engine say.
 
-        The driver is asked. A GPU that it no longer knows is not lent again in this run.
+        The driver is asked. A GPU that it no longer knows is not leased again in this run.
         """
         now = discovery.facts()
         if now.driver is None:
             return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
         if missing := lost.gone(self.gpus, now):
             why = f"{self._names(missing)} was lost during the trial" + (f" ({now.note})" if now.note else "")
-            self._desk.forget(missing, why)
+            self._scheduler.forget(missing, why)
             return why
         words = lost.said(text)
         return f"the trial lost its GPU ({words!r})" if words else ""
@@ -66,13 +66,13 @@ class Grant:
 
     def renew(self) -> None:
         """Other GPUs in place of lost ones; the same where there are not enough others. Raises Cancelled."""
-        others = self._desk.able(self._task)
+        others = self._scheduler.able(self._task)
         if all(gpu in others for gpu in self.gpus) or len(others) < self._task.spec.limits.gpus:
             return
         self.close()
-        self._claim = self._desk.claim(self._task, others)
+        self._claim = self._scheduler.claim(self._task, others)
         while not self._claim.attempt():
-            if self._desk.cancel.wait(POLL):
+            if self._scheduler.cancel.wait(POLL):
                 raise Cancelled("stopped while it waited for a GPU")
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Grant:
 @dataclass(eq=False)
 class _Waiting:
     task: Task
-    work: Callable[[Grant], None]
+    work: Callable[[GpuAllocation], None]
     refuse: Callable[[Exception], None]
     able: tuple[Gpu, ...]
     claim: Claim
@@ -92,10 +92,10 @@ class _Waiting:
     told: float = 0.0
 
 
-class GpuDesk:
-    """Hands GPUs to the cells of one run as they become free; a cell that waits for them takes nobody's place.
+class GpuScheduler:
+    """Hands GPUs to the cells of one run as they become free; a cell that waits for them takes no slot.
 
-    A cell takes one of ``places`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
+    A cell acquires ``semaphore`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
     programs that need none are waited for. ``waits(task, who)`` hears of a cell that waits for GPUs, ``note`` of what
     the user should know.
     """
@@ -107,7 +107,7 @@ class GpuDesk:
         folder: Path | None,
         run_id: str,
         engine: Engine,
-        places: Places,
+        semaphore: PrioritySemaphore,
         cancel: threading.Event,
         note: Callable[[str], None],
         waits: Callable[[Task, str], None],
@@ -122,11 +122,11 @@ class GpuDesk:
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
         self._open = True
-        self._places = places
-        self._pool = ThreadPoolExecutor(places.count, "gpu")
+        self._semaphore = semaphore
+        self._pool = ThreadPoolExecutor(semaphore.count, "gpu")
         self._thread: threading.Thread | None = None
 
-    def __enter__(self) -> GpuDesk:
+    def __enter__(self) -> GpuScheduler:
         return self
 
     def __exit__(
@@ -139,8 +139,10 @@ class GpuDesk:
             self._thread.join()
         self._pool.shutdown()
 
-    def submit(self, task: Task, work: Callable[[Grant], None], refuse: Callable[[Exception], None]) -> Future[None]:
-        """Call ``work`` in a thread of the desk once the task's GPUs are there, or ``refuse`` when they never can be.
+    def submit(
+        self, task: Task, work: Callable[[GpuAllocation], None], refuse: Callable[[Exception], None]
+    ) -> Future[None]:
+        """Call ``work`` in a thread of its own once the task's GPUs are there, or ``refuse`` when they never can be.
 
         The future is done when that has returned. It can be cancelled before.
         """
@@ -148,7 +150,7 @@ class GpuDesk:
         entry = _Waiting(task, work, refuse, able, self.claim(task, able))
         with self._changed:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="gpu-desk")
+                self._thread = threading.Thread(target=self._serve, name="gpu-scheduler")
                 self._thread.start()
             self._waiting.append(entry)
             self._waiting.sort(key=lambda entry: entry.task.number)
@@ -164,11 +166,11 @@ class GpuDesk:
         return self._leases.claim(able, task.spec.limits.gpus)
 
     def forget(self, gpus: Sequence[Gpu], why: str) -> None:
-        """Lend these no more."""
+        """Lease these no more."""
         new = [gpu.uuid for gpu in gpus if gpu.uuid not in self._gone]
         self._gone.update(dict.fromkeys(new, why))
         if new:
-            self._note(f"{why}; not lent again in this run")
+            self._note(f"{why}; not leased again in this run")
 
     def _serve(self) -> None:
         while True:
@@ -180,10 +182,10 @@ class GpuDesk:
             if self.cancel.is_set():
                 for entry in waiting:
                     entry.done.cancel()
-            if not self._places.take(urgent=True, timeout=POLL):
+            if not self._semaphore.acquire(urgent=True, timeout=POLL):
                 continue
             if not self._serve_one(waiting):
-                self._places.give_back()
+                self._semaphore.release()
                 self.cancel.wait(POLL)
 
     def _serve_one(self, waiting: Sequence[_Waiting]) -> bool:
@@ -227,12 +229,12 @@ class GpuDesk:
         return False
 
     def _run(self, entry: _Waiting) -> None:
-        grant = Grant(self, entry.task, entry.claim)
+        allocation = GpuAllocation(self, entry.task, entry.claim)
         try:
-            entry.work(grant)
+            entry.work(allocation)
         finally:
-            grant.close()
-            self._places.give_back()
+            allocation.close()
+            self._semaphore.release()
             entry.done.set_result(None)
 
     def _tell(self, entry: _Waiting) -> None:
@@ -257,5 +259,5 @@ class GpuDesk:
             return ""
         # Its container may be in an engine that we cannot ask. A program that computed there before is not of it.
         now = next((found for found in discovery.facts().gpus if found.uuid == gpu.uuid), None)
-        left = [pid for pid in (now.processes if now else ()) if (birth(pid) or 0.0) > died.since]
-        return f"process {left[0]} still computes on it, and its last holder was killed ({died})" if left else ""
+        left = [pid for pid in (now.processes if now else ()) if (process_start_time(pid) or 0.0) > died.since]
+        return f"process {left[0]} still computes on it, and its last lease holder was killed ({died})" if left else ""

@@ -9,11 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import dockerfile, resolve
@@ -23,6 +24,7 @@ from reprokit.environment.model import Environment, SourceTree
 from reprokit.environment.on_host import resolve_on
 from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
+from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
 from reprokit.run.task import Task
 
@@ -200,8 +202,6 @@ def make_ready(
     ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
     build it again, with what archives and indexes have today, in place of the one that stands.
     """
-    from reprokit.engine import bases
-
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
     started = time.monotonic()
@@ -210,7 +210,7 @@ def make_ready(
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
         lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
-        with bases.locked(lock, cancel, "image"):
+        with locked(lock, cancel, "image"):
             found = None if fresh else engine.image(tag)
             if built := found is None:
                 names = {name: base.tag for name, base in found_bases.items()}
@@ -289,18 +289,18 @@ def measure(
     """What the image is, from the record if this probe has seen it, else from inside."""
     known = measurements.get(image.id, PROBE_VERSION)
     if known is not None:
-        return Measured.from_json(known)
+        return known
     measured = probe.measure(engine, image, gpus=(), cancel=cancel, user=user)
-    measurements.keep(image.id, PROBE_VERSION, measured.to_json())
+    measurements.keep(image.id, PROBE_VERSION, measured)
     return measured
 
 
-def image_json(ready: Ready) -> dict[str, Any]:
-    """The contract's ``image`` object."""
-    return {
-        "tag": ready.image.tag,
-        "id": ready.image.id,
-        "built": ready.built,
-        "seconds": round(ready.seconds, 3),
-        "size": ready.image.size,
-    }
+def image_record(ready: Ready) -> ImageRecord:
+    """The image as the record of a cell has it."""
+    return ImageRecord(
+        tag=ready.image.tag,
+        id=ready.image.id,
+        built=ready.built,
+        seconds=round(ready.seconds, 3),
+        size=ready.image.size,
+    )

@@ -11,12 +11,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
+from reprokit.core.ownership import ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
+from reprokit.environment.cases import load_text
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.run.display import Display
 from reprokit.run.listener import Listener
@@ -83,7 +86,7 @@ class Invocation:
             engine=lambda: self._open_engine(request),
             folder=self.folder,
             recorder=recorder,
-            facts=lendable(self._facts, own.gpus, os.environ),
+            facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
@@ -101,13 +104,13 @@ class Invocation:
 
         return Store(self.folder)
 
-    def _host(self, engine: str) -> dict[str, Any]:
-        return {
-            "engine": engine or None,
-            "kernel": self._facts.kernel,
-            "driver": self._facts.driver,
-            "gpus": [gpu.name for gpu in self._facts.gpus],
-        }
+    def _host(self, engine: str) -> HostRecord:
+        return HostRecord(
+            engine=engine or None,
+            kernel=self._facts.kernel,
+            driver=self._facts.driver,
+            gpus=tuple(gpu.name for gpu in self._facts.gpus),
+        )
 
     def _say(self, text: str) -> None:
         self._display.say(text)
@@ -137,19 +140,20 @@ def _engine(name: str) -> Engine:
     return make(name)
 
 
-def workflow(environment: Mapping[str, str]) -> dict[str, Any]:
-    """``workflow``: which run of GitHub Actions this is a job of; ``reprokit merge`` makes one run of its jobs."""
+def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:
+    """Which run of GitHub Actions this is a job of, None for none; ``reprokit merge`` makes one run of its jobs."""
     if environment.get("GITHUB_ACTIONS") != "true" or not environment.get("GITHUB_RUN_ID"):
-        return {}
-    names = {"run": "GITHUB_RUN_ID", "attempt": "GITHUB_RUN_ATTEMPT", "repository": "GITHUB_REPOSITORY"}
-    return {"workflow": {key: environment.get(name, "") for key, name in names.items()}}
+        return None
+    return WorkflowRecord(
+        run=environment["GITHUB_RUN_ID"],
+        attempt=environment.get("GITHUB_RUN_ATTEMPT", ""),
+        repository=environment.get("GITHUB_REPOSITORY", ""),
+    )
 
 
-def owner() -> dict[str, Any]:
+def owner() -> OwnerRecord:
     """Who writes a run: this process, so that another can tell whether it lives."""
-    from reprokit.core.ownership import ownership
-
-    return dict(ownership())
+    return OwnerRecord(labels=ownership())
 
 
 @contextmanager

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reprokit.core.errors import UsageError
-from reprokit.evidence.records import CellRecord, engine_kind
+from reprokit.evidence.origin import engine_kind
+from reprokit.evidence.records import CellRecord
 
 
 def check_engine(done: Iterable[CellRecord], engine: str) -> None:
     """Raise UsageError when a run whose ``done`` cells another engine served would go on with ``engine``."""
-    before = {engine_kind(record.details.get("engine")) for record in done} - {""}
+    before = {engine_kind(record.details.engine) for record in done} - {""}
     now = engine_kind(engine)
     if before - {now}:
         begun = ", ".join(sorted(before))

@@ -8,14 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import CellSpec
+from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
-from reprokit.case.matrix import Cell, Selection, is_own, label, matches, select
+from reprokit.case.matrix import Cell, Selection, is_own, label, matches
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.cases import load, select
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected

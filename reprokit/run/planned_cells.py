@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from reprokit.evidence.model import RULES_VERSION, Verdict
+from reprokit.evidence.origin import WorkflowRecord
 from reprokit.run.chosen import Chosen
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
@@ -14,7 +15,7 @@ from reprokit.store.merging.joining import Missing
 from reprokit.store.merging.merge import Planned
 
 
-def planned(jobs: Mapping[str, tuple[Chosen, ...]], workflow: Mapping[str, str]) -> Planned:
+def planned(jobs: Mapping[str, tuple[Chosen, ...]], workflow: WorkflowRecord | None) -> Planned:
     """From what each job of a matrix names. Raises UsageError, CaseError when the cases are not here as they were."""
 
     files = load_all(dict.fromkeys(one.path for chosen in jobs.values() for one in chosen))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reprokit.case import CaseFile
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import CaseError, Unsupported
 from reprokit.environment import Supply, preflight, resolve

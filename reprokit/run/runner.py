@@ -15,28 +15,29 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
-from reprokit.environment.dockerfile import gist
+from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.environment.supply import Supply
+from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
-from reprokit.run.gpus import GpuDesk, Grant
+from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import Ready, SourceTrees, Wanted, make_ready, wanted
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
-from reprokit.run.places import Places
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import Bench, decided, known_facts, mismatches, run_trials
+from reprokit.run.trials import Facts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
 if TYPE_CHECKING:
@@ -156,18 +157,18 @@ class Runner:
             tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
-        bench = Bench(
+        context = TrialContext(
             engine=engine,
             run_id=self.run_id,
             folder=self._folder,
             cancel=self._cancel,
-            places=Places(jobs),
+            semaphore=PrioritySemaphore(jobs),
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
             ThreadPoolExecutor(jobs, "build") as builders,
             ThreadPoolExecutor(2 * jobs, "trial") as workers,
-            self._desk(bench) as desk,
+            self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
 
@@ -177,9 +178,9 @@ class Runner:
                     built(image, ready, waiting)
                 elif ready is not None:
                     for task in self._faithful(ready, waiting, facts):
-                        run = partial(self._run_cell, bench, ready, task, facts)
+                        run = partial(self._run_cell, context, ready, task, facts)
                         if task.spec.limits.gpus:
-                            runs.append(desk.submit(task, run, partial(self._refuse, task, facts)))
+                            runs.append(scheduler.submit(task, run, partial(self._refuse, task, facts)))
                         else:
                             runs.append(workers.submit(run))
 
@@ -193,13 +194,13 @@ class Runner:
                 self._stop(builds, runs)
                 raise
 
-    def _desk(self, bench: Bench) -> GpuDesk:
-        return GpuDesk(
+    def _scheduler(self, context: TrialContext) -> GpuScheduler:
+        return GpuScheduler(
             self._facts,
             folder=self._gpu_leases,
             run_id=self.run_id,
-            engine=bench.engine,
-            places=bench.places,
+            engine=context.engine,
+            semaphore=context.semaphore,
             cancel=self._cancel,
             note=self._listener.note,
             waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
@@ -239,7 +240,7 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
-    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, dict[str, Any]]:
+    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, Facts]:
         numbers = [task.number for task in waiting]
 
         def on_progress(progress: Progress) -> None:
@@ -247,11 +248,11 @@ class Runner:
                 self._listener.build_output(numbers, progress.log)
             else:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
-                self._listener.state(numbers, "building", where + gist(progress.name))
+                self._listener.state(numbers, "building", where + short_step(progress.name))
 
-        facts: dict[str, Any] = {"dockerfile": image.rendered.dockerfile}
+        facts = Facts(dockerfile=image.rendered.dockerfile)
 
-        def attempt(_: Task) -> Ready:
+        def attempt(_: Task) -> tuple[Ready, Facts]:
             ready = make_ready(
                 engine,
                 self._measurements,
@@ -262,39 +263,37 @@ class Runner:
                 since=self._since,
                 fresh=self._fresh,
             )
-            facts.update(known_facts(image, ready))
-            return ready
+            return ready, known_facts(image, ready, self.engine_info)
 
-        ready = self._serve(waiting[0], attempt, facts)
-        if ready is None:
+        served = self._serve(waiting[0], attempt, facts)
+        if served is None:
             failed = self._records[waiting[0].number]
             for task in waiting[1:]:
                 assert failed.verdict is not None
-                self._decide(decided(task, failed.verdict, failed.reason, **facts))
+                self._decide(decided(task, failed.verdict, failed.reason, facts))
             return None, facts
-        facts["details"]["engine"] = self.engine_info
-        return ready, facts
+        return served
 
-    def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: dict[str, Any]) -> list[Task]:
+    def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: Facts) -> list[Task]:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
         served = []
         for task in waiting:
             if differs := mismatches(task, ready):
-                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), **facts))
+                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
             else:
                 served.append(task)
         return served
 
-    def _refuse(self, task: Task, facts: dict[str, Any], error: Exception) -> None:
+    def _refuse(self, task: Task, facts: Facts, error: Exception) -> None:
         def fail(_: Task) -> None:
             raise error
 
         self._serve(task, fail, facts)
 
     def _run_cell(
-        self, bench: Bench, ready: Ready, task: Task, facts: dict[str, Any], grant: Grant | None = None
+        self, context: TrialContext, ready: Ready, task: Task, facts: Facts, allocation: GpuAllocation | None = None
     ) -> None:
-        facts = dict(facts)
+        facts = replace(facts)
         starts: list[float] = []
 
         def on_start(number: int) -> None:
@@ -303,53 +302,53 @@ class Runner:
             self._listener.state([task.number], "running", text)
 
         def keep(trials: tuple[TrialRecord, ...], repeat: str) -> None:
-            facts.update(trials=trials, repeat=repeat)
-            if grant is not None:
+            facts.trials, facts.repeat = trials, repeat
+            if allocation is not None and facts.environment is not None:
                 # An image is measured once, without a GPU; which one a trial got is the host's fact.
-                names = [f"GPU {gpu.index}: {gpu.name}" for gpu in grant.gpus]
-                facts["environment"] = {**facts["environment"], "gpu": names, "driver": self._facts.driver}
+                names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
+                facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
 
         def trials(task: Task) -> None:
             verdict, reason = run_trials(
-                bench,
+                context,
                 task,
                 ready.image.tag,
-                grant,
+                allocation,
                 on_start=on_start,
                 keep=keep,
                 echo=lambda data: self._listener.output(task.number, data),
             )
-            seconds = round(time.monotonic() - starts[0], 3) if starts else None
-            shown = figures([trial.outcome for trial in facts["trials"]], task.trials)
-            facts["details"] = {**facts["details"], "trials": shown}
-            self._decide(decided(task, verdict, reason, seconds=seconds, **facts))
+            facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
+            shown = figures([trial.outcome for trial in facts.trials], task.trials)
+            facts.details = replace(facts.details, trials=shown)
+            self._decide(decided(task, verdict, reason, facts))
 
         self._serve(task, trials, facts)
 
-    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: dict[str, Any] | None = None) -> T | None:
+    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: Facts | None = None) -> T | None:
         """What ``attempt`` gives; None if something stopped it, which is then the verdict, beside ``facts`` so far."""
-        facts = {} if facts is None else facts
+        facts = facts or Facts()
         try:
             if self._cancel.is_set():
                 raise Cancelled("stopped before it was decided")
             return attempt(task)
         except Cancelled as error:
-            self._decide(decided(task, Verdict.CANCELLED, str(error), **facts))
+            self._decide(decided(task, Verdict.CANCELLED, str(error), facts))
         except Unsupported as error:
-            self._decide(decided(task, Verdict.UNSUPPORTED, str(error), **facts))
+            self._decide(decided(task, Verdict.UNSUPPORTED, str(error), facts))
         except BuildFailed as error:
-            facts["details"] = {**facts.get("details", {}), "build": {"step": error.step, "tail": list(error.tail)}}
+            facts.details = replace(facts.details, build=FailedBuildRecord(step=error.step, tail=tuple(error.tail)))
             lines = [line.strip() for line in error.tail if line.strip()]
             said = [line for line in lines if "error" in line.lower()] or lines
-            reason = error.reason or (f"{gist(error.step)}: {said[-1]}" if error.step and said else str(error))
-            self._decide(decided(task, Verdict.BUILD_FAILED, reason, **facts))
+            reason = error.reason or (f"{short_step(error.step)}: {said[-1]}" if error.step and said else str(error))
+            self._decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
         except SourceError as error:
-            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), **facts))
+            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))
         except ReprokitError as error:
-            self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), **facts))
+            self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), facts))
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
-            self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), **facts))
+            self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), facts))
         return None
 
     def _defect(self, error: Exception) -> str:

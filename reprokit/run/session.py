@@ -13,7 +13,7 @@ from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION
-from reprokit.evidence.records import CellRecord, RunRecord, exit_status
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run.approving import approve
 from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
 from reprokit.run.listener import Listener
@@ -24,7 +24,7 @@ from reprokit.run.trials import blank
 from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 
@@ -43,7 +43,7 @@ class Session(Invocation):
             id=run_id,
             started_at=now(),
             version=__version__,
-            request=request.to_json() | workflow(os.environ),
+            request=RequestRecord(asked=request.to_json(), workflow=workflow(os.environ)),
             host=self._host(""),
             owner=owner(),
             cells=tuple(blank(task) for task in tasks),
@@ -66,7 +66,7 @@ class Session(Invocation):
                 raise UsageError(f"nothing to resume: {self.folder} holds no interrupted run")
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
-        request = Request.from_json(record.request)
+        request = Request.from_json(record.request.asked)
         if asked is not None and _essence(asked) != _essence(request):
             raise UsageError(
                 f"run {record.id} was asked for something else; leave out the options to go on with it, "
@@ -203,15 +203,13 @@ class Session(Invocation):
 
 
 def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
-    from reprokit.core.ownership import is_orphan
-
     for run in store.runs():
-        if "search" in run.request:
+        if run.searches:
             continue  # its own command resumes it
-        killed = run.finished_at is None and is_orphan(dict(run.owner))
+        killed = run.finished_at is None and run.owner.gone
         if not killed and run.exit_status != 130:
             continue
-        if asked is None or list(run.request["cases"]) == asked.to_json()["cases"]:
+        if asked is None or list(run.request.cases) == asked.to_json()["cases"]:
             return store.run(run.id)
     return None
 

@@ -5,20 +5,18 @@ Images need neither git nor a network for them. A directory can stand in for a s
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from reprokit.case.cellspec import SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.core.locks import locked
 from reprokit.environment.model import SourceTree
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -50,7 +48,7 @@ def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Pa
     if tree_key:
         digest = _digest(tree_key, patch_key)
         archive = kept / "trees" / digest.removeprefix("sha256:")
-        with _locked(kept / "trees.lock"):
+        with locked(kept / "trees.lock"):
             if not archive.is_dir():
                 _export(name, repository, tree_key, spec.patch, archive)
     else:
@@ -81,7 +79,7 @@ def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: 
     kept.mkdir(parents=True, exist_ok=True)
     # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
     repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
-    with _locked(repository.with_suffix(".lock")):
+    with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
             _git(name, "init", "--quiet", "--bare", str(repository))
@@ -110,7 +108,7 @@ def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | Non
 
 def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
     repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
-    with _locked(repository.with_suffix(".lock")):
+    with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
             _git(name, "init", "--quiet", "--bare", str(repository))
@@ -193,7 +191,7 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
         digest = _digest(tree_digest(tree), patch_key)
         _apply(name, tree, patch)
         target = kept / "trees" / digest.removeprefix("sha256:")
-        with _locked(kept / "trees.lock"):
+        with locked(kept / "trees.lock"):
             if not target.is_dir():
                 tree.rename(target)
     return digest, target
@@ -272,10 +270,3 @@ def _output(folder: Path, *arguments: str, strip: bool = True) -> str:
 
 def _resolve(repository: Path, ref: str) -> str:
     return _output(repository, "rev-parse", "--verify", "--quiet", ref + "^{commit}")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield

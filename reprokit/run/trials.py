@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from reprokit import environment
 from reprokit.case.cellspec import mode
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.host import Gpu
-from reprokit.evidence import Condenser
-from reprokit.evidence.failure_details import failure_details
+from reprokit.environment.measured import Measured
+from reprokit.evidence import LogTrimmer
+from reprokit.evidence.details import BaseRecord, CellDetails, LockRecord, SourceRecord, StartImageRecord
+from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
-from reprokit.evidence.records import CellRecord, TrialRecord
-from reprokit.run.gpus import Grant
-from reprokit.run.images import Ready, Wanted, handed_files, image_json
-from reprokit.run.places import Places
+from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
+from reprokit.run.gpus import GpuAllocation
+from reprokit.run.images import Ready, Wanted, handed_files, image_record
+from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
 
@@ -41,24 +41,36 @@ def blank(task: Task) -> CellRecord:
     )
 
 
-def decided(task: Task, verdict: Verdict, reason: str, **values: Any) -> CellRecord:
+@dataclass(kw_only=True)
+class Facts:
+    """What is known of a cell so far, whatever its verdict will be: the fields of its record of these names."""
+
+    seconds: float | None = None
+    image: ImageRecord | None = None
+    environment: Measured | None = None
+    dockerfile: str = ""
+    repeat: str = ""
+    details: CellDetails = field(default_factory=CellDetails)
+    trials: tuple[TrialRecord, ...] = ()
+
+
+def decided(task: Task, verdict: Verdict, reason: str, facts: Facts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
-    if failed := failure_details(verdict, values.get("trials", ())):
-        values["details"] = {**values.get("details", {}), **failed}
-    if task.tried:
-        values["details"] = {**values.get("details", {}), "tried": task.tried}
-    return dataclasses.replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
+    facts = facts or Facts()
+    details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried)
+    values = {**vars(facts), "details": details}
+    return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bench:
+class TrialContext:
     """Where trials run: the engine, the run they belong to, and the store's folder that takes their logs."""
 
     engine: Engine
     run_id: str
     folder: Path
     cancel: threading.Event
-    places: Places
+    semaphore: PrioritySemaphore
     """One for each program that may run at a time."""
 
 
@@ -83,40 +95,41 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready) -> dict[str, Any]:
-    """What a record says of an image, whatever becomes of its trials."""
+def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
+    """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
-    return {
-        "image": image_json(ready),
-        "environment": ready.measured.to_json(),
-        "dockerfile": image.rendered.dockerfile,
-        "details": {
-            "base": {
-                "name": base.name,
-                "source": base.source,
-                "reference": base.reference,
-                "id": ready.base.id,
-                "digest": ready.base.digest,
-            },
-            "images": {name: {"id": found.id, "digest": found.digest} for name, found in ready.bases.items()},
-            "served_by": dict(image.environment.served_by),
-            **_lock_json(image),
-            "notes": list(image.environment.notes),
-            "sources": {name: {"commit": tree.commit, "digest": tree.digest} for name, tree in image.sources.items()},
-        },
-    }
+    return Facts(
+        image=image_record(ready),
+        environment=ready.measured,
+        dockerfile=image.rendered.dockerfile,
+        details=CellDetails(
+            base=BaseRecord(
+                name=base.name,
+                source=base.source,
+                reference=base.reference,
+                id=ready.base.id,
+                digest=ready.base.digest,
+            ),
+            images={name: StartImageRecord(id=one.id, digest=one.digest) for name, one in ready.bases.items()},
+            served_by=image.environment.served_by,
+            lock=_lock_record(image),
+            notes=image.environment.notes,
+            sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
+            engine=engine,
+        ),
+    )
 
 
-def _lock_json(image: Wanted) -> dict[str, Any]:
+def _lock_record(image: Wanted) -> LockRecord | None:
     if image.held is None:
-        return {}
+        return None
     lock, entry = image.held.lock, image.held.entry
-    return {"lock": {"path": lock.where(entry), "date": entry.pins.date, "image": entry.image}}
+    return LockRecord(path=lock.where(entry), date=entry.pins.date, image=entry.image)
 
 
 def mismatches(task: Task, ready: Ready) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
-    asked = {name: value for name, value in task.cell.items() if name in KNOWN_AXES}
+    asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
     differs = environment.compare(asked, ready.measured)
     differs += environment.compare_builds(task.spec, ready.measured)
     if task.held:
@@ -128,37 +141,37 @@ def mismatches(task: Task, ready: Ready) -> list[str]:
 
 
 def run_trials(
-    bench: Bench,
+    context: TrialContext,
     task: Task,
     image: str,
-    grant: Grant | None = None,
+    allocation: GpuAllocation | None = None,
     *,
     on_start: Callable[[int], None],
     keep: Callable[[tuple[TrialRecord, ...], str], None],
     echo: Callable[[bytes], None] | None = None,
 ) -> tuple[Verdict, str]:
-    """Run a task's trials; the verdict and its reason. ``grant``: the GPUs that the task asks for.
+    """Run a task's trials; the verdict and its reason. ``allocation``: the GPUs that the task asks for.
 
     ``keep`` gets the trials so far, and the line that repeats one by hand, after each: they are worth keeping even if
     the engine fails in the next.
     """
-    files = _kept_files(bench, task)
+    files = _kept_files(context, task)
     records: list[TrialRecord] = []
     while not task.trials.finished([record.outcome for record in records]):
         number = len(records) + 1
         # A cell with GPUs has its place already, for as long as it has them.
-        slot = _Slot(None if grant else bench.places, partial(on_start, number))
-        record, trial = _steady(bench, task, image, grant, number, slot, echo)
+        slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
+        record, trial = _steady(context, task, image, allocation, number, slot, echo)
         records.append(record)
-        keep(tuple(records), bench.engine.repeat(trial, files))
+        keep(tuple(records), context.engine.repeat(trial, files))
     return concluded(records, task.trials)
 
 
 def _steady(
-    bench: Bench,
+    context: TrialContext,
     task: Task,
     image: str,
-    grant: Grant | None,
+    allocation: GpuAllocation | None,
     number: int,
     slot: _Slot,
     echo: Callable[[bytes], None] | None,
@@ -166,36 +179,36 @@ def _steady(
     """One trial, once more in a fresh container if it lost its GPU. Raises EngineError if that one did too."""
     lost = ""
     while True:
-        trial = trial_of(task, image, bench.run_id, grant.gpus if grant else ())
+        trial = trial_of(task, image, context.run_id, allocation.gpus if allocation else ())
         try:
-            record = _one(bench, task, trial, number, slot, echo)
+            record = _one(context, task, trial, number, slot, echo)
         except (EngineError, Unsupported) as error:
-            why = grant.why_lost(str(error)) if grant else ""
+            why = allocation.why_lost(str(error)) if allocation else ""
             if not why:
                 raise
         else:
-            if grant is None or record.outcome is Outcome.PASSED:
+            if allocation is None or record.outcome is Outcome.PASSED:
                 return record, trial
-            log = bench.folder / record.log
+            log = context.folder / record.log
             # What the signature asks for is the finding, whatever its words are; a GPU that is gone is none.
-            why = grant.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
+            why = allocation.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
             if not why:
                 return record, trial
             log.replace(log.with_suffix(".lost.log"))
-        if lost or grant is None:
+        if lost or allocation is None:
             raise EngineError(f"{lost}; and once more in a fresh container: {why}")
         lost = why
-        grant.renew()
+        allocation.renew()
 
 
-def _folder(bench: Bench, task: Task) -> Path:
+def _folder(context: TrialContext, task: Task) -> Path:
     """Where what is kept of a task's trials lies, below the store's folder."""
-    return Path("runs") / bench.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
+    return Path("runs") / context.run_id / f"{task.number:03d}-{task.case.id}-{task.variant}"
 
 
-def _kept_files(bench: Bench, task: Task) -> Path:
+def _kept_files(context: TrialContext, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
-    folder = (bench.folder / _folder(bench, task) / "files").absolute()
+    folder = (context.folder / _folder(context, task) / "files").absolute()
     for path, text in handed_files(task).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -205,15 +218,15 @@ def _kept_files(bench: Bench, task: Task) -> Path:
 
 
 class _Slot:
-    """One of the bench's places, if it takes one, with word given when the program starts."""
+    """The semaphore, where there is one, held while the program runs; ``on_taken`` is called when it starts."""
 
-    def __init__(self, places: Places | None, on_taken: Callable[[], None]) -> None:
-        self._places = places
+    def __init__(self, semaphore: PrioritySemaphore | None, on_taken: Callable[[], None]) -> None:
+        self._semaphore = semaphore
         self._on_taken = on_taken
 
     def __enter__(self) -> None:
-        if self._places is not None:
-            self._places.take()
+        if self._semaphore is not None:
+            self._semaphore.acquire()
         try:
             self._on_taken()
         except BaseException:
@@ -221,20 +234,20 @@ class _Slot:
             raise
 
     def __exit__(self, *_: object) -> None:
-        if self._places is not None:
-            self._places.give_back()
+        if self._semaphore is not None:
+            self._semaphore.release()
 
 
 def _one(
-    bench: Bench, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
+    context: TrialContext, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
 ) -> TrialRecord:
-    relative = _folder(bench, task) / f"trial-{number}.log"
-    log = bench.folder / relative
+    relative = _folder(context, task) / f"trial-{number}.log"
+    log = context.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
-    condenser = Condenser(log, task.case.expect.failure, echo=echo)
+    trimmer = LogTrimmer(log, task.case.expect.failure, echo=echo)
     try:
-        ending = bench.engine.run(trial, condenser.feed, bench.cancel, slot)
+        ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
     finally:
-        condenser.close()
+        trimmer.close()
     # Judged from the file, so that judging the record again later sees the same.
     return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))

@@ -1,5 +1,5 @@
 """Searches over cells: which difference matters, since which version, what can be left out.
 
-:mod:`reprokit.search.asking` is the pure side, generators that ask for cells and are told what these show;
-:mod:`reprokit.search.session` serves them with containers, records them as a run and resumes them.
+The algorithms are generators that yield the cells to run and are sent their results (:mod:`reprokit.search.asking`);
+:mod:`reprokit.search.session` runs the cells, records them as a run and resumes it. Never prints.
 """

@@ -12,10 +12,10 @@ from reprokit.run.task import Task
 
 
 class Ahead:
-    """One build at a time, each by a runner of its own that can be cancelled. What goes wrong is told by nobody:
+    """One build at a time, each by a runner of its own that can be cancelled. Build errors are not reported here.
 
-    the search builds the image again if it comes to need it, and then says why that fails. An image that is asked for
-    while it is being built here is waited for (:func:`reprokit.run.images.make_ready` locks it).
+    The search builds the image again if it needs it, and then reports why that fails. If it needs an image while this
+    builds it, it waits (:func:`reprokit.run.images.make_ready` locks it).
     """
 
     def __init__(self, make: Callable[[], Runner]) -> None:
@@ -24,7 +24,7 @@ class Ahead:
         self._under_way: dict[Hashable, tuple[Future[None], Runner]] = {}
 
     def want(self, tasks: Mapping[Hashable, Task], keep: frozenset[Hashable]) -> None:
-        """Build the images of ``tasks``; stop building for what is in neither these nor ``keep``."""
+        """Build the images of ``tasks``; stop the builds whose key is in neither ``tasks`` nor ``keep``."""
         for key in [key for key in self._under_way if key not in tasks and key not in keep]:
             self._drop(key)
         for key, task in tasks.items():

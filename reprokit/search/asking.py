@@ -1,9 +1,9 @@
-"""How a search asks for cells: a generator yields what it wants decided and is sent the readings. Pure.
+"""How a search asks for cells: a generator yields candidates and is sent their readings. Pure.
 
-A search never sees an engine, so that the same code is driven by containers (:mod:`reprokit.search.session`) and, in
-tests and benchmarks, by a function. It has to be deterministic: given the same readings (and the same costs, and what
-else it got from outside through ``SearchSession.recall``) it asks for the same candidates in the same order. A search
-that was killed is resumed by running it again over what was decided.
+A search never sees an engine, so that containers (:mod:`reprokit.search.session`) or, in tests and benchmarks, a
+function can drive the same code. It has to be deterministic: given the same readings, the same costs and the same
+values from ``SearchSession.recall``, it asks for the same candidates in the same order. A search that was killed is
+resumed by running it again over the cells that were decided.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A cell that is asked for. ``file``: None for the case of the search, else another, such as a reduced one.
+    """A cell to run. ``file``: None for the case of the search, else another, such as a reduced one.
 
-    ``name``: what people see in its place, where the cell alone does not tell.
+    ``name``: the label to show instead of the cell, where the cell alone does not identify it.
     """
 
     cell: Cell
@@ -35,9 +35,9 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """``candidates``: all of them are to be decided, side by side where there is room.
+    """A request for cells. ``candidates``: all of them are decided, in parallel where there is room.
 
-    ``soon``: what is likely to be asked for next; its images are built while the candidates run.
+    ``soon``: likely next candidates; their images are built while the candidates run.
     """
 
     candidates: tuple[Candidate, ...]
@@ -45,11 +45,14 @@ class Ask:
 
 
 Search = Generator[Ask, tuple[Reading, ...], T]
-"""A search: is sent one reading for each candidate of its last Ask, in their order, and returns its result."""
+"""A search: it is sent one reading for each candidate of its last Ask, in their order, and returns its result."""
 
 
 def drive(search: Search[T], answer: Callable[[Ask], tuple[Reading, ...]]) -> T:
-    """Run a search to its end, with ``answer`` deciding what it asks for. Raises what either of them raises."""
+    """Run a search to its end and return its result. ``answer`` gives the readings for each Ask.
+
+    Raises what the search or ``answer`` raises.
+    """
     readings: tuple[Reading, ...] | None = None
     while True:
         try:

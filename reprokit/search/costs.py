@@ -1,4 +1,4 @@
-"""What a cell costs before its program runs: nothing where its image stands, else the steps that no other image has."""
+"""What a cell costs before its program runs: nothing where its image exists, else the build steps not cached yet."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Unsupported
+from reprokit.engine import bases
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.sources import SourceError
 
@@ -16,21 +17,19 @@ if TYPE_CHECKING:
     from reprokit.store.folder import SeenBases
 
 NEW_BASE = 100
-"""Beyond the steps: the engine has to get a base image first."""
+"""Added to the steps where the engine has to get a base image first."""
 NOT_SERVED = 1000
-"""Of a cell that cannot be had at all: it is asked for last."""
+"""The cost of a cell that this host cannot serve: it is tried last."""
 
 
 def cost(
     task: Task, engine: Engine, supply: Supply, trees: SourceTrees, seen: SeenBases, known: Collection[str]
 ) -> tuple[int, str]:
-    """The cost of a task, and its Dockerfile ('' where it has none). ``known``: Dockerfiles of images that stand.
+    """The cost of a task, and its Dockerfile ('' where it has none). ``known``: Dockerfiles of images that exist.
 
-    0 where its image stands; else 1 for each instruction from the first on that none of ``known`` shares.
-    Raises EngineError.
+    0 where its image exists; else 1 for each instruction, from the first that no Dockerfile of ``known`` shares.
+    ``seen``: the digests of base images seen before. Raises EngineError.
     """
-    from reprokit.engine import bases
-
     try:
         image = wanted(task, supply, trees)
     except (Unsupported, SourceError):
@@ -44,7 +43,7 @@ def cost(
 
 
 def unshared(dockerfile: str, known: Collection[str]) -> int:
-    """How many instructions of a Dockerfile, from the first on that differs, no Dockerfile of ``known`` has."""
+    """How many instructions of a Dockerfile follow the longest beginning that it shares with one of ``known``."""
     own = _instructions(dockerfile)
     return len(own) - max((_alike(own, _instructions(other)) for other in known), default=0)
 

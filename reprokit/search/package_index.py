@@ -7,18 +7,21 @@ find-links pages are read as pip reads them.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urljoin, urlsplit
 
+from packaging.utils import canonicalize_name
+
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import without_passwords
+from reprokit.engine import site
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
-from reprokit.engine.site.credentials import blotted
-from reprokit.engine.site.shelf import Link, links_in, links_in_text, links_of, local_path
+from reprokit.engine.site.assembly import pip_options as of_host
+from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.dockerfile import index_options
 
 SECONDS = 30.0
@@ -38,20 +41,17 @@ class DistributionFile:
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """The files of a project, and what was not to be had of which index, in words."""
+    """The files of a project. ``notes``: which indexes gave none, and why, in words."""
 
     files: tuple[DistributionFile, ...]
     notes: tuple[str, ...] = ()
 
 
 def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
-    """All files of a project, as the host's pip would find them with a case's ``pip_options``.
+    """All files of a project that the host's pip would find with a case's ``pip_options``.
 
     Raises UsageError when no index answers, or pip's configuration cannot be read.
     """
-    from reprokit.engine import site
-    from reprokit.engine.site.assembly import pip_options as of_host
-
     settings = site.settings()
     options = of_host(os.environ, settings)
     proxies = network.proxies(os.environ, configured=settings.proxy, pip_proxy=options.get("proxy", ""))
@@ -60,25 +60,22 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
     notes: list[str] = []
     answers = 0
     for kind, place in _places(options, pip_options):
-        page = f"{place.rstrip('/')}/{normalised(project)}/" if kind == "index" else place
+        page = f"{place.rstrip('/')}/{canonicalize_name(project)}/" if kind == "index" else place
         try:
             files += _read(kind, page, proxies, bundle)
             answers += 1
         except NoConnection as error:
-            notes.append(f"{blotted(place)} says nothing of {project}: {error}")
+            notes.append(f"{without_passwords(place)} has no answer for {project}: {error}")
     if not answers:
         what = "; ".join(notes) or f"there is no package index to ask for the releases of {project}"
-        raise UsageError(f"{what}; the indexes are those of the host's pip (pip config list) and of environment.pip")
+        raise UsageError(
+            f"{what}; the indexes are those of the host's pip (see: pip config list) and of environment.pip_options"
+        )
     return Found(files=tuple(files), notes=tuple(notes))
 
 
-def normalised(project: str) -> str:
-    """A project's name as indexes have it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", project).lower()
-
-
 def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """("index" or "links", place), as the two sources of options together name them."""
+    """("index" or "links", place), from the options of the host's pip and of the case together."""
     own: dict[str, list[str]] = {}
     words = index_options([word for option in of_case for word in option.split()])
     for place, word in enumerate(words):
@@ -92,7 +89,7 @@ def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tupl
     for place_name in options.get("find-links", "").split():
         yield "links", place_name
     for place_name in own.get("find-links", []):
-        if "://" in place_name:  # a folder of the case is not on this host
+        if "://" in place_name:  # a folder that the case names is in the image, not on this host
             yield "links", place_name
 
 
@@ -104,7 +101,7 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
         except OSError as error:
             raise NoConnection(f"it cannot be read: {error.strerror}") from None
     answer = get(page, proxies=proxies, bundle=bundle, accept=ACCEPT, seconds=SECONDS)
-    if answer.status_code == 404:  # this index does not have it
+    if answer.status_code == 404:  # this index does not have the project
         return iter(())
     if answer.status_code != 200:
         raise NoConnection(f"it answers {answer.status_code}")
@@ -115,14 +112,14 @@ def _read(kind: str, page: str, proxies: Mapping[str, str], bundle: str) -> Iter
             files = [_of_link(link) for link in links_in_text(answer.text, urljoin(page, answer.url))]
     except (ValueError, KeyError, TypeError, AttributeError):
         files = []
-    if not files:  # a page to log in looks like this, too
+    if not files:  # a login page looks like this, too
         raise NoConnection("its answer lists no files")
     return iter(files)
 
 
 def _on_host(kind: str, place: Path) -> list[Link]:
     if not (place.parent if kind == "index" else place).exists():
-        raise NoConnection("it is not there")
+        raise NoConnection("it does not exist")
     if kind == "links":
         return links_in(place)
     page = place / "index.html"
@@ -133,7 +130,7 @@ def _of_json(file: Mapping[str, Any]) -> DistributionFile:
     yanked = file.get("yanked", False)
     name = file["filename"]
     if not isinstance(name, str):
-        raise TypeError("a name is a text")
+        raise TypeError("filename is not a string")
     return DistributionFile(
         name=name,
         requires_python=_text(file.get("requires-python")),

@@ -1,6 +1,6 @@
-"""Which values of an axis lie between two: a package's releases by its index, or what reprokit's own catalog has.
+"""Which values of an axis lie between two: a package's releases from its index, or the versions in reprokit's catalog.
 
-A free axis stands for a package's version where an item of ``environment.pip`` pins it: ``numpy=={{ numpy }}``.
+A free axis is a package's version where an item of ``environment.pip`` pins it: ``numpy=={{ numpy }}``.
 """
 
 from __future__ import annotations
@@ -13,24 +13,26 @@ from functools import lru_cache
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.tags import Tag, compatible_tags, cpython_tags
-from packaging.utils import parse_sdist_filename, parse_wheel_filename
+from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Partial
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Partial
 from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.environment import catalog, versions
-from reprokit.search.package_index import DistributionFile, files_of, normalised
+from reprokit.environment.axes import AXIS_NAMES, BY_NAME
+from reprokit.environment.axes.operating_system import release_of
+from reprokit.search.package_index import DistributionFile, files_of
 
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Which releases between two ends count; the ends themselves always do.
+    """Which releases between two ends are tried; the ends themselves always are.
 
-    ``pre``: pre-releases too. ``since`` and ``before``: dates (YYYY-MM-DD), the first day that counts and the first
-    that does not; '' = no limit.
+    ``pre``: pre-releases too. ``since`` and ``before``: dates (YYYY-MM-DD), the first day to include and the first
+    to exclude; '' = no limit.
     """
 
     pre: bool = False
@@ -40,10 +42,10 @@ class Policy:
 
 @dataclass(frozen=True, kw_only=True)
 class Releases:
-    """The values between two ends, both included, in order. ``of``: what they are of, ``things``: what they are.
+    """The values between two ends, both included, in order. ``of``: the package or axis; ``things``: their plural noun.
 
-    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``every``: both
-    kinds of values, in order. ``notes``: what an index could not be asked, so that there may be more.
+    ``dates``: value -> the day of its release, where it is known. ``left_out``: value -> why, in words. ``every``:
+    ``values`` and those left out, in order. ``notes``: indexes that did not answer and may have more.
     """
 
     of: str
@@ -56,23 +58,22 @@ class Releases:
 
 
 def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, policy: Policy | None = None) -> Releases:
-    """The values of ``axis`` from ``low`` to ``high`` in a cell with these other axes. Asks package indexes.
+    """The values of ``axis`` from ``low`` to ``high`` in a cell with these other axes. Reads package indexes.
 
-    Raises UsageError when nothing says what lies between, when an end cannot be had, or when no index answers.
+    Raises UsageError when the values in between are not known, when an end is not available, or when no index answers.
     """
     policy = policy or Policy()
     own = of_matrix(file, axis)
-    if axis in KNOWN_AXES:
+    if axis in AXIS_NAMES:
         return _known(axis, cell, low, high, own)
-    projects = distributions(file, cell, axis, low) or distributions(file, cell, axis, high)  # one may be no version
+    # One of the ends may not be a version.
+    projects = distributions(file, cell, axis, low) or distributions(file, cell, axis, high)
     if not projects:
         return _as_written(axis, low, high, own)
     found = [_of_project(name, file, cell, axis, (low, high), policy, own) for name in projects]
     first = found[0]
     for other in found[1:]:  # an axis that pins several packages moves them together
-        missing = {
-            value: f"there is no such release of {other.of}" for value in first.values if value not in other.values
-        }
+        missing = {value: f"{other.of} has no such release" for value in first.values if value not in other.values}
         first = Releases(
             of=f"{first.of} and {other.of}",
             values=tuple(value for value in first.values if value in other.values),
@@ -85,7 +86,7 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
 
 
 def distributions(file: CaseFile, cell: Partial, axis: str, value: str) -> tuple[str, ...]:
-    """The packages whose release ``axis`` is in that cell: those that an item of ``environment.pip`` pins to it."""
+    """The packages whose version is the value of ``axis``: those that an item of ``environment.pip`` pins to it."""
     found: list[str] = []
     for template in file.case.environment.pip:
         used = inspect(template)
@@ -106,17 +107,17 @@ def _public(value: str) -> str:
 
 
 def of_matrix(file: CaseFile, axis: str) -> tuple[str, ...]:
-    """The values that the matrix has for an axis, in its order."""
+    """The values of an axis in the case's matrix (``include`` too), in the order of the matrix."""
     matrix = file.case.matrix
     return tuple(dict.fromkeys([*matrix.axes.get(axis, ()), *(cell[axis] for cell in matrix.include if axis in cell)]))
 
 
 def _as_written(axis: str, low: str, high: str, own: Sequence[str]) -> Releases:
-    """Values of an axis that is no package's version: in the matrix's own order."""
+    """Values of an axis that is not a package's version: in the matrix's own order."""
     for value in (low, high):
         if value not in own:
             raise UsageError(
-                f"--axis {axis}={low}..{high}: nothing says which values lie between: no item of environment.pip is "
+                f"--axis {axis}={low}..{high}: the values in between are not known: no item of environment.pip is "
                 f"pinned by it ({axis}=={{{{ {axis} }}}}), and the matrix has no {value!r}"
                 f"{near(value, own, prefix='; ')}"
             )
@@ -125,47 +126,28 @@ def _as_written(axis: str, low: str, high: str, own: Sequence[str]) -> Releases:
 
 
 def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) -> Releases:
-    """Values of a known axis: those of the catalog, as precise as the ends, and those of the matrix."""
+    """Values of a known axis: those of the catalog, cut to the precision of the ends, and those of the matrix."""
     low, high = sorted((low, high), key=versions.order)
     precise = max(len(versions.parts(low)), len(versions.parts(high)))
     if axis == "os":
         families = {value.partition("-")[0] for value in (low, high)}
         if len(families) != 1:
-            raise UsageError(f"--axis os={low}..{high}: only releases of one distribution lie between two of it")
-        values = {name for name in catalog.known_os() if name.partition("-")[0] in families}
+            raise UsageError(f"--axis os={low}..{high}: name two releases of the same distribution")
+        values = {name for name in BY_NAME[axis].releases(cell) if name.partition("-")[0] in families}
     else:
-        values = {".".join(versions.parts(value)[:precise]) for value in _catalog(axis, cell)}
+        values = {".".join(versions.parts(value)[:precise]) for value in BY_NAME[axis].releases(cell)}
     for value in (low, high):
         if value not in values and value not in own:
             if axis != "os" and not versions.order(value):
-                raise UsageError(f"--axis {axis}={low}..{high}: {value!r} is no version")
+                raise UsageError(f"--axis {axis}={low}..{high}: {value!r} is not a version")
             raise UsageError(
-                f"--axis {axis}={low}..{high}: no {axis} {value} is known; there are: "
+                f"--axis {axis}={low}..{high}: {axis} {value} is not known; there are: "
                 + ", ".join(sorted(values, key=versions.order))
             )
     inside = {
         value for value in {*values, *own} if versions.order(low) <= versions.order(value) <= versions.order(high)
     }
     return Releases(of=axis, values=tuple(sorted(inside - {versions.NONE}, key=versions.order)))
-
-
-def _catalog(axis: str, cell: Partial) -> Iterable[str]:
-    release = _release(cell)
-    name = release.name if release else ""
-    if axis == "python":
-        return [*(release.pythons if release else ()), *catalog.python_images(name), *catalog.uv_pythons()]
-    if axis == "gcc":
-        return [*(release.gcc.values() if release else ()), *catalog.gcc_images(), *catalog.gcc_conda()]
-    if axis == "cuda":
-        return [*catalog.cuda_wheels(), *catalog.cuda_images(name), *([release.toolkit] if release else [])]
-    major = versions.parts(cell.get("cuda", ""))[0]
-    return catalog.cudnn_wheels(major)
-
-
-def _release(cell: Partial) -> catalog.Release | None:
-    from reprokit.environment.resolving import DEFAULT_OS
-
-    return catalog.releases().get(cell.get("os", DEFAULT_OS))
 
 
 def _of_project(
@@ -183,7 +165,7 @@ def _of_project(
     found = files_of(name, tuple(dict.fromkeys(options)))
     grouped = _by_version(found.files, name)
     unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)
-    # Written as the user or the case writes it, where they do: 2.0 for what the index calls 2.0.0.
+    # The spelling of the user or the case wins: 2.0 for what the index calls 2.0.0.
     spelt = {_version(at, value): value for value in (*_versions_of(own), *ends)}
     python = _python(cell)
     explicit = bool(file.case.environment.image)
@@ -203,7 +185,7 @@ def _of_project(
             if why or (not files and text not in own):
                 what = why or "no index that was asked has it"
                 known = [spelt.get(one, str(one)) for one in grouped]
-                raise UsageError(f"{at}: {name} {text} cannot be had: {what}{near(text, known, prefix='; ')}")
+                raise UsageError(f"{at}: {name} {text} is not available: {what}{near(text, known, prefix='; ')}")
         else:
             why = why or (_unwanted(version, text, files, dates.get(text, ""), policy, spelt) if files else "")
         every.append(text)
@@ -225,7 +207,7 @@ def _version(at: str, value: str) -> Version:
     try:
         return Version(value)
     except ValueError:  # InvalidVersion, or numbers of thousands of digits
-        raise UsageError(f"{at}: {value!r} is no version of a Python package") from None
+        raise UsageError(f"{at}: {value!r} is not a version of a Python package") from None
 
 
 def _versions_of(values: Iterable[str]) -> Iterator[str]:
@@ -245,7 +227,7 @@ def _by_version(files: Iterable[DistributionFile], project: str) -> dict[Version
             found, version = parse(file.name)[:2]
         except ValueError:
             continue  # an egg, an installer of Windows, numbers of thousands of digits
-        if found == normalised(project):
+        if found == canonicalize_name(project):
             grouped.setdefault(version, []).append(file)
     return grouped
 
@@ -258,12 +240,12 @@ def _unwanted(
     policy: Policy,
     spelt: Collection[Version],
 ) -> str:
-    """Why a release between the ends does not count; '' when it does."""
+    """Why a release between the ends is left out; '' when it is not."""
     if all(file.yanked is not None for file in files):
         why = next((file.yanked for file in files if file.yanked), "")
         return "yanked" + (f": {''.join(filter(str.isprintable, ' '.join(why.split())))}" if why else "")
     if version.local and version not in spelt:
-        return "a build of its own (a local version), which nothing asks for"
+        return "a local version, which nothing asks for"
     if version.is_prerelease and not policy.pre and version not in spelt:
         return "a pre-release"
     if policy.since or policy.before:
@@ -277,7 +259,7 @@ def _unwanted(
 
 
 def _not_installable(files: Sequence[DistributionFile], python: str, glibc: str) -> str:
-    """Why no file of a release can be installed with a Python; '' when one can. ``python`` '' = it is not known."""
+    """Why no file of a release can be installed with a Python; '' when one can. ``python`` '' = unknown."""
     takes = [file for file in files if not python or _takes(file.requires_python, python)]
     if not takes:
         return f"needs Python {files[0].requires_python}"
@@ -294,7 +276,7 @@ def _not_installable(files: Sequence[DistributionFile], python: str, glibc: str)
 def _takes(requires: str, python: str) -> bool:
     try:
         return SpecifierSet(requires).contains(python, prereleases=True)
-    except ValueError:  # pip passes over what it cannot read, too
+    except ValueError:  # pip ignores a specifier that it cannot read, too
         return True
 
 
@@ -304,7 +286,7 @@ def _on_linux(tag: Tag) -> bool:
 
 def _python(cell: Partial) -> str:
     """The full version of a cell's Python, as far as the catalog knows it; '' = unknown."""
-    release = _release(cell)
+    release = release_of(cell)
     asked = cell.get("python", "")
     own = release.pythons if release else ()
     if not asked:
@@ -318,13 +300,13 @@ def _python(cell: Partial) -> str:
 
 
 def _glibc(cell: Partial) -> str:
-    release = _release(cell)
+    release = release_of(cell)
     return release.glibc if release else ""
 
 
 @lru_cache
 def tags(python: str, glibc: str = "") -> frozenset[Tag]:
-    """The tags of the wheels that CPython of a version takes on x86-64 Linux with a glibc ('' = any).
+    """The tags of the wheels that a version of CPython accepts on x86-64 Linux with a glibc ('' = any).
 
     Source: PEP 425, 513, 571, 599 and 600; the ABI of CPython before 3.8 ends with m.
     """

@@ -1,4 +1,4 @@
-"""Serves a search with containers: its cells are run, recorded as a run of the store, shown, and resumed.
+"""Drives a search with containers: runs its cells, records them as a run in the store, shows and resumes them.
 
 How a command uses it::
 
@@ -7,15 +7,15 @@ How a command uses it::
     session.result()  # the JSON object, reprokit-search/v1
 
 ``make(session)`` returns the search (see :mod:`reprokit.search.asking`), whose result is an :class:`Answer`. It may
-read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; with the request all that it
-takes to make the same search again). Whatever else it gets from outside, it gets through ``session.recall``, which
-keeps it: so a resumed search goes the way of the first. What it raises before the search begins leaves no record.
+read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same search
+again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
+takes the same path as the first. An error before the search begins leaves no record.
 
 While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
 the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.
 
 A search is a run whose request holds ``search``: kind, arguments, command line, and the case's digest. A cell becomes
-part of it the moment it is decided; what was decided, by case digest, cell and rules, is never run again in it.
+part of the run when it is decided. A search never runs a decided cell (same case digest, cell and rules) twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
-from reprokit.evidence.records import ANSWER, CellRecord, RunRecord
+from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
 from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
@@ -51,7 +51,7 @@ from reprokit.search.costs import NOT_SERVED, cost
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.engine.protocol import Engine
     from reprokit.store.database import Store
     from reprokit.store.recorder import Recorder
@@ -59,12 +59,12 @@ if TYPE_CHECKING:
 FORMAT = "reprokit-search/v1"
 
 Key = tuple[str, str]
-"""Case digest and cell: what is decided once in a search."""
+"""Case digest and cell: a search decides each pair once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """``words``: lines for people. ``data``: the same as JSON. ``exit_status``: the contract's."""
+    """The result of a search. ``words``: lines to print; ``data``: the same as JSON; ``exit_status``: the command's."""
 
     words: tuple[str, ...]
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Answer:
 class SearchSession(Invocation):
     """One search over one case, new or resumed.
 
-    ``telling``: the axes that lines of progress name; all where it is empty.
+    ``label_axes``: the axes that progress lines show; empty for all.
     """
 
     file: CaseFile
@@ -90,7 +90,7 @@ class SearchSession(Invocation):
         recorder: Recorder | None = None,
     ) -> None:
         super().__init__(store_folder, display=display, engine=engine, recorder=recorder)
-        self.telling: tuple[str, ...] = ()
+        self.label_axes: tuple[str, ...] = ()
         self.answer: Answer | None = None
         self._records: dict[Key, CellRecord] = {}
         self._numbers: dict[Key, int] = {}
@@ -104,9 +104,10 @@ class SearchSession(Invocation):
     def start(
         self, kind: str, request: Request, arguments: Mapping[str, Any], make: Callable[[SearchSession], Search[Answer]]
     ) -> int:
-        """Begin a search over the one case that ``request`` names; returns the contract's exit status.
+        """Start a search over the one case that ``request`` names; returns the exit status of the command.
 
-        Raises UsageError or CaseError before anything is run, and EngineError when the engine has gone away.
+        ``kind``: the command; ``arguments``: its options as JSON; ``make``: makes the search, see the module. Raises
+        UsageError or CaseError before anything is run, and EngineError when the engine stops answering.
         """
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)
@@ -115,12 +116,12 @@ class SearchSession(Invocation):
         self.request = request
         self.arguments = arguments
         search = make(self)
-        known = {"kind": kind, "arguments": dict(arguments), "line": sys.argv[1:], "digest": self.file.digest}
+        known = SearchRecord(kind=kind, arguments=arguments, line=tuple(sys.argv[1:]), digest=self.file.digest)
         record = RunRecord(
             id=run_id,
             started_at=now(),
             version=__version__,
-            request={**self.request.to_json(), "search": known},
+            request=RequestRecord(asked=self.request.to_json(), search=known),
             host=self._host(""),
             owner=owner(),
         )
@@ -135,21 +136,24 @@ class SearchSession(Invocation):
     def resume(
         self, kind: str, cases: Sequence[str], make: Callable[[SearchSession], Search[Answer]], jobs: int | None = None
     ) -> int:
-        """Go on with the last search of that kind that has no answer, the one over these ``cases`` if any are named.
+        """Resume the last search of that kind that has no answer; returns the exit status of the command.
 
+        ``cases``: only a search over these; empty for any. ``jobs``: replaces the recorded number of jobs.
         Raises as :meth:`start` does.
         """
         store = self._open_store()
         record = _unanswered(store, kind, cases)
-        if record is None:
-            raise UsageError(f"nothing to resume: {self.folder} holds no {kind} that was interrupted")
-        known = record.request["search"]
-        request = Request.from_json(record.request)
+        known = record.request.search if record is not None else None
+        if record is None or known is None:
+            raise UsageError(f"nothing to resume: there is no interrupted {kind} in {self.folder}")
+        request = Request.from_json(record.request.asked)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        self.arguments = known["arguments"]
-        self.file = _the_case(load_again(store, request, {known["digest"]: request.cases[0]}), request)
-        if self.file.digest != known["digest"]:
-            raise UsageError(f"{kind} {record.id} cannot be resumed: its case changed since; begin anew")
+        self.arguments = known.arguments
+        self.file = _the_case(load_again(store, request, {known.digest: request.cases[0]}), request)
+        if self.file.digest != known.digest:
+            raise UsageError(
+                f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
+            )
         self._recalled = store.findings(record.id)
         for cell in record.cells:
             key = (cell.case_digest, cell_key(cell.cell))
@@ -164,7 +168,7 @@ class SearchSession(Invocation):
         return self._go(search)
 
     def recall(self, key: str, find: Callable[[], Any]) -> Any:
-        """What ``find`` gives (JSON): asked of the world once in a search, however often it is resumed."""
+        """The JSON value that ``find`` returns: called once per search and recorded, however often it is resumed."""
         if key not in self._recalled:
             self._recalled[key] = find()
             if self.record is not None:
@@ -174,7 +178,7 @@ class SearchSession(Invocation):
     def cost(self, candidate: Candidate) -> int:
         """What a candidate costs before its program runs, as :func:`reprokit.search.costs.cost` counts.
 
-        As it was when it was asked first; 0 for one that is decided. Raises EngineError.
+        The first value is kept for the whole search; 0 for a decided candidate. Raises EngineError.
         """
         key = self._key(candidate)
         if key in self._records and key in self._shown:
@@ -182,11 +186,11 @@ class SearchSession(Invocation):
         return int(self.recall(f"cost {key[0]} {key[1]}", lambda: self._cost(candidate)))
 
     def record_of(self, candidate: Candidate) -> CellRecord | None:
-        """The record of a candidate, once it is decided."""
+        """The record of a candidate; None until it is decided."""
         return self._records.get(self._key(candidate))
 
     def decided_before(self) -> list[CellRecord]:
-        """The cells of the last run of the case, as it is now, without its fix."""
+        """The cells of the last run of this exact case text, without those of its fix."""
         store = self._open_store()
         seen = store.last_seen(self.file.case.id)
         store.close()
@@ -194,16 +198,16 @@ class SearchSession(Invocation):
         return [cell for cell in cells if cell.case_digest == self.file.digest and cell.variant == "case"]
 
     def note(self, text: str) -> None:
-        """A line to the user."""
+        """Show a line to the user."""
         self._listener.note(text)
 
     def result(self) -> dict[str, Any]:
-        """The search as a JSON object: what was asked, its cells, and the answer (None when it has none yet)."""
+        """The search as a JSON object: its arguments, cells, and answer (None while it has none)."""
         assert self.record is not None
-        search = self.record.request["search"]
+        assert self.record.request.search is not None
         return {
             "format": FORMAT,
-            "kind": search["kind"],
+            "kind": self.record.request.search.kind,
             "run_id": self.record.id,
             "case": {"id": self.file.case.id, "path": self.file.path, "digest": self.file.digest},
             "arguments": dict(self.arguments),
@@ -247,7 +251,7 @@ class SearchSession(Invocation):
         return status
 
     def _decide(self, runner: Runner, ahead: Ahead, ask: Ask) -> tuple[Reading, ...]:
-        """The readings of what is asked for; what is not decided yet is run."""
+        """The readings of the candidates of ``ask``; runs those that are not decided yet."""
         keys = [self._key(candidate) for candidate in ask.candidates]
         todo = {key: one for key, one in zip(keys, ask.candidates, strict=True) if key not in self._records}
         for key in todo:
@@ -264,15 +268,15 @@ class SearchSession(Invocation):
         for key in todo:
             self._records[key] = found[self._numbers[key]]
         if any(self._records[key].verdict is Verdict.CANCELLED for key in todo):
-            # Python loses an interrupt that comes while an object is finalised; what was stopped tells of it.
+            # Python loses an interrupt that arrives while an object is finalised; a cancelled cell still shows it.
             raise KeyboardInterrupt
         if any(self._records[key].verdict is Verdict.ENGINE_ERROR for key in todo):
-            # An engine that is gone ends the search, to be resumed; one that answers leaves the cell unknown.
+            # If the engine no longer answers, the search ends and can be resumed; else the cell is unresolved.
             self._open_engine(self.request).info()
         return tuple(reading(self._records[key].verdict) for key in keys)
 
     def _show(self, asked: Mapping[Key, Candidate]) -> None:
-        """Tell the listener what is asked for now, and the verdicts that a search which is resumed brings along."""
+        """Pass the listener the cells that are asked for now, and the verdicts that a resumed search already has."""
         new = {key: one for key, one in asked.items() if key not in self._shown}
         self._shown |= new.keys()
         self._listener.appended({self._numbers[key]: self._name(one) for key, one in new.items()})
@@ -281,9 +285,9 @@ class SearchSession(Invocation):
                 self._listener.decided(self._records[key])
 
     def _task(self, candidate: Candidate, runner: Runner | None = None) -> Task | None:
-        """The candidate's task. None where a template of the case has no text for such a cell.
+        """The candidate's task; None where a template of the case fails for such a cell.
 
-        That is the verdict then, if there is a ``runner`` to be told.
+        With a ``runner``, the failure is then recorded as the cell's verdict.
         """
         file = candidate.file or self.file
         if runner is not None:
@@ -291,7 +295,7 @@ class SearchSession(Invocation):
         number = self._numbers.get(self._key(candidate), 0)
         try:
             task = task_of(number, file, file.case, "case", candidate.cell, self.request, self._checked)
-            # Of a case that was rewritten to be tried nobody has promised anything.
+            # A rewritten case has no expectations.
             return dataclasses.replace(task, expected=None, tried=candidate.name) if candidate.file else task
         except CaseError as error:
             if runner is not None:
@@ -337,8 +341,8 @@ class SearchSession(Invocation):
         return (candidate.file or self.file).digest, cell_key(candidate.cell)
 
     def _name(self, candidate: Candidate) -> str:
-        telling = {name: candidate.cell[name] for name in self.telling if name in candidate.cell}
-        return candidate.name or label(telling or candidate.cell)
+        shown = {name: candidate.cell[name] for name in self.label_axes if name in candidate.cell}
+        return candidate.name or label(shown or candidate.cell)
 
     def _cells(self) -> tuple[CellRecord, ...]:
         return tuple(sorted(self._records.values(), key=lambda cell: cell.number))
@@ -353,9 +357,7 @@ class SearchSession(Invocation):
             exit_status=status,
             version=__version__,
         )
-        self._recorder.call(
-            "finish", record.id, finished_at=record.finished_at, exit_status=status, host=dict(record.host)
-        )
+        self._recorder.call("finish", record.id, finished_at=record.finished_at, exit_status=status, host=record.host)
         self._recorder.close()
 
     def _close(self) -> None:
@@ -365,30 +367,31 @@ class SearchSession(Invocation):
             for line in self.answer.words:
                 self._say(line)
             self._say(f"details: reprokit show {self.record.id} [CELL]")
-        else:
-            kind = self.record.request["search"]["kind"]
+        elif self.record.request.search is not None:
+            kind = self.record.request.search.kind
             count = sum(cell.verdict not in UNDECIDED for cell in self.record.cells)
-            self._say(f"stopped: {pluralize(count, 'cell')} decided and kept; go on with: reprokit {kind} --resume")
+            self._say(f"stopped: {pluralize(count, 'cell')} decided and kept; continue with: reprokit {kind} --resume")
 
 
 def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
     if len(files) != 1:
         names = ", ".join(file.case.id for file in files[:3])
-        raise UsageError(f"a search is about one case, and {request.cases[0]} holds {len(files)}: {names} ...")
+        raise UsageError(
+            f"a search takes one case, and {request.cases[0]} holds {len(files)}: {names} ...; name the file of one"
+        )
     return files[0]
 
 
 def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
-    """The newest search of a kind without an answer whose process is gone."""
-    from reprokit.core.ownership import is_orphan
-
+    """The newest search of a kind that has no answer and whose process has exited."""
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
     for run in store.runs():
-        if run.request.get("search", {}).get("kind") != kind or (cases and run.request["cases"] != wanted):
+        search = run.request.search
+        if search is None or search.kind != kind or (cases and list(run.request.cases) != wanted):
             continue
         if run.exit_status == UsageError.exit_status:
-            continue  # it asks for what cannot be
-        ended = run.finished_at is not None or is_orphan(dict(run.owner))
+            continue  # its arguments were wrong: resuming would fail again
+        ended = run.finished_at is not None or run.owner.gone
         if ended and ANSWER not in store.findings(run.id):
             return store.run(run.id)
     return None

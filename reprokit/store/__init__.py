@@ -1,4 +1,4 @@
-"""The record of runs: the database, the plain records in it, the folder it lies in, and the thread that writes it.
+"""Runs on disk and in the database: records in, records out, migrations, and merging of stores.
 
-Importing this imports no database: most of reprokit needs the records alone.
+Takes and gives the records of :mod:`reprokit.evidence`. Importing this imports no database. Never judges a log.
 """

@@ -7,7 +7,6 @@ what a killed run had decided is kept.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import sqlite3
 import threading
@@ -30,12 +29,16 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.exc import DatabaseError, IntegrityError
+from sqlalchemy.pool import StaticPool
 
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import UsageError
+from reprokit.core.locks import locked
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
-from reprokit.store import tables
+from reprokit.store import migrations, tables
 from reprokit.store.folder import make_folder
 from reprokit.store.rows import bare_run, cell_of, cell_row, run_row, trial_of, trial_row
 
@@ -44,7 +47,10 @@ class Store:
     """Runs, cells and trials, recorded for the store in ``folder``. Safe to use from several threads."""
 
     def __init__(self, folder: Path, url: str | None = None) -> None:
-        """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``)."""
+        """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``).
+
+        A store of an earlier version is brought up to date. Raises UsageError for one of a newer version.
+        """
         self.folder = make_folder(folder)
         url = url or os.environ.get("REPROKIT_DATABASE") or _sqlite_url(folder / "reprokit.db")
         self._engine = create_engine(url)
@@ -52,9 +58,10 @@ class Store:
         if self._engine.dialect.name == "sqlite":
             event.listen(self._engine, "connect", _tune_sqlite)
         try:
-            with _locked(self.folder / "reprokit.lock"):
-                tables.metadata.create_all(self._engine)
-                self._add_indexes()
+            with contextlib.ExitStack() as held:  # two processes that open a new store make its tables once
+                with contextlib.suppress(OSError):  # a store that may only be read has its tables
+                    held.enter_context(locked(self.folder / "reprokit.lock"))
+                self._bring_up_to_date()
         except DatabaseError as error:
             raise UsageError(
                 f"the store's database in {self.folder} cannot be used: {error.orig}; "
@@ -85,13 +92,13 @@ class Store:
         with self._lock, contextlib.suppress(IntegrityError), self._engine.begin() as connection:
             connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
 
-    def take_over(self, run_id: str, owner: Mapping[str, Any]) -> None:
+    def take_over(self, run_id: str, owner: OwnerRecord) -> None:
         """Mark a run that is being resumed as this process's."""
         with self._lock, self._engine.begin() as connection:
             connection.execute(
                 update(tables.runs)
                 .where(tables.runs.c.id == run_id)
-                .values(owner=dict(owner), finished_at=None, exit_status=None)
+                .values(owner=owner.to_json(), finished_at=None, exit_status=None)
             )
 
     def decide(self, run_id: str, cell: CellRecord) -> None:
@@ -105,13 +112,13 @@ class Store:
             if cell.trials:
                 connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
 
-    def finish(self, run_id: str, *, finished_at: str, exit_status: int, host: Mapping[str, Any]) -> None:
+    def finish(self, run_id: str, *, finished_at: str, exit_status: int, host: HostRecord) -> None:
         """Close a run."""
         with self._lock, self._engine.begin() as connection:
             connection.execute(
                 update(tables.runs)
                 .where(tables.runs.c.id == run_id)
-                .values(finished_at=finished_at, exit_status=exit_status, host=dict(host))
+                .values(finished_at=finished_at, exit_status=exit_status, host=host.to_json())
             )
 
     def put(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
@@ -238,14 +245,15 @@ class Store:
                 found |= {row: (hits, total) for row, hits, total in connection.execute(query.group_by(table.cell_id))}
         return found
 
-    def origins(self, rows: Collection[int]) -> dict[int, tuple[Cell, Mapping[str, Any]]]:
+    def origins(self, rows: Collection[int]) -> dict[int, tuple[Cell, CellDetails]]:
         """The cell, its axes in the case's order, and the details of what is in these rows, by row."""
         table = tables.cells.c
-        found: dict[int, tuple[Cell, Mapping[str, Any]]] = {}
+        found: dict[int, tuple[Cell, CellDetails]] = {}
         with self._engine.connect() as connection:
             for some in _chunks(rows):
                 query = select(table.id, table.cell, table.details).where(table.id.in_(some))
-                found |= {row: (cell, details or {}) for row, cell, details in connection.execute(query)}
+                rows_found = connection.execute(query)
+                found |= {row: (cell, CellDetails.from_json(details or {})) for row, cell, details in rows_found}
         return found
 
     def of_case(self, digest: str) -> list[tuple[RunRecord, CellRecord]]:
@@ -285,11 +293,19 @@ class Store:
         with self._engine.connect() as connection:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
 
-    def _add_indexes(self) -> None:
-        """Give a store of an earlier version the indexes that it lacks, unless it may only be read."""
-        for index in tables.cells.indexes:
-            with contextlib.suppress(DatabaseError):
-                index.create(self._engine, checkfirst=True)
+    def _bring_up_to_date(self) -> None:
+        """Change the tables to this version's, all or none; those of a store that may only be read, in a copy."""
+        with self._engine.connect() as connection:
+            found = migrations.version(connection)
+            migrations.check(found, f"the store in {self.folder}")
+            if found == migrations.CURRENT:
+                return
+            if "mode=ro" in str(self._engine.url):
+                self._engine = _copied(connection)
+        with self._engine.begin() as connection:
+            if self._engine.dialect.name == "sqlite":
+                connection.exec_driver_sql("BEGIN IMMEDIATE")  # else each change of a table is committed by itself
+            migrations.migrate(connection)
 
 
 def _forget_cells(connection: Connection, run_id: str) -> None:
@@ -311,17 +327,12 @@ def _sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Two processes that meet in a new store make its tables once."""
-    try:
-        handle = path.open("a")
-    except OSError:  # a store that may only be read has its tables
-        yield
-        return
-    with handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+def _copied(connection: Connection) -> Engine:
+    """A database in memory that holds what a SQLite database does."""
+    copy = sqlite3.connect(":memory:", check_same_thread=False)
+    source: Any = connection.connection.driver_connection
+    source.backup(copy)
+    return create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
 
 
 def _tune_sqlite(connection: Any, _: Any) -> None:

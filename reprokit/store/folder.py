@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
+from reprokit.core.locks import locked
+from reprokit.environment.measured import Measured
 
 FOLDER = ".reprokit"
 
@@ -56,9 +56,7 @@ class SeenBases:
 
     def keep(self, reference: str, digest: str) -> None:
         """Remember what a reference is now."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_suffix(".lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # other processes add theirs
+        with locked(self._path.with_suffix(".lock")):  # other processes add theirs
             write(self._path, json.dumps({**self._read(), reference: {"digest": digest, "at": time.time()}}, indent=1))
 
     def _read(self) -> dict[str, dict[str, Any]]:
@@ -75,17 +73,16 @@ class Measurements:
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "measured"
 
-    def get(self, image_id: str, probe: str) -> Mapping[str, Any] | None:
+    def get(self, image_id: str, probe: str) -> Measured | None:
         """What that probe measured in that image, if it did."""
         try:
-            found: Mapping[str, Any] = json.loads(self._path(image_id, probe).read_text(encoding="utf-8"))
+            return Measured.from_json(json.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
-        return found
 
-    def keep(self, image_id: str, probe: str, measured: Mapping[str, Any]) -> None:
+    def keep(self, image_id: str, probe: str, measured: Measured) -> None:
         """Remember a measurement."""
-        write(self._path(image_id, probe), json.dumps(dict(measured)))
+        write(self._path(image_id, probe), json.dumps(measured.to_json()))
 
     def _path(self, image_id: str, probe: str) -> Path:
         return self._folder / f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"

@@ -6,6 +6,9 @@ from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer,
 
 metadata = MetaData()
 
+version = Table("version", metadata, Column("number", Integer, nullable=False))
+"""One row, see :mod:`reprokit.store.migrations`."""
+
 runs = Table(
     "runs",
     metadata,
@@ -81,5 +84,6 @@ trials = Table(
     Column("reason", Text, nullable=False),
     Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
     Column("log", Text, nullable=False),  # relative to the store's folder
+    Column("failure", JSON),  # how it failed; also NULL where version 1 recorded it
     Index("trials_by_cell", "cell_id", "number", unique=True),
 )

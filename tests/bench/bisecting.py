@@ -49,7 +49,7 @@ def simulate(*, size: int, clusters: int, flaky: float, trials: int, runs: int, 
             for place in (int(one.cell["at"]) for one in ask.candidates):
                 asked.append(place)
                 shows = place >= boundary and any(chance.random() >= flaky for _ in range(trials))
-                readings.append(Reading.UNKNOWN if place in broken else Reading.BAD if shows else Reading.GOOD)
+                readings.append(Reading.UNRESOLVED if place in broken else Reading.FAIL if shows else Reading.PASS)
             return tuple(readings)
 
         found = drive(bisect([Candidate(cell={"at": str(place)}) for place in range(size)]), answer)

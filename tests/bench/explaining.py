@@ -42,7 +42,7 @@ def report(grids: int = GRIDS) -> Iterator[str]:
             truth = [holds(cause, cell) for cell in cells]
             known = set(chance.sample(range(len(cells)), max(2, int(share * len(cells)))))
             readings = [
-                Reading.UNKNOWN if at not in known else Reading.BAD if fails else Reading.GOOD
+                Reading.UNRESOLVED if at not in known else Reading.FAIL if fails else Reading.PASS
                 for at, fails in enumerate(truth)
             ]
             started = time.process_time()

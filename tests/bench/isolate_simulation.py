@@ -102,10 +102,10 @@ def outcome(seed: int) -> Outcome:
 
     def shown(cell: Cell) -> Reading:
         if grid.inconclusive(cell):
-            return Reading.UNKNOWN
+            return Reading.UNRESOLVED
         trials = 1 if grid.rate == 1.0 else TRIALS
         failed = grid.fails(cell) and any(rng.random() < grid.rate for _ in range(trials))
-        return Reading.BAD if failed else Reading.GOOD
+        return Reading.FAIL if failed else Reading.PASS
 
     def answer(ask: Ask) -> tuple[Reading, ...]:
         for one in ask.candidates:

@@ -73,9 +73,9 @@ def simulate(*, parts: int, needed: int, tied: int, flaky: float, trials: int, r
 
         def answer(rest: frozenset[int], wanted: set[int] = wanted, broken: Any = broken) -> Reading:
             if broken(rest):
-                return Reading.UNKNOWN
+                return Reading.UNRESOLVED
             shows = wanted <= rest and any(chance.random() >= flaky for _ in range(trials))
-            return Reading.BAD if shows else Reading.GOOD
+            return Reading.FAIL if shows else Reading.PASS
 
         left, asked = shrink(parts, answer)
         closed = set(wanted)

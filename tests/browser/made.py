@@ -14,8 +14,11 @@ from typing import Any
 import yaml
 from sqlalchemy import insert, select
 
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import BaseRecord, CellDetails, FailureRecord
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.origin import HostRecord
+from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, RunRecord, TrialRecord
 from reprokit.store import tables
 from reprokit.store.database import Store
 from reprokit.store.rows import cell_row, trial_row
@@ -38,8 +41,8 @@ class Made:
     expected: Verdict | None = None
     variant: str = "case"
     reason: str = "as made up"
-    logs: Sequence[tuple[str, tuple[int, ...]]] = (("it ended well\n", ()),)
-    exception: Mapping[str, Any] | None = None
+    logs: Sequence[tuple[str, tuple[int, ...]]] = (("it passed\n", ()),)
+    exception: ExceptionRecord | None = None
     values: Mapping[str, Any] | None = None
 
 
@@ -61,9 +64,7 @@ class Maker:
             id=f"{at:%Y%m%d-%H%M%S}-{self.nights:04x}",
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
-            request={},
-            host={"engine": "Docker Engine 20.10.24", "kernel": "6.1"},
-            owner={},
+            host=HostRecord(engine="Docker Engine 20.10.24", kernel="6.1"),
         )
         records = [_record(number, case["id"], digest, made) for number, made in enumerate(cells, 1)]
         self.store.begin(run, {digest: (case["id"], case["title"], text)})
@@ -108,12 +109,12 @@ class Maker:
 
 
 def _record(number: int, case_id: str, digest: str, made: Made) -> CellRecord:
-    failure = {"failure": {"version": "1", "id": "abc123", "title": made.reason, "kind": "ValueError"}}
+    failure = FailureRecord(version="1", id="abc123", title=made.reason, kind="ValueError")
     shows = made.verdict in (Verdict.REPRODUCED, Verdict.FLAKY)
     plain: dict[str, Any] = {
-        "details": {"base": {"digest": "sha256:" + 64 * "a"}, **(failure if shows else {})},
+        "details": CellDetails(base=BaseRecord(digest="sha256:" + 64 * "a"), failure=failure if shows else None),
         "environment": environment(made.cell) if made.verdict.conclusive else None,
-        "image": {"tag": "reprokit/img:" + 32 * "a", "id": "sha256:" + 64 * "b", "size": 2 * 10**8, "built": False},
+        "image": ImageRecord(tag="reprokit/img:" + 32 * "a", id="sha256:" + 64 * "b", size=2 * 10**8),
         "dockerfile": "FROM debian:12\nRUN pip install numpy\n" if made.verdict.conclusive else "",
         "repeat": f"docker run --rm reprokit/img:{32 * 'a'} python go.py" if made.verdict.conclusive else "",
     }
@@ -133,16 +134,16 @@ def _record(number: int, case_id: str, digest: str, made: Made) -> CellRecord:
     )
 
 
-def environment(cell: Mapping[str, str], packages: int = 60) -> dict[str, Any]:
+def environment(cell: Mapping[str, str], packages: int = 60) -> Measured:
     """What was measured: the axes that name it, and packages, some of which follow an axis."""
     names = {f"lib-{number}": "1.2.3-4" for number in range(packages)}
     pip = {"numpy": cell.get("numpy", "1.26.4"), "six": "1.16.0"}
-    return {
-        "os": "debian-12",
-        "python": cell.get("python", "3.11.2"),
-        "glibc": "2.36",
-        "packages": {"pip": pip, "apt": {**names, "libc6": f"2.36-{cell.get('python', '3.11')}"}},
-    }
+    return Measured(
+        os="debian-12",
+        python=cell.get("python", "3.11.2"),
+        glibc="2.36",
+        packages={"pip": pip, "apt": {**names, "libc6": f"2.36-{cell.get('python', '3.11')}"}},
+    )
 
 
 def case(case_id: str, title: str, axes: Mapping[str, Sequence[str]], **more: Any) -> dict[str, Any]:
@@ -219,9 +220,9 @@ def grid(maker: Maker, nights: int = 6) -> str:
             cell = {"os": "debian-12", "python": python, "numpy": numpy, "mode": mode}
             failing = (log, lines)
             logs = {Verdict.REPRODUCED: [failing] * 3, Verdict.FLAKY: [failing, ("fine\n", ()), failing]}.get(
-                verdict, [("it ended well\n", ())] if verdict.conclusive else []
+                verdict, [("it passed\n", ())] if verdict.conclusive else []
             )
-            reason = "ValueError: no such thing" if logs and logs[0][1] else "all trials ended well"
+            reason = "ValueError: no such thing" if logs and logs[0][1] else "all trials passed"
             made = Made(cell=cell, verdict=verdict, expected=expected, logs=logs, exception=seen, reason=reason)
             cells += [
                 made,
@@ -319,9 +320,9 @@ def large(folder: Path, sizes: Mapping[str, int], nights: int = 3) -> str:
                 cell=cell,
                 verdict=verdict,
                 expected=Verdict.REPRODUCED if shows else Verdict.NOT_REPRODUCED,
-                logs=[(log, lines)] if verdict is Verdict.REPRODUCED else [("it ended well\n", ())],
+                logs=[(log, lines)] if verdict is Verdict.REPRODUCED else [("it passed\n", ())],
                 exception=seen,
-                reason="exit status 1; ValueError: no such thing" if shows else "all trials ended well",
+                reason="exit status 1; ValueError: no such thing" if shows else "all trials passed",
             )
         )
     maker = Maker(folder)

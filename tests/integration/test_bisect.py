@@ -29,7 +29,7 @@ def test_the_release_since_which_numpy_warns_no_more(user: User) -> None:
     fixed = ("--only", "os=debian-12,shape=1")
     told = user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", *fixed, "--json", "out.json")
     assert "4 releases of numpy from 1.26.3 to 2.0.1" in told
-    assert "fixed since numpy 2.0.0 (released 2024-06-16); last bad 1.26.4 (released 2024-02-05)" in told
+    assert "fixed since numpy 2.0.0 (released 2024-06-16); last failing 1.26.4 (released 2024-02-05)" in told
     assert answer(user, "out.json")["since"] == "2.0.0"
     # Nothing asks for the cells between in the case itself, and the search says what it found.
     assert "fixed since numpy 2.0.0" in user.types("show")
@@ -59,7 +59,7 @@ def tree(folder: Path) -> list[str]:
     return [sha[:12] for sha in shas]
 
 
-def test_a_bisection_that_was_killed_goes_on_and_says_the_same(user: User) -> None:
+def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> None:
     user.write("case.yaml", CASE)
     shas = tree(user.folder / "tree")
     words = ("bisect", "case.yaml", "--source", "tree=v1..main", "--source", "tree=tree")

@@ -258,8 +258,8 @@ def test_local_folders_are_served(engine: DockerEngine, python: str, tag: str, t
     mine = host(tmp_path, conf)
     engine.build(build_of(tag, dockerfile), mine, lambda _: None, never())
     assert output_of(engine, tag, "python3 -c 'import linked, indexed'") == "linked 2.0+local.1\nindexed 1.0\n"
-    assert mine.shelf is not None
-    assert traces_in(tag, [mine.shelf.token.encode(), str(tmp_path).encode(), b"run/secrets/ca"], tmp_path) == []
+    assert mine.local_index is not None
+    assert traces_in(tag, [mine.local_index.token.encode(), str(tmp_path).encode(), b"run/secrets/ca"], tmp_path) == []
     # Another server, another port, the same layer.
     steps: list[Progress] = []
     engine.build(build_of(tag, dockerfile), host(tmp_path, conf), steps.append, never())

@@ -92,7 +92,7 @@ def test_limits_hold_for_a_container_with_a_gpu(engine: DockerEngine, tiny: str,
 REAL = """\
 schema: reprokit/v1
 id: one-real-gpu
-title: A trial sees the GPU that it was lent and no other
+title: A trial sees the GPU that it was leased and no other
 matrix: {os: [debian-12]}
 command: nvidia-smi -L | tee /dev/stderr | grep -c GPU- | grep -x 1
 resources: {gpus: 1}

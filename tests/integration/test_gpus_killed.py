@@ -101,7 +101,7 @@ def test_no_gpu_is_given_twice_and_none_stays_taken(machine: Machine) -> None:
     assert "3 not-reproduced; all as expected" in said, "all four can be had at once: none stayed taken"
 
 
-def test_what_a_killed_run_left_on_its_gpu_is_removed_before_it_is_lent(machine: Machine) -> None:
+def test_what_a_killed_run_left_on_its_gpu_is_removed_before_it_is_leased(machine: Machine) -> None:
     first = machine.start(0, "long.yaml")
     while not machine.said("ran"):
         assert first.poll() is None
@@ -126,6 +126,6 @@ def test_a_gpu_that_falls_off_the_bus_in_mid_run(machine: Machine) -> None:
     machine.nvml.gpus(f"GPU-0|{V100}|lost", f"GPU-1|{V100}|ok")
     hold.replace(hold.with_name("fail"))  # and what runs on it ends badly
     said, _rest = run.communicate(timeout=60)
-    assert "GPU 0 (GPU-0) was lost during the trial (NVML says: GPU 0: GPU is lost); not lent again" in said
+    assert "GPU 0 (GPU-0) was lost during the trial (NVML says: GPU 0: GPU is lost); not leased again" in said
     assert "1 not-reproduced; all as expected" in said
     assert machine.said("ran") == ["GPU-0", "GPU-1"]

@@ -29,7 +29,7 @@ command: sleep 0.5; test "{{ b }}{{ e }}" != 22
 expect: {failure: {exit_code: 1}}
 """
 ENDS = ("--bad", "a=2,b=2,c=2,d=2,e=2,f=2", "--good", "a=1,b=1,c=1,d=1,e=1,f=1")
-TELLING = "it takes these together: b 1 -> 2 and e 1 -> 2"
+REQUIRED = "all of these are required: b 1 -> 2 and e 1 -> 2"
 
 
 @pytest.fixture
@@ -41,26 +41,26 @@ def test_cuda_and_the_architecture_are_found_to_fail_together(user: User) -> Non
     case = str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml")
     ends = ("--bad", "cuda=12.0,arch=sm_35", "--good", "cuda=11.8,arch=sm_90")
     said = user.types("isolate", case, *ends, "--json", "found.json")
-    assert "it takes these together: cuda 11.8 -> 12.0 and arch sm_90 -> sm_35" in said
+    assert "all of these are required: cuda 11.8 -> 12.0 and arch sm_90 -> sm_35" in said
     found = json.loads((user.folder / "found.json").read_text())
     assert len(found["cells"]) == 4
     assert [one["axis"] for one in found["answer"]["changes"][0]] == ["cuda", "arch"]
     # Without any ends, those that the case expects to differ.
     assert "the difference that matters: " in user.types("isolate", case)
     said = user.types("isolate", case, "--bad", ends[3], "--good", ends[1], status=1)
-    assert "it is the other way round" in said
+    assert "the wrong way round" in said
     shown = user.types("show")
     assert shown.startswith(f"reprokit isolate {case} --bad")
     search = user.result()["search"]
     assert (search["kind"], search["answer"]["decided"]) == ("isolate", False)
-    assert "it is the other way round" in shown
+    assert "the wrong way round" in shown
     assert "isolate ptxas-unknown-arch: 1 not-reproduced, 1 reproduced" in user.types("history")
 
 
-def test_killed_and_resumed_it_repeats_nothing_and_says_the_same(user: User, tmp_path: Path) -> None:
+def test_killed_and_resumed_it_repeats_nothing_and_gives_the_same_answer(user: User, tmp_path: Path) -> None:
     user.write("case.yaml", SIX)
     whole = user.types("isolate", "case.yaml", *ENDS, "-j", "1")
-    assert TELLING in whole
+    assert REQUIRED in whole
     cells = len(user.cells())
     assert cells <= 14
     user.environment["REPROKIT_STORE"] = str(tmp_path / "another store")
@@ -76,14 +76,14 @@ def test_killed_and_resumed_it_repeats_nothing_and_says_the_same(user: User, tmp
                 break
         rest = running.communicate(timeout=60)[0]
         assert running.returncode == (130 if kill is signal.SIGTERM else -signal.SIGKILL)
-        assert kill is signal.SIGKILL or "go on with: reprokit isolate --resume" in rest
+        assert kill is signal.SIGKILL or "continue with: reprokit isolate --resume" in rest
     assert "no answer yet" in user.types("show")
     assert "nothing to resume" in user.types("run", "--resume", status=2)
     database = tmp_path / "another store" / "reprokit.db"
     before = _trials(database)
     assert 6 <= len(before) < cells
     resumed = user.types("isolate", "--resume")
-    assert resumed[resumed.index(TELLING) :].splitlines()[:-1] == whole[whole.index(TELLING) :].splitlines()[:-1]
+    assert resumed[resumed.index(REQUIRED) :].splitlines()[:-1] == whole[whole.index(REQUIRED) :].splitlines()[:-1]
     after = _trials(database)
     assert after[: len(before)] == before
     assert len(after) == len({key for key, *_ in after}) == cells

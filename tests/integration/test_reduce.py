@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.files import load
+from reprokit.environment.cases import load
 from tests.integration.test_run import User, wait_for
 
 pytestmark = pytest.mark.integration
@@ -66,7 +66,7 @@ def user(tmp_path: Path) -> User:
     return User(tmp_path)
 
 
-def test_a_case_is_reduced_to_the_same_failure_and_wherever_it_is_killed_the_same_is_left(user: User) -> None:
+def test_a_case_keeps_its_failure_and_is_reduced_the_same_wherever_it_is_killed(user: User) -> None:
     user.write("case.yaml", DIVISION)
     said = user.types("reduce", "case.yaml", "--json", "found.json")
     assert "environment variables: 1 of 3 kept; did not matter: MODE, LEVEL" in said
@@ -97,7 +97,7 @@ def test_a_case_is_reduced_to_the_same_failure_and_wherever_it_is_killed_the_sam
     assert load(str(user.folder / "again.yaml"))[0].case.id == "division-reduced"
 
 
-def test_wrong_wishes_are_refused_before_anything_is_run(user: User) -> None:
+def test_wrong_arguments_are_refused_before_anything_is_run(user: User) -> None:
     user.write("case.yaml", DIVISION)
     assert "did you mean 'env'?" in user.types("reduce", "case.yaml", "--parts", "envs", status=2)
     assert "expected a duration" in user.types("reduce", "case.yaml", "--time", "soon", status=2)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import load
+from reprokit.environment.cases import load
 from tests.integration.test_run import REPOSITORY, User
 from tests.unit.github.server import TOKEN, Forge
 

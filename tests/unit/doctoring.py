@@ -1,4 +1,4 @@
-"""Hosts that the doctor's tests look at."""
+"""Hosts for the tests of the doctor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INFO = {
 
 
 def engine(version: str = "28.1.0", info: Mapping[str, Any] | None = None, *, podman: bool = False) -> dict[str, Any]:
-    """What a Ground has of an engine that says this of itself."""
+    """The fields of a Ground for an engine of this version and info."""
     found = {**INFO, **(info or {})}
     where = SimpleNamespace(url="unix:///run/docker.sock", source="default socket")
     wire = SimpleNamespace(endpoint=where)
@@ -37,7 +37,7 @@ def ground(tmp_path: Path, **values: Any) -> Ground:
     return Ground(**{"environ": {"PATH": str(tmp_path)}, "folder": tmp_path, **values})
 
 
-def said(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
+def rows(findings: Iterator[Finding]) -> list[tuple[str, str, str]]:
     return [(finding.status.value, finding.text, finding.fix) for finding in findings]
 
 

@@ -8,8 +8,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import BaseRecord, CellDetails
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.origin import HostRecord, OwnerRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
 
 FIRST = datetime(2026, 1, 1, 2)
@@ -45,8 +48,8 @@ class Nights:
         case_id: str = "nightly",
         engine: str = "Docker Engine 20.10.24",
         kernel: str = "6.1",
-        request: Mapping[str, Any] | None = None,
-        owner: Mapping[str, Any] | None = None,
+        request: RequestRecord | None = None,
+        owner: OwnerRecord | None = None,
         **values: Any,
     ) -> RunRecord:
         """Record a night: the state (R, N, O, F, ?) of each value of the axis numpy. ``values``: of each cell."""
@@ -57,9 +60,9 @@ class Nights:
             id=f"{at:%Y%m%d-%H%M%S}-{self.count:04x}",
             started_at=f"{at:%Y-%m-%dT%H:%M:%S}.000Z",
             version="1",
-            request=dict(request or {}),
-            host={"engine": engine, "kernel": kernel},
-            owner=dict(owner or {}),
+            request=request or RequestRecord(),
+            host=HostRecord(engine=engine, kernel=kernel),
+            owner=owner or OwnerRecord(),
             cells=tuple(
                 _cell(number, case_id, digest, {"os": "debian-12", "numpy": numpy}, state, values)
                 for number, (numpy, state) in enumerate(cells.items(), 1)
@@ -77,9 +80,9 @@ def _cell(
 ) -> CellRecord:
     verdict, outcome = VERDICTS.get(state, (Verdict.FLAKY, None))
     outcomes = [Outcome.REPRODUCED, Outcome.PASSED, Outcome.PASSED] if state == "F" else [outcome] * 3
-    measured = {"os": "debian-12", "packages": {"pip": {"numpy": cell["numpy"]}, "apt": {}}}
+    measured = Measured(os="debian-12", packages={"pip": {"numpy": cell["numpy"]}, "apt": {}})
     plain: dict[str, Any] = {
-        "details": {"base": {"digest": "sha256:" + 64 * "a"}},
+        "details": CellDetails(base=BaseRecord(digest="sha256:" + 64 * "a")),
         "environment": measured,
         "reason": "as made up",
         "case_path": "nightly.yaml",

@@ -1,18 +1,25 @@
-"""The documents in English and Chinese say the same, and name commands, options and files that there are."""
+"""The documents in English and Chinese have the same content and working links, and their site can be built."""
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
-import click
 import pytest
 
-from reprokit.cli import COMMANDS, cli
+from docs.scripts import format_reference
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if ".zh-CN" not in path.name)]
+ENGLISH_ONLY = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
+RULED_OUT = re.compile(
+    r"\b(cannot be had|mends?|nobody|somebody|strangers?|lent|ends well|ended well|met first|is told"
+    r"|(?<!there )is none)\b"
+)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -47,7 +54,7 @@ def test_both_languages_show_the_same(path: Path) -> None:
     assert outline(chinese(path)) == outline(path)
 
 
-@pytest.mark.parametrize("path", [*DOCUMENTS, *map(chinese, DOCUMENTS)], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", [*DOCUMENTS, *map(chinese, DOCUMENTS), *ENGLISH_ONLY], ids=lambda path: path.name)
 def test_links_lead_somewhere(path: Path) -> None:
     text = FENCE.sub("", path.read_text(encoding="utf-8"))
     for target in LINK.findall(text):
@@ -58,17 +65,51 @@ def test_links_lead_somewhere(path: Path) -> None:
             assert not anchor or anchor in anchors(there), f"{path.name}: {target}"
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
-def test_the_commands_that_are_shown_exist_with_their_options(path: Path) -> None:
-    lines = [line for language, body in blocks(path) if language == "console" for line in body.splitlines()]
-    shown = [part for line in lines if line.startswith("$ ") for part in re.split(r"[;&|]+", line[2:])]
-    found = [words for words in map(str.split, shown) if words[:1] == ["reprokit"]]
-    assert found
-    for words in found:
-        assert words[1] in COMMANDS, words
-        command = cli.get_command(click.Context(cli), words[1])
-        assert command is not None
-        known = {name for each in command.params for name in each.opts} | {"--help"}
-        own = words[2 : words.index("--")] if "--" in words else words[2:]
-        used = {word.partition("=")[0] for word in own if re.match(r"--?[a-z]", word)}
-        assert used <= known, f"{path.name}: {' '.join(words)}: {used - known}"
+@pytest.mark.parametrize("path", [*DOCUMENTS, *ENGLISH_ONLY], ids=lambda path: path.name)
+def test_pages_use_the_terms_of_the_glossary(path: Path) -> None:
+    """Of the words that the glossary rules out, those that no sentence of a page needs."""
+    rows = [] if path.name == "glossary.md" else FENCE.sub("", path.read_text(encoding="utf-8")).splitlines()
+    found = [row for row in rows if RULED_OUT.search(row)]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "README.zh-CN.md"], ids=lambda path: path.name)
+def test_the_readme_is_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 120
+
+
+def test_the_format_reference_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert format_reference.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_a_text_of_the_schema_without_chinese_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "zh.yaml"
+    file.write_text("The case: 用例\n", encoding="utf-8")
+    monkeypatch.setattr(format_reference, "CHINESE", file)
+    monkeypatch.setattr(format_reference, "ROOT", tmp_path)
+    with pytest.raises(format_reference.Untranslated, match="A bug, as one file"):
+        format_reference.page("zh-CN")
+
+
+def test_the_picture_is_small() -> None:
+    picture = (ROOT / "docs" / "images" / "report.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+    assert len(picture) < 250_000
+
+
+def test_the_site_is_built_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="needs mkdocs, of the extra docs")
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+    done = subprocess.run(
+        words, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    pages = sorted(tmp_path.rglob("*.html"))
+    assert {chinese(path).stem + ".html" for path in DOCUMENTS if path.parent.name == "docs"} <= {
+        page.name for page in pages
+    }
+    loaded = re.compile(
+        r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?((?:https?:)?//[^\s\"'>]+)|"
+        r"<link[^>]*\shref=[\"']?((?:https?:)?//[^\s\"'>]+)"
+    )
+    assert [hit for page in pages for hit in loaded.findall(page.read_text(encoding="utf-8"))] == []

@@ -54,7 +54,7 @@ class LiveListener:
             self._states |= {number: ("queued", "", time.monotonic()) for number in names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """A cell moves on; its clock starts where the kind of state changes."""
+        """The state of cells changes; their clock restarts when the kind of state does."""
         with self._lock:
             for number in numbers:
                 before = self._states.get(number)
@@ -62,10 +62,10 @@ class LiveListener:
                 self._states[number] = (state, text, since)
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
-        """Not shown: the step's name is."""
+        """Not shown; the step's name is."""
 
     def output(self, number: int, data: bytes) -> None:
-        """Not shown: it is in the log."""
+        """Not shown; it is in the log."""
 
     def decided(self, record: CellRecord) -> None:
         """A row gets its verdict."""
@@ -107,7 +107,7 @@ def _table() -> Table:
     table.add_column("cell", overflow="fold", max_width=60)
     table.add_column("verdict", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
-    # Takes what the others leave, and is cut, so that a row stays one line.
+    # Takes the remaining width and is cut, so that a row stays one line.
     table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1, min_width=12)
     return table
 
@@ -125,7 +125,7 @@ def _add(table: Table, record: CellRecord, name: str) -> None:
 
 
 def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200) -> None:
-    """The final table; of very many cells, those that depart or are inconclusive come first and the rest is counted."""
+    """Print the final table. Of more than ``limit`` cells, departures and inconclusive ones come first."""
     names = labels(cells)
     shown = list(cells)
     if len(shown) > limit:

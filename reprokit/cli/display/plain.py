@@ -1,4 +1,4 @@
-"""Progress as plain lines: for CI logs, pipes and terminals that are no terminals."""
+"""Progress as plain lines: for CI logs, pipes and terminals without cursor control."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from reprokit.run.task import Task
 
 
 def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
-    """Each task in one line: the case's id where there are several, and no axis that is the same in all cells."""
+    """Number -> label of each task: the case's id where there are several, without axes that are equal in all cells."""
     ids = {task.number: task.case_id if isinstance(task, CellRecord) else task.case.id for task in tasks}
     several = len(set(ids.values())) > 1
     fixed = set.intersection(*(set(task.cell.items()) for task in tasks)) if len(tasks) > 1 else set()
     named = {}
     for task in tasks:
-        telling = {name: value for name, value in task.cell.items() if (name, value) not in fixed}
+        varying = {name: value for name, value in task.cell.items() if (name, value) not in fixed}
         words = [ids[task.number]] if several else []
-        if telling or not several:
-            words.append(label(telling or task.cell))
+        if varying or not several:
+            words.append(label(varying or task.cell))
         if task.variant == "fix":
             words.append("[fix]")
-        tried = task.details.get("tried", "") if isinstance(task, CellRecord) else task.tried
+        tried = task.details.tried if isinstance(task, CellRecord) else task.tried
         named[task.number] = tried or " ".join(words)
     return named
 
 
 def say(stream: TextIO, text: str) -> None:
-    """Print a line; a reader that is gone, or an encoding that lacks a character, is no reason to lose a run."""
+    """Print a line. A closed pipe, or an encoding that lacks a character, must not stop a run, so this never raises."""
     try:
         print(text, file=stream, flush=True)
     except UnicodeEncodeError:
@@ -42,7 +42,7 @@ def say(stream: TextIO, text: str) -> None:
         with contextlib.suppress(OSError, ValueError):
             print(text.encode(known, "backslashreplace").decode(known), file=stream, flush=True)
     except (OSError, ValueError):
-        pass  # nobody reads; the record still counts
+        pass  # the pipe is closed; the run is recorded all the same
 
 
 class PlainListener:
@@ -59,7 +59,7 @@ class PlainListener:
         self._total = ""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
-        """Say what is about to run."""
+        """Print what is about to run."""
         self._labels = labels(tasks)
         self._total = f"/{len(tasks)}"
         names = case_names(task.case.id for task in tasks)
@@ -68,7 +68,7 @@ class PlainListener:
         )
 
     def appended(self, names: Mapping[int, str]) -> None:
-        """More tasks; each is told of when something becomes of it."""
+        """More tasks; each gets a line when its state changes."""
         self._labels = {**self._labels, **names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
@@ -86,12 +86,12 @@ class PlainListener:
             self._print(f"{shown}: {self._labels.get(changed[0], '')}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
-        """The build's own words, when verbose."""
+        """The output of a build, when verbose."""
         if self._verbose:
             self._print("\n".join(f"  build | {line}" for line in text.rstrip("\n").splitlines()))
 
     def output(self, number: int, data: bytes) -> None:
-        """The container's own words, when verbose, in whole lines."""
+        """The output of a container, when verbose, in whole lines."""
         if not self._verbose:
             return
         with self._lock:

@@ -1,4 +1,4 @@
-"""The display of commands that run cells: which of the two forms it has depends on where its output goes."""
+"""The display of commands that run cells: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.files import CaseFile
+from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.plain import PlainListener, say
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import failures
+from reprokit.report import explanation, failures
 from reprokit.report.words import summary
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
@@ -25,7 +26,7 @@ class Screen:
     """Implements :class:`reprokit.run.display.Display` on a text stream, standard output by default."""
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
-        # Without standard output (`>&-`) a run goes on all the same.
+        # A run works without standard output (`>&-`), too.
         self._stream: TextIO = stream or sys.stdout or io.StringIO()
         self._verbose = verbose
         self._console: Console | None = None
@@ -39,16 +40,14 @@ class Screen:
         terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
         if self._verbose or not terminal:
             return nullcontext(PlainListener(self._stream, verbose=self._verbose))
-        # Rich takes 0.1 s to import: only a terminal pays for it.
+        # Importing rich takes 0.1 s, which only a terminal needs.
         from rich.console import Console
-
-        from reprokit.cli.display.live import LiveListener
 
         self._console = Console(file=self._stream, highlight=False)
         return LiveListener(self._console)
 
     def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
-        """The table or a summary, the ways of failing, what separates the cells, and what to type next."""
+        """Print the table or a summary, the failures, what separates the cells, and the next command to type."""
         cells = record.cells
         if not self._table(cells):
             self.say(summary(cells))
@@ -57,24 +56,21 @@ class Screen:
         if interrupted:
             decided = sum(cell.verdict not in UNDECIDED for cell in cells)
             self.say(
-                f"interrupted: {decided} of {len(cells)} cells are decided and kept; go on with: reprokit run --resume"
+                f"interrupted: {decided} of {len(cells)} cells are decided and kept; "
+                "continue with: reprokit run --resume"
             )
             return
         if len(cells) > 1:
-            from reprokit.report import explanation
-
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
         self.say(f"details: reprokit show {record.id} [CELL]")
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:
-        """The table, on a terminal: plain lines have named each cell as it was decided."""
+        """Print the table on a terminal; elsewhere, plain lines have shown each cell already."""
         self._table(cells)
 
     def _table(self, cells: Sequence[CellRecord]) -> bool:
         if self._console is None:
             return False
-        from reprokit.cli.display.live import print_table
-
         print_table(self._console, cells)
         return True

@@ -1,7 +1,7 @@
-"""What is wrong with this host, as far as reprokit is concerned, and the command that mends it.
+"""Checks of this host: what would keep reprokit from running cases, with a suggested fix for each problem.
 
-Each module holds the checks of one concern: functions from a :class:`Ground` to findings. A check that breaks, or that
-takes too long, is a finding itself.
+Each module has the checks of one concern: functions from a :class:`Ground` to findings. A check that fails, or takes
+too long, is itself a finding.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ CHECKS: dict[str, Check] = {
 
 
 def examine(ground: Ground, checks: dict[str, Check] | None = None, *, seconds: float = SECONDS) -> list[Finding]:
-    """All findings, in the order of the checks, which run at the same time. Raises nothing."""
+    """All findings, in the order of the checks, which run in parallel. Raises nothing.
+
+    ``checks``: all by default. ``seconds``: the time limit for all checks together.
+    """
     checks = CHECKS if checks is None else checks
     found: dict[str, list[Finding]] = {name: [] for name in checks}
     end = time.monotonic() + seconds
@@ -49,14 +52,14 @@ def examine(ground: Ground, checks: dict[str, Check] | None = None, *, seconds: 
         try:
             wait(max(0.0, end - time.monotonic()))
         except Exception as error:
-            # Errors of ours say all in their text; of others, the class is half of it.
+            # The text of our own errors is complete; other errors need their class, too.
             what = str(error) if isinstance(error, ReprokitError) else f"{type(error).__name__}: {error}"
             if isinstance(error, NoAnswer):
                 what = f"no answer within {seconds:g} s"
-            found[name].append(Finding(check=name, status=Status.WARN, text=f"this could not be looked at: {what}"))
+            found[name].append(Finding(check=name, status=Status.WARN, text=f"this check failed: {what}"))
     return [finding for name in checks for finding in list(found[name])]
 
 
 def exit_status(findings: Sequence[Finding]) -> int:
-    """3 when something prevents runs, else 0."""
+    """The exit status of the command: 3 when something prevents runs, else 0."""
     return 3 if any(finding.status is Status.FAIL for finding in findings) else 0

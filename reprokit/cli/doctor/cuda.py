@@ -8,7 +8,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import Unsupported
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
 from reprokit.environment import catalog, versions
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
@@ -17,7 +17,7 @@ say = Voice("cuda")
 
 
 def known() -> tuple[str, ...]:
-    """The CUDA versions (``11.8``) that reprokit can make environments of, oldest first."""
+    """The CUDA versions (``11.8``) that reprokit can make environments with, oldest first."""
     packaged = [row.toolkit for row in catalog.releases().values() if row.toolkit]
     imaged = [release for name in catalog.releases() for release in catalog.cuda_images(name)]
     minors = {".".join(version.split(".")[:2]) for version in (*catalog.cuda_wheels(), *packaged, *imaged)}
@@ -25,11 +25,11 @@ def known() -> tuple[str, ...]:
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """With GPUs: what runs on them, and what each of the others lacks. Without: what can be had all the same."""
-    facts = lendable(ground.facts, ground.settings.gpus, ground.environ)
+    """With GPUs: the CUDA versions that run on them, and why the others do not. Without: what can still be built."""
+    facts = leasable(ground.facts, ground.settings.gpus, ground.environ)
     if not facts.gpus:
         yield say.info(
-            f"without a GPU: CUDA {ranges(known())} can be built and used for what needs none (nvcc, ptxas, linking)"
+            f"without a GPU: CUDA {ranges(known())} can be built and used for what needs no GPU (nvcc, ptxas, linking)"
         )
         return
     refused: dict[str, list[str]] = {}
@@ -46,12 +46,12 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 
 def _by_compatibility(cudas: Sequence[str], driver: str) -> Iterator[Finding]:
-    """Those that are newer than the driver, which it runs all the same, but not all of."""
+    """Those that are newer than the driver: it runs their programs, but without their new features."""
     of = {cuda: catalog.toolkit_driver(cuda) or "" for cuda in cudas}
     if newer := [cuda for cuda in cudas if driver and versions.order(of[cuda]) > versions.order(driver)]:
         yield say.info(
-            f"CUDA {ranges(newer)}: newer than the driver. Programs run, but not what is new in that version, nor PTX "
-            f"made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
+            f"CUDA {ranges(newer)}: newer than the driver. Programs run, but not with features new in that version, "
+            f"nor with PTX made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
         )
 
 
@@ -70,13 +70,13 @@ def _why_not(cuda: str, facts: HostFacts) -> str:
     try:
         preflight(spec, facts)
     except Unsupported as error:
-        # The versions differ in the words; what they lack is the same.
+        # Removes the version from the message, so that equal reasons are grouped.
         return str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")
     return ""
 
 
 def ranges(of: Sequence[str]) -> str:
-    """``11.7 to 12.4, 12.8``: versions that follow one another among those known."""
+    """Versions as ranges, such as ``11.7 to 12.4, 12.8``: consecutive among the known ones."""
     order = known()
     runs: list[list[str]] = []
     for version in of:

@@ -1,4 +1,4 @@
-"""Room on the disks that builds and runs write to."""
+"""Free space on the disks that builds and runs write to."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from pathlib import Path
 from reprokit.cli.doctor.finding import Finding, Voice, size
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache
+from reprokit.store.folder import find_folder
 
 FULL, TIGHT = 2e9, 15e9
-"""Bytes: below the first nothing can be built; a GPU build of a framework takes up to the second."""
+"""Bytes: below the first nothing can be built; a GPU build of a framework needs up to the second."""
 
 _MOVED_BY = {"cache": "XDG_CACHE_HOME", "store": "REPROKIT_STORE", "temporary files": "TMPDIR"}
 
@@ -22,15 +23,13 @@ say = Voice("disk")
 
 def check(ground: Ground) -> Iterator[Finding]:
     """Free space below the engine's data, the cache, the store and the temporary folder; each file system once."""
-    from reprokit.store.folder import find_folder
-
     places = [(cache.folder("sources").parent, "cache"), (ground.settings.store or find_folder(ground.folder), "store")]
     places.append((Path(tempfile.gettempdir()), "temporary files"))
     if root := ground.info.get("DockerRootDir", ""):
         if ground.is_local and Path(root).exists():
             places.insert(0, (Path(root), "engine"))
         else:
-            yield say.info(f"the engine keeps its data at {root}, which cannot be looked at from here")
+            yield say.info(f"the engine keeps its data at {root}, which this process cannot access")
     disks: dict[int, tuple[Path, list[str]]] = {}
     for place, what in places:
         there = next(path for path in (place, *place.absolute().parents) if _is_seen(path))
@@ -51,11 +50,11 @@ def check(ground: Ground) -> Iterator[Finding]:
 def _is_seen(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # in a folder that this user may not look into
+    except OSError:  # a file in a folder that this user cannot read
         return False
 
 
 def _fix(uses: list[str], client: str) -> str:
     if "engine" in uses:
         return f"{client} {'system' if client == 'podman' else 'builder'} prune   # and what 'leftovers' lists"
-    return f"make room there, or name another place in {', '.join(_MOVED_BY[use] for use in uses)}"
+    return f"make space there, or set another folder in {', '.join(_MOVED_BY[use] for use in uses)}"

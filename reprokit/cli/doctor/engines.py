@@ -12,21 +12,25 @@ from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
+from reprokit.core.errors import ReprokitError
+from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine.protocol import Build
+from reprokit.engine.site import Site
 
 OLDEST, NEWEST = (20, 10), (29, 999)
-"""Docker Engines that reprokit is made for."""
+"""Versions of Docker Engine that reprokit supports."""
 OLDEST_PODMAN = (4, 0)
 
 say = Voice("engine")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """Which engine answers, its version, API, storage driver, and whether it is rootless."""
+    """Which engine answers, its version, API, storage driver, and whether it is rootless; or why none answers."""
     chosen = ground.settings.engine
     if ground.engine is None:
         text, _, _ = ground.unreachable.partition(": ")
         if chosen == "venv":
-            yield say.info(f"{text}; the configuration chooses the engine venv, which needs none")
+            yield say.info(f"{text}; the configured engine venv does not need one")
         else:
             yield say.fail(text, _start(ground))
         return
@@ -39,9 +43,9 @@ def check(ground: Ground) -> Iterator[Finding]:
     oldest = OLDEST_PODMAN if ground.engine.is_podman else OLDEST
     if numbers and numbers < oldest:
         words = ".".join(map(str, oldest))
-        yield say.fail(f"{name} {version} is older than {words}, the oldest that reprokit knows", _upgrade(ground))
+        yield say.fail(f"{name} {version} is older than {words}, the oldest that reprokit supports", _upgrade(ground))
     elif numbers > NEWEST and not ground.engine.is_podman:
-        yield say.info(f"{name} {version} is newer than {NEWEST[0]}, the newest that reprokit was made for")
+        yield say.info(f"{name} {version} is newer than {NEWEST[0]}, the newest that reprokit was tested with")
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     yield say.ok(
         f"storage driver {ground.info.get('Driver', '?')}, cgroup v{ground.info.get('CgroupVersion', '?')}"
@@ -49,13 +53,13 @@ def check(ground: Ground) -> Iterator[Finding]:
     )
     if ground.info.get("Driver") == "vfs":
         yield say.warn(
-            "the storage driver vfs copies every layer: builds take many times their space and time",
+            "the storage driver vfs copies every layer: builds need many times the usual space and time",
             install("fuse-overlayfs"),
         )
 
 
 def _start(ground: Ground) -> str:
-    """The command that makes an engine answer, as far as the reason tells."""
+    """The command that starts or gives access to an engine, as far as the reason for the failure shows."""
     path = ground.environ.get("PATH")
     systemd = Path("/run/systemd/system").is_dir()
     podman = "systemctl --user start podman.socket" if os.getuid() else "systemctl start podman.socket"
@@ -81,12 +85,7 @@ def _upgrade(ground: Ground) -> str:
 
 
 def builds(ground: Ground) -> Iterator[Finding]:
-    """Whether a build works, tried with one that needs no network and takes no space."""
-    from reprokit.core.errors import ReprokitError
-    from reprokit.core.ownership import IMAGE_LABELS
-    from reprokit.engine.protocol import Build
-    from reprokit.engine.site import Site
-
+    """Whether a build works, tried with one that needs no network and no space."""
     voice = Voice("buildkit")
     if ground.engine is None:
         return
@@ -106,15 +105,15 @@ def builds(ground: Ground) -> Iterator[Finding]:
 
 
 def limits(ground: Ground) -> Iterator[Finding]:
-    """Which limits of a case the engine can keep."""
+    """Which limits of a case the engine can enforce."""
     voice = Voice("limits")
     if ground.engine is None:
         return
     names = {"MemoryLimit": "memory", "SwapLimit": "swap", "CpuCfsQuota": "CPU", "PidsLimit": "process"}
-    told = {name: ground.info.get(key) for key, name in names.items()}
-    missing = [name for name, can in told.items() if can is False]
+    supported = {name: ground.info.get(key) for key, name in names.items()}
+    missing = [name for name, can in supported.items() if can is False]
     if not missing:
-        yield voice.ok(f"the engine keeps {', '.join(names.values())} limits")
+        yield voice.ok(f"the engine enforces {', '.join(names.values())} limits")
         return
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     if rootless:
@@ -125,5 +124,6 @@ def limits(ground: Ground) -> Iterator[Finding]:
     else:
         fix = "boot Linux with cgroup_enable=memory swapaccount=1 (GRUB_CMDLINE_LINUX; sudo update-grub)"
     yield voice.warn(
-        f"the engine cannot keep {' and '.join(missing)} limits: a case that needs them shows another failure here", fix
+        f"the engine cannot enforce {' and '.join(missing)} limits: a case that needs them fails in another way here",
+        fix,
     )

@@ -1,4 +1,4 @@
-"""What a check says."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Status(str, Enum):
-    """``info`` is worth knowing; ``warn`` will trouble some cells or some day; ``fail`` prevents runs here."""
+    """``info`` is worth knowing; ``warn`` affects some cells, or may later; ``fail`` prevents runs here."""
 
     OK = "ok"
     INFO = "info"
@@ -18,7 +18,7 @@ class Status(str, Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing found. ``check``: what was looked at; ``fix``: the command (or words) that mends it, or ''."""
+    """One finding. ``check``: the name of the check; ``fix``: the suggested fix, a command or a sentence, or ''."""
 
     check: str
     status: Status
@@ -26,7 +26,7 @@ class Finding:
     fix: str = ""
 
     def json(self) -> dict[str, str]:
-        """As plain data, in the words of ``reprokit-doctor/v1``."""
+        """The finding as JSON data of ``reprokit-doctor/v1``."""
         return {**asdict(self), "status": self.status.value}
 
 
@@ -37,24 +37,24 @@ class Voice:
     check: str
 
     def ok(self, text: str) -> Finding:
-        """Nothing to do."""
+        """A finding that needs no action."""
         return Finding(check=self.check, status=Status.OK, text=text)
 
     def info(self, text: str, fix: str = "") -> Finding:
-        """Worth knowing."""
+        """A finding that is worth knowing."""
         return Finding(check=self.check, status=Status.INFO, text=text, fix=fix)
 
     def warn(self, text: str, fix: str = "") -> Finding:
-        """Will trouble some cells, or some day."""
+        """A finding that affects some cells, or may later."""
         return Finding(check=self.check, status=Status.WARN, text=text, fix=fix)
 
     def fail(self, text: str, fix: str = "") -> Finding:
-        """Prevents runs."""
+        """A finding that prevents runs."""
         return Finding(check=self.check, status=Status.FAIL, text=text, fix=fix)
 
 
 def install(package: str, path: str | None = None) -> str:
-    """The command that installs a package of this host's distribution; ``path``: where programs are looked for."""
+    """The command that installs a package of this host's distribution; ``path``: the PATH to search for its manager."""
     for program, command in (("dnf", "dnf install"), ("zypper", "zypper install"), ("pacman", "pacman -S")):
         if shutil.which(program, path=path):
             return f"sudo {command} {package}"

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs, their driver, and how a container gets at them."""
+"""NVIDIA GPUs, their driver, and how containers access them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.engine.gpus.leases import Leases, default_folder
-from reprokit.engine.gpus.policy import lendable
+from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.host import Gpu
 
 CDI_FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
@@ -27,8 +27,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     """Driver and GPUs; with any, the container toolkit, the CDI specifications and the engine's runtime."""
     facts = ground.facts
     if not facts.gpus and facts.driver is None and not facts.asked:
-        mend = "pip install nvidia-ml-py" if "nvidia-ml-py" in facts.note else ""
-        yield say.info("no NVIDIA GPU: cells that ask for one are unsupported here" + _because(facts.note), mend)
+        fix = "pip install nvidia-ml-py" if "nvidia-ml-py" in facts.note else ""
+        yield say.info("no NVIDIA GPU: cells that ask for one are unsupported here" + _because(facts.note), fix)
         return
     if facts.note:
         yield say.warn(facts.note, "nvidia-smi; sudo dmesg | grep -i -e nvrm -e xid   # what the driver says")
@@ -39,7 +39,8 @@ def check(ground: Ground) -> Iterator[Finding]:
         text = f"GPU {gpu.index}: {gpu.name}{memory}, compute capability {gpu.compute or '?'} ({gpu.uuid})"
         if gpu.mig:
             yield say.warn(
-                f"{text} is cut into MIG instances: it cannot be lent whole", f"sudo nvidia-smi -i {gpu.index} -mig 0"
+                f"{text} is split into MIG instances: it cannot be leased as a whole",
+                f"sudo nvidia-smi -i {gpu.index} -mig 0",
             )
         elif held := _lease(ground, gpu):
             yield say.info(f"{text} {held}")
@@ -48,24 +49,24 @@ def check(ground: Ground) -> Iterator[Finding]:
         else:
             yield say.ok(text)
     whole = tuple(gpu for gpu in facts.gpus if not gpu.mig)
-    lent = lendable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
-    if lent.note:
-        yield say.info(lent.note, "" if lent.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
+    leased = leasable(replace(facts, note="", gpus=whole), ground.settings.gpus, ground.environ)
+    if leased.note:
+        yield say.info(leased.note, "" if leased.gpus else "reprokit config gpus   # and CUDA_VISIBLE_DEVICES")
     if facts.gpus and ground.engine is not None:
         yield from _reached(ground)
 
 
 def _lease(ground: Ground, gpu: Gpu) -> str:
-    """Who has it from reprokit, in words; '' when nobody has."""
+    """Who holds its lease, in words; '' when no one does."""
     leases = Leases(ground.settings.gpu_leases or default_folder(), run="", in_use=lambda *_: "")
     holder = leases.holder(gpu)
     if holder is None:
         return ""
     free = leases.lock(gpu.uuid)
     if free is None:
-        return f"is lent to {holder}"
+        return f"is leased to {holder}"
     os.close(free)
-    return f"was lent to {holder}, who is gone: it is lent again once nothing computes on it"
+    return f"was leased to {holder}; the lease holder exited, and it is leased again once nothing computes on it"
 
 
 def _because(note: str) -> str:
@@ -73,7 +74,7 @@ def _because(note: str) -> str:
 
 
 def _reached(ground: Ground) -> Iterator[Finding]:
-    """How a container of this engine gets a GPU."""
+    """How containers of this engine access the GPUs."""
     path = ground.environ.get("PATH")
     specifications = cdi_specifications()
     toolkit = [name for name in ("nvidia-ctk", "nvidia-container-cli") if shutil.which(name, path=path)]
@@ -88,15 +89,15 @@ def _reached(ground: Ground) -> Iterator[Finding]:
     if ground.engine.is_podman:
         if not specifications:
             yield say.warn(
-                "Podman takes GPUs from CDI alone, and no specification is there",
+                "Podman needs CDI for GPUs, and there is no CDI specification",
                 _CDI if toolkit else f"see {_TOOLKIT}",
             )
     elif not toolkit and not specifications and ground.is_local:
         yield say.warn(
-            "containers cannot get at the GPUs: the NVIDIA Container Toolkit is not installed", f"see {_TOOLKIT}"
+            "containers cannot access the GPUs: the NVIDIA Container Toolkit is not installed", f"see {_TOOLKIT}"
         )
     elif not runtime and not specifications:
-        yield say.warn("the engine has no runtime nvidia, and no CDI specification is there", _CONFIGURE)
+        yield say.warn("the engine has no runtime nvidia, and there is no CDI specification", _CONFIGURE)
 
 
 def cdi_specifications(folders: tuple[Path, ...] | None = None) -> list[Path]:

@@ -1,8 +1,9 @@
-"""What the checks look at, gathered once: configuration, engine and host."""
+"""The input of the checks, gathered once: configuration, engine and host."""
 
 from __future__ import annotations
 
 import os
+import platform
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine.gpus import discovery
+from reprokit.engine.select import container_engine
 from reprokit.engine.site import Settings, settings
 from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
@@ -20,19 +22,20 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SECONDS = 15.0
-"""How long the engine, and the GPU's driver, may take to say what they are."""
+"""How long the engine, and the GPU's driver, may take to answer."""
 
 
 class NoAnswer(EngineError):
-    """What was asked takes too long."""
+    """An answer takes too long."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ground:
-    """``environ`` and ``folder`` of the process that asks. ``misconfigured``: why the configuration cannot be read.
+    """What the checks examine. ``environ`` and ``folder``: of this process.
 
-    ``engine``: a container engine that answers, with what it says of itself (``GET /version`` and ``GET /info``);
-    without one, ``unreachable`` says why. ``ports``: what else the checks look at.
+    ``misconfigured``: why the configuration cannot be read, or ''. ``engine``: a container engine that answers, with
+    its ``version`` and ``info`` (``GET /version`` and ``GET /info``); without one, ``unreachable`` says why.
+    ``facts``: the GPUs and their driver.
     """
 
     environ: Mapping[str, str]
@@ -47,7 +50,7 @@ class Ground:
 
     @property
     def client(self) -> str:
-        """The program with which people speak to the engine."""
+        """The command-line client of the engine."""
         return "podman" if self.engine is not None and self.engine.is_podman else "docker"
 
     @property
@@ -55,13 +58,11 @@ class Ground:
         """Whether the engine's files are this machine's."""
         if self.engine is None:
             return False
-        import platform
-
         return self.engine.wire.endpoint.url.startswith("unix://") and self.info.get("Name") == platform.node()
 
 
 def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None) -> Ground:
-    """Look at this host. Raises nothing; takes ``SECONDS`` at most."""
+    """Gather the facts about this host. Raises nothing; takes ``SECONDS`` at most."""
     environ = os.environ if environ is None else environ
     folder = folder or Path.cwd()
     own, misconfigured = Settings(), ""
@@ -85,13 +86,11 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         found = {"engine": engine, "version": version, "info": info}
     facts = answers["facts"]
     if not isinstance(facts, HostFacts):
-        facts = HostFacts(note=f"the GPU's driver cannot be asked: {facts}")
+        facts = HostFacts(note=f"the GPU's driver does not answer: {facts}")
     return Ground(environ=environ, folder=folder, settings=own, misconfigured=misconfigured, facts=facts, **found)
 
 
 def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
-    from reprokit.engine.select import container_engine
-
     engine = container_engine(own.engine if own.engine != "venv" else "auto", environ)
     version = engine.wire.about()
     client = engine.wire.client()
@@ -100,9 +99,9 @@ def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Ma
 
 
 def later(ask: Callable[[], T]) -> Callable[[float], T]:
-    """Start ``ask`` in a thread; the answer is waited for by calling what is returned with a number of seconds.
+    """Start ``ask`` in a thread; returns a function that waits up to so many seconds and returns its result.
 
-    That raises what ``ask`` raised, or NoAnswer when it did not end in time. The thread is not waited for at exit.
+    That function raises what ``ask`` raised, or NoAnswer when it takes longer. The thread does not delay the exit.
     """
     outcome: list[T] = []
     raised: list[BaseException] = []

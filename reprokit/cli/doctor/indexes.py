@@ -1,4 +1,4 @@
-"""Whether the indexes that builds read from answer: asked of this host, with its proxies, authorities and passwords."""
+"""Whether the indexes that builds read from answer: tried from this host, with its proxies, CAs and passwords."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground, NoAnswer, later
 from reprokit.core.errors import UsageError
+from reprokit.core.redaction import without_passwords
 from reprokit.engine.site import network, trust
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
-from reprokit.engine.site.credentials import blotted
-from reprokit.engine.site.shelf import local_path
+from reprokit.engine.site.local_index import local_path
 from reprokit.environment.bootstrap import OFFICIAL
 
 SECONDS = 8.0
-"""How long one of them may take."""
+"""How long one index may take."""
 
 say = Voice("network")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """What is asked: ``url``, through ``proxies``; ``needed`` says for what, ``fix`` what mends it."""
+    """An address to try: ``url``, through ``proxies``. ``needed``: what fails without it; ``fix``: what to do then."""
 
     name: str
     url: str
@@ -37,7 +37,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     try:
         options = pip_options(ground.environ, ground.settings)
     except UsageError as error:
-        yield say.fail(str(error), "mend that file; pip config debug")
+        yield say.fail(str(error), "fix that file; pip config debug lists the files that pip reads")
         return
     bundle = trust.bundle_path(options.get("cert", ""), ground.environ, ground.settings.ca_bundle)
     waiting = []
@@ -47,7 +47,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield (
                 say.ok(f"{place.name}: {local}")
                 if local.exists()
-                else say.warn(f"{place.name}: there is no {local}", place.fix)
+                else say.warn(f"{place.name}: {local} does not exist", place.fix)
             )
         else:
             waiting.append((place, later(lambda place=place: _ask(place, str(bundle or "")))))  # type: ignore[misc]
@@ -56,7 +56,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             wrong = wait(SECONDS)
         except NoAnswer as error:
             wrong = str(error)
-        shown = blotted(place.url)
+        shown = without_passwords(place.url)
         if wrong:
             yield say.warn(f"{place.name} {shown}: {wrong}; {place.needed}", place.fix)
         else:
@@ -64,20 +64,22 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 
 def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
-    """Everything to ask; ``options`` are those of pip in force."""
+    """The addresses to try; ``options``: pip's current options."""
     own = ground.settings
     usual = network.proxies(ground.environ, configured=own.proxy, pip_proxy=options.get("proxy", ""))
-    pip_fix = "set pip_index_url, proxy or ca_bundle in reprokit.toml; reprokit config shows what is in force"
+    pip_fix = "set pip_index_url, proxy or ca_bundle in reprokit.toml; reprokit config shows the current values"
     if "no-index" not in options:
         if index := options.get("index-url") or default_index(SECONDS):
             needed = "pip packages cannot be installed"
             yield Place(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
         for url in options.get("extra-index-url", "").split():
             yield Place(
-                name="pip extra index", url=url, proxies=usual, needed="what it alone has is missing", fix=pip_fix
+                name="pip extra index", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
             )
     for url in options.get("find-links", "").split():
-        yield Place(name="pip find-links", url=url, proxies=usual, needed="what it alone has is missing", fix=pip_fix)
+        yield Place(
+            name="pip find-links", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
+        )
     apt = {key.split("::")[1].lower(): value for key, value in network.apt_proxies().items() if value != "DIRECT"}
     debian = own.apt_mirror or OFFICIAL["debian"].main
     for name, url in (("Debian archive", debian), ("Ubuntu archive", OFFICIAL["ubuntu"].main)):
@@ -86,12 +88,12 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
         yield Place(name=name, url=f"{url.rstrip('/')}/dists/", proxies={**usual, **apt}, needed=needed, fix=fix)
     for key in ("uv_python_mirror", "conda_channel"):
         if url := getattr(own, key):
-            fix = f"mend {key} in reprokit.toml"
-            yield Place(name=key, url=url, proxies=usual, needed="what it serves cannot be had", fix=fix)
+            fix = f"fix {key} in reprokit.toml"
+            yield Place(name=key, url=url, proxies=usual, needed="its files are not available", fix=fix)
 
 
 def _ask(place: Place, bundle: str) -> str:
-    """Why it does not serve, in words; '' when it does."""
+    """Why the address does not answer as needed, in words; '' when it does."""
     try:
         answer = get(
             place.url.rstrip("/") + "/",
@@ -106,5 +108,5 @@ def _ask(place: Place, bundle: str) -> str:
     answer.close()
     if answer.status_code in (401, 407):
         return "it asks for a password that this host does not have"
-    # What forbids or lacks a listing (403, 404) may still have every file below it.
+    # A server that forbids or lacks a listing (403, 404) may still have every file below it.
     return f"it answers {answer.status_code}" if answer.status_code >= 500 else ""

@@ -1,4 +1,4 @@
-"""reprokit, its Python, its configuration, and the programs that it needs whatever the engine."""
+"""reprokit, its Python, its configuration, and the programs that it needs with every engine."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def check(ground: Ground) -> Iterator[Finding]:
     if ground.misconfigured:
         yield say.fail(
             f"the configuration cannot be read: {ground.misconfigured}",
-            "mend what it names; until then the defaults are looked at",
+            "fix the line that it names; the other checks use the defaults until then",
         )
     else:
         files = config.config_files(ground.environ, ground.folder)
-        said = ", ".join(map(str, files)) if files else "no reprokit.toml, the defaults hold"
-        yield say.ok(f"configuration: {said}")
+        names = ", ".join(map(str, files)) if files else "no reprokit.toml, defaults are used"
+        yield say.ok(f"configuration: {names}")
     try:
         for name in tables.SHAPES:
             tables.table(name)
     except UsageError as error:
-        yield say.fail(f"the site's compatibility data cannot be read: {error}", "mend that line")
+        yield say.fail(f"the site's compatibility data cannot be read: {error}", "fix that line")
     known = [*map(config.variable, config.KEYS), *config.OTHER_VARIABLES]
     for name in sorted(ground.environ):
         if name.startswith("REPROKIT_") and name not in known:
-            yield say.warn(f"the variable {name} means nothing{near(name, known, prefix='; ')}", f"unset {name}")
+            yield say.warn(f"the variable {name} is not known{near(name, known, prefix='; ')}", f"unset {name}")
     if shutil.which("git", path=ground.environ.get("PATH")) is None:
         yield say.warn("git was not found: cases with sources cannot be run", install("git"))

@@ -1,4 +1,4 @@
-"""What runs left behind, on purpose (images, caches) or not, and how much of it there is."""
+"""What runs left behind, on purpose (images, caches) or not, and its size."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache, ownership
 from reprokit.core.text import pluralize
 from reprokit.engine import leftovers
+from reprokit.engine.venv.keeping import top
 from reprokit.store.folder import find_folder
 
 BASE = "org.reprokit.base.release"
@@ -18,7 +19,7 @@ say = Voice("leftovers")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """Containers and folders of processes that are gone; images, cache and store."""
+    """Containers and folders of processes that have exited; images, cache and store."""
     nothing = True
     if ground.engine is not None:
         client = ground.engine.wire.client()
@@ -35,12 +36,13 @@ def check(ground: Ground) -> Iterator[Finding]:
         nothing = False
         names = " ".join(map(str, folders))
         text = (
-            f"{pluralize(len(folders), 'temporary folder')} of processes that are gone, {size(sum(map(used, folders)))}"
+            f"{pluralize(len(folders), 'temporary folder')} of processes that have exited, "
+            f"{size(sum(map(used, folders)))}"
         )
         yield say.warn(text, f"rm -rf {names}")
     if nothing:
         yield say.ok("no container or temporary folder is left over")
-    # Root's virtual environments are elsewhere.
+    # Virtual environments of root are in another folder.
     for kept in dict.fromkeys((cache.folder("sources").parent, *_environments())):
         if held := used(kept):
             yield say.info(f"the cache {kept} holds {size(held)}", f"rm -rf {kept}")
@@ -50,8 +52,6 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 
 def _environments() -> list[Path]:
-    from reprokit.engine.venv.keeping import top
-
     return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
 
 
@@ -61,7 +61,7 @@ def _orphan(container: Any) -> bool:
 
 def _images(client: Any, program: str) -> Iterator[Finding]:
     found = client.images(filters={"label": [ownership.IMAGE]})
-    # What is built on a base inherits its label.
+    # Images that are built on a base inherit its label.
     bases = [
         one for one in client.images(filters={"label": [BASE]}) if ownership.IMAGE not in (one.get("Labels") or {})
     ]
@@ -70,16 +70,16 @@ def _images(client: Any, program: str) -> Iterator[Finding]:
         (bases, "made as bases", f"--filter label={BASE} --filter label!={ownership.IMAGE}"),
     ):
         if images:
-            # Layers that images share are counted once for each: the engine tells no better without counting all.
+            # Counts shared layers once for each image: the engine gives no better number without counting all.
             most = size(sum(image.get("Size", 0) for image in images))
             yield say.info(
-                f"{pluralize(len(images), 'image')} {what}, {most} at most (they share layers); a run makes them again",
+                f"{pluralize(len(images), 'image')} {what}, {most} at most (they share layers); a run rebuilds them",
                 f"{program} image prune --all {chosen}",
             )
 
 
 def used(folder: Path) -> int:
-    """Bytes that the files below a folder take; 0 when there is none. What vanishes meanwhile does not count."""
+    """Bytes that the files below a folder use; 0 without a folder. Files that cannot be read do not count."""
     total = 0
     waiting = [folder]
     while waiting:

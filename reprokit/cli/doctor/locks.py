@@ -1,4 +1,4 @@
-"""Locks of cases that changed since."""
+"""Locks of cases that have changed since."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from collections.abc import Iterator
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.text import pluralize
+from reprokit.run.lock_making.stale import stale
 
 say = Voice("locks")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """The lock files below the current folder that no longer hold."""
-    from reprokit.run.lock_making.stale import stale
-
+    """The lock files below the current folder that no longer match their cases."""
     found = stale(ground.folder)
     for one in found:
         path, case = _near(ground, one.path), _near(ground, one.case)

@@ -1,4 +1,4 @@
-"""What the embedded engine (``--engine venv``) has to work with, and what this host lets it enforce."""
+"""What the embedded engine (``--engine venv``) can use on this host, and which limits it can enforce."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from dataclasses import fields
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
+from reprokit.engine.venv import host
 from reprokit.environment import versions
 
 say = Voice("venv")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """The Pythons of this host, uv, and which of a case's limits can be kept without a container engine."""
-    from reprokit.engine.venv import host
-
+    """The Pythons of this host, uv, and which of a case's limits can be enforced without a container engine."""
     chosen = ground.settings.engine == "venv"
     pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
     if not pythons:
         speak = say.fail if chosen else say.info
-        yield speak("--engine venv has no Python of this host to work with", install("python3 python3-venv"))
+        yield speak("--engine venv found no Python on this host", install("python3 python3-venv"))
         return
     uv = host.uv_version()
-    text = f"--engine venv serves Python {', '.join(pythons)}, of this host"
+    text = f"--engine venv offers Python {', '.join(pythons)}, from this host"
     if uv:
         yield say.ok(f"{text}, with uv {uv}")
     else:
-        yield say.info(f"{text}; uv, which brings others, was not found", "pip install uv")
+        yield say.info(f"{text}; uv, which provides others, was not found", "pip install uv")
     powers = host.powers()
     refused = dict.fromkeys(why for one in fields(powers) if (why := getattr(powers, one.name)))
     for why in refused:

@@ -1,1 +1,1 @@
-"""The NVIDIA GPUs of this host: what there is, which may be lent, who holds which, and how a container gets it."""
+"""The NVIDIA GPUs of this host: what there is, which may be leased, who holds which, and how a container gets it."""

@@ -76,7 +76,7 @@ class Leases:
 
     def claim(self, gpus: Sequence[Gpu], count: int) -> Claim:
         """Ask for ``count`` of ``gpus``, those with the least memory first. Nothing is held before ``attempt``."""
-        # One that does not tell its memory shares the host's: the last to be lent.
+        # One that does not tell its memory shares the host's: the last to be leased.
         return Claim(self, sorted(gpus, key=lambda gpu: (gpu.memory or float("inf"), gpu.index)), count)
 
     def holder(self, gpu: Gpu) -> Holder | None:

@@ -18,7 +18,6 @@ _WORDS = re.compile(
     r"|uncorrectable ECC error encountered"
 )
 """Text that only a GPU that is gone gives. A CUDA error that a program can cause (an illegal address, an assertion,
-
 no memory, "unspecified launch failure") is a finding and must never be here.
 """
 

@@ -1,4 +1,4 @@
-"""Which GPUs of this host may be lent: the site's setting, and the variables that share a machine out. Pure."""
+"""Which GPUs of this host may be leased: the site's setting, and the variables that share a machine out. Pure."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _HIDDEN = {"", "-1", NONE, "NoDevFiles"}
 """Values of CUDA_VISIBLE_DEVICES that leave no GPU; the last one is what Slurm sets for a job without one."""
 
 
-def lendable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str]) -> HostFacts:
-    """The facts of the host with only the GPUs that may be lent; ``note`` then tells what is left out, and why.
+def leasable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str]) -> HostFacts:
+    """The facts of the host with only the GPUs that may be leased; ``note`` then tells what is left out, and why.
 
     ``allowed``: UUIDs or indices, empty for all, ("none",) for none. CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES
     of ``environ`` are how batch systems and container runtimes hand GPUs out, so they hold for us too; indices are
@@ -24,10 +24,10 @@ def lendable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str
     def keep(left: Sequence[Gpu], why: str) -> None:
         out = [str(gpu.index) for gpu in gpus if gpu not in left]
         if out:
-            notes.append(f"GPU {', '.join(out)} not lent: {why}")
+            notes.append(f"GPU {', '.join(out)} not leased: {why}")
         gpus[:] = left
 
-    keep([gpu for gpu in gpus if not gpu.mig], "in MIG mode, and only whole GPUs are lent")
+    keep([gpu for gpu in gpus if not gpu.mig], "in MIG mode, and only whole GPUs are leased")
     if allowed:
         keep([gpu for gpu in gpus if any(_is(gpu, name) for name in allowed)], f"gpus = {list(allowed)} in the config")
     cuda = environ.get("CUDA_VISIBLE_DEVICES")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from reprokit.engine.site.credentials import blotted
+from reprokit.core.redaction import without_passwords
 
 if TYPE_CHECKING:
     import requests
@@ -80,4 +80,4 @@ def _reason(error: Exception) -> str:
     for words in ("Name or service not known", "Temporary failure in name resolution", "Connection refused"):
         if words in text:
             return words.lower()
-    return blotted(text.rpartition(": ")[2].strip("'\")( "))
+    return without_passwords(text.rpartition(": ")[2].strip("'\")( "))

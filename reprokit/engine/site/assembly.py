@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from reprokit.core import redaction
 from reprokit.engine.site import credentials, network, pipconfig, providers, trust
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.shelf import Shelf, local_path
+from reprokit.engine.site.local_index import LocalIndexServer, local_path
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -25,7 +26,7 @@ _LOCATIONS = ("index-url", "extra-index-url", "find-links")
 class Served:
     """What one build gets: ``secrets`` by id, predefined ``build_args``, ``network`` ("default" or "host").
 
-    ``warnings``: what of the host's settings cannot reach the build, in words. ``redact`` blots passwords out of text.
+    ``warnings``: what of the host's settings cannot reach the build, in words. ``redact`` leaves secrets out of text.
     """
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)
@@ -40,22 +41,23 @@ class Site:
     """The host's settings, as far as builds need them. ``Site()`` is a host without any.
 
     ``pip``: option -> values of the host's pip. ``secrets``: ready-made secrets by id (``ca_bundle``, ``netrc``,
-    ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback. ``shelf``
-    serves the local folders that ``pip`` names, if any. ``hidden``: words that must not be shown.
+    ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback.
+    ``local_index`` serves the local folders that ``pip`` names, if any. ``known``: secret words -> what is put in
+    their place in whatever a build writes.
     """
 
     pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
     loopback: bool = False
-    shelf: Shelf | None = None
-    hidden: frozenset[str] = field(default=frozenset(), repr=False)
+    local_index: LocalIndexServer | None = None
+    known: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
 
     @property
     def needs_loopback(self) -> bool:
         """Whether builds have to reach something on this host's loopback."""
-        return self.loopback or self.shelf is not None
+        return self.loopback or self.local_index is not None
 
     @contextmanager
     def serving(self, *, local: bool = True) -> Iterator[Served]:
@@ -64,7 +66,7 @@ class Site:
         ``local``: whether the engine shares this host's loopback. Where it does not, local folders are left out, with
         a warning.
         """
-        if self.shelf is None:
+        if self.local_index is None:
             yield self._served(self.pip, self.proxies, host=self.loopback and local, local=local)
             return
         if not local:
@@ -75,12 +77,12 @@ class Site:
             )
             yield self._served(pip, self.proxies, host=False, local=False, warnings=(warning,))
             return
-        with self.shelf.open() as root:
-            pip, _ = _relocated(self.pip, self.shelf.addresses(root))
+        with self.local_index.open() as root:
+            pip, _ = _relocated(self.pip, self.local_index.addresses(root))
             served = urlsplit(root)
             pip["trusted-host"] = (*pip.get("trusted-host", ()), f"{served.hostname}:{served.port}")
             proxies = network.without_proxy(self.proxies)
-            yield self._served(pip, proxies, host=True, local=True, hidden={self.shelf.token})
+            yield self._served(pip, proxies, host=True, local=True, known=redaction.literals([self.local_index.token]))
 
     def _served(
         self,
@@ -90,7 +92,7 @@ class Site:
         host: bool,
         local: bool,
         warnings: tuple[str, ...] = (),
-        hidden: set[str] | None = None,
+        known: Mapping[str, str] | None = None,
     ) -> Served:
         if self.loopback and not local:
             warnings += ("an index or proxy of this host is at a loopback address, which the engine cannot reach",)
@@ -102,7 +104,7 @@ class Site:
             build_args=proxies,
             network="host" if host else "default",
             warnings=self.warnings + warnings,
-            redact=credentials.redactor(self.hidden | (hidden or set())),
+            redact=functools.partial(_without_secrets, {**self.known, **(known or {})}),
         )
 
 
@@ -147,10 +149,19 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         secrets=secrets,
         proxies=proxies,
         loopback=any(network.is_loopback(url) for url in everywhere if url != "DIRECT"),
-        shelf=_shelf(pip),
-        hidden=frozenset(word for url in everywhere for word in credentials.secrets_of(url)),
+        local_index=_local_index(pip),
+        known={**redaction.of_netrc(environ), **_passwords(everywhere)},
         warnings=warnings,
     )
+
+
+def _passwords(urls: Iterable[str]) -> dict[str, str]:
+    return {word: replacement for url in urls for word, replacement in redaction.of_url(url).items()}
+
+
+def _without_secrets(known: Mapping[str, str], text: str) -> str:
+    """What a build wrote, as it may be recorded. Who and where someone is stays, until a report is made of it."""
+    return redaction.scrub(text, known=known, people=False).text
 
 
 def pip_options(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -188,7 +199,7 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tupl
     return pip, tuple(warnings)
 
 
-def _shelf(pip: Mapping[str, tuple[str, ...]]) -> Shelf | None:
+def _local_index(pip: Mapping[str, tuple[str, ...]]) -> LocalIndexServer | None:
     def places(*names: str) -> tuple[Path, ...]:
         found = (local_path(value) for name in names for value in pip.get(name, ()))
         return tuple(dict.fromkeys(place for place in found if place is not None))
@@ -198,9 +209,9 @@ def _shelf(pip: Mapping[str, tuple[str, ...]]) -> Shelf | None:
 
 
 @functools.lru_cache(maxsize=8)
-def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> Shelf:
+def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> LocalIndexServer:
     # Builds that run at once read the site one by one; they share one server all the same.
-    return Shelf(indexes=indexes, links=links, plain=plain)
+    return LocalIndexServer(indexes=indexes, links=links, plain=plain)
 
 
 def _relocated(

@@ -50,7 +50,7 @@ class Settings:
     listing of them. ``conda_channel``: URL of a channel with compilers, '' = conda-forge. ``compatibility``: file whose
     rows win over the compatibility data of reprokit. ``datasets`` and ``sources``: name -> folder of this host.
 
-    ``gpus``: indices or UUIDs that may be lent, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
+    ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. ``store``: folder of the recorded runs. None = not set.
 
@@ -164,9 +164,9 @@ def _parsed(key: str, value: Any, base: Path, where: str, text: str) -> Iterator
 
 
 def _shown(value: Any) -> str:
-    from reprokit.engine.site.credentials import blotted
+    from reprokit.core.redaction import without_passwords
 
-    return blotted(repr(value))
+    return without_passwords(repr(value))
 
 
 def _read(path: Path) -> tuple[str, dict[str, Any]]:

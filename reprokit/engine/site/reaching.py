@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from reprokit.core import netrc_file
+from reprokit.core.redaction import without_passwords
 from reprokit.engine.site import network, pipconfig, trust
 from reprokit.engine.site.config import Settings
-from reprokit.engine.site.credentials import blotted, netrc_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,10 +22,10 @@ class Reaching:
 
 
 def reaching(settings: Settings, environ: Mapping[str, str] | None = None) -> tuple[Reaching, ...]:
-    """Everything that a build gets, passwords blotted. Raises UsageError when pip's configuration cannot be parsed."""
+    """Everything that a build gets, passwords hidden. Raises UsageError when pip's configuration cannot be parsed."""
     environ = os.environ if environ is None else environ
     return tuple(
-        Reaching(name=name, value=" ".join(blotted(value).split()), origin=origin)
+        Reaching(name=name, value=" ".join(without_passwords(value).split()), origin=origin)
         for name, value, origin in _found(settings, environ)
     )
 
@@ -48,7 +49,7 @@ def _found(settings: Settings, environ: Mapping[str, str]) -> Iterator[tuple[str
         yield f"apt {key}", value, "apt's configuration"
     if settings.apt_mirror:
         yield "apt mirror", settings.apt_mirror, settings.origins.get("apt_mirror", "")
-    if (logins := netrc_file(environ)) is not None:
+    if (logins := netrc_file.path(environ)) is not None:
         yield "netrc", "for the hosts of pip's indexes alone", str(logins)
 
 

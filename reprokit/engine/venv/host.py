@@ -19,6 +19,8 @@ from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Trial
 from reprokit.engine.venv import cgroups, keeping, sandbox, trials
 from reprokit.environment import versions
+from reprokit.environment.axes import AXES
+from reprokit.environment.axis import HostPrograms
 from reprokit.environment.model import Interpreter
 from reprokit.environment.host import Host
 from reprokit.environment.host import HostCapabilities
@@ -73,15 +75,18 @@ def host() -> Host:
     trials.run(probe, None, powers(), output.append, threading.Event(), nullcontext())
     measured = Measured.parse(b"".join(output).decode(errors="replace"))
     apt = measured.packages.get("apt") or None
+    found = {axis.name: dict(programs(axis.host_programs)) for axis in AXES if axis.host_programs}
     return Host(
         os=measured.os or "unknown",
         glibc=measured.glibc or "",
         pythons=tuple(one for one in pythons() if _reachable(one.path)),
         uv_pythons=uv_pythons(),
-        gccs=dict(compilers()),
+        gccs=found.pop("gcc"),
         gcc=measured.gcc,
         cuda=measured.cuda,
         cudnn=measured.cudnn,
+        measured=measured.further,
+        programs=found,
         apt=apt,
         cpus=os.cpu_count() or 1,
         root=os.getuid() == 0,
@@ -138,13 +143,14 @@ def _is_script(path: str) -> bool:
         return True
 
 
-def compilers() -> Iterator[tuple[str, str]]:
-    """The distribution's GCCs, with g++ beside them: program -> version."""
-    for path in sorted(Path("/usr/bin").glob("gcc*")):
-        beside = path.with_name(path.name.replace("gcc", "g++", 1))
-        if re.fullmatch(r"gcc(-\d+(\.\d+)*)?", path.name) and beside.exists():
-            if version := _told([str(path), "-dumpfullversion"]).strip():
-                yield str(path), version
+def programs(wanted: HostPrograms) -> Iterator[tuple[str, str]]:
+    """The distribution's programs that can serve an axis, with all that belong beside them: program -> version."""
+    first = re.escape(wanted.names[0])
+    for path in sorted(Path("/usr/bin").glob(f"{wanted.names[0]}*")):
+        version = re.fullmatch(rf"{first}(-\d+(?:\.\d+)*)?", path.name)
+        if version and all(path.with_name(f"{name}{version[1] or ''}").exists() for name in wanted.names[1:]):
+            if found := re.search(r"\d+(\.\d+)*", _told([str(path), *wanted.version])):
+                yield str(path), found[0]
 
 
 def uv_version() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -15,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core import cache
-from reprokit.engine.bases import locked
 from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import EngineError
+from reprokit.core.locks import locked, locked_if_free
 
 DESCRIPTION = "environment.json"
 
@@ -134,8 +133,7 @@ def sweep() -> list[str]:
         folder = lock.with_suffix("")
         if not folder.is_dir() or _read(folder) is not None:
             continue
-        with suppress(OSError), lock.open("w") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _read(folder) is None and remove_tree(folder):
+        with suppress(OSError), locked_if_free(lock) as held:
+            if held and _read(folder) is None and remove_tree(folder):
                 removed.append(f"half-made environment {folder}")
     return removed

@@ -44,15 +44,15 @@ def variables(folder: Path | None, *, namespaces: bool, home: Path, user: str = 
     return found
 
 
-def visible(lent: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    """CUDA_VISIBLE_DEVICES for a trial that was lent GPUs (UUIDs), where the case may say which of those it sees.
+def visible(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    """CUDA_VISIBLE_DEVICES for a trial that was leased GPUs (UUIDs), where the case may say which of those it sees.
 
-    In a container the lent ones are all there are, and the case counts them from 0.
+    In a container the leased ones are all there are, and the case counts them from 0.
     """
-    if not lent:
+    if not leased:
         return {}
-    words = env.get("CUDA_VISIBLE_DEVICES", ",".join(lent)).split(",")
-    known = [lent[int(word)] if word.isdecimal() and int(word) < len(lent) else word for word in words]
+    words = env.get("CUDA_VISIBLE_DEVICES", ",".join(leased)).split(",")
+    known = [leased[int(word)] if word.isdecimal() and int(word) < len(leased) else word for word in words]
     return {"CUDA_VISIBLE_DEVICES": ",".join(known)}
 
 

@@ -39,7 +39,7 @@ def run(
         own = layout.variables(kept.folder if kept else None, namespaces=namespaces, home=scratch / "home", user=user)
         program = Program(
             command=trial.command,
-            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unlent(trial, powers)},
+            environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unleased(trial, powers)},
             folder=trial.workdir if namespaces or work is None else str(work),
             namespaces=namespaces,
             root=scratch / "root",
@@ -102,8 +102,8 @@ def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path |
     return layout.parents_first(found)
 
 
-def _unlent(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
-    """Keeps a trial away from GPUs that it was not lent, where their devices cannot be hidden from it."""
+def _unleased(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
+    """Keeps a trial away from GPUs that it was not leased, where their devices cannot be hidden from it."""
     there = powers.namespaces and not trial.gpus and Path("/dev/nvidia0").exists()
     return {"CUDA_VISIBLE_DEVICES": ""} if there else {}
 

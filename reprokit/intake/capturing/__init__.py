@@ -1,1 +1,1 @@
-"""A command that fails here and now -> the draft of a case: what ran, where, with what, and how it ended."""
+"""From a command that fails on this machine to the draft of a case: what ran, where, with what, and how it ended."""

@@ -1,4 +1,4 @@
-"""The git checkout in which a command ran, as a source of the case: where it is from, its commit, what was changed."""
+"""The git checkout in which a command ran, as a source of the case: its remote, its commit, and local changes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _PUBLIC = re.compile(r"(?:https?|git)://\S+|ssh://\S+|[\w.-]+@[\w.-]+:\S+")
 
 @dataclass(frozen=True, kw_only=True)
 class Checkout:
-    """``url`` can be fetched by others; ``folder``: where the command ran, below ``root``.
+    """A checkout at ``root``. ``url``: an address that others can fetch; ``folder``: where the command ran, below it.
 
-    ``patch``: what was changed of tracked files, '' for nothing. ``tracked``: the files below ``folder`` that git
-    knows, relative to it. ``why_not``: why no case can name it as a source, '' if one can.
+    ``patch``: changes of tracked files, '' for none. ``tracked``: the files below ``folder`` that git tracks, relative
+    to it. ``why_not``: why a case cannot use it as a source, '' if it can.
     """
 
     root: Path
@@ -36,7 +36,7 @@ class Checkout:
 
 
 def find(folder: Path) -> Checkout | None:
-    """The checkout that ``folder`` is in; None where it is in none, or there is no git."""
+    """The checkout that contains ``folder``; None where there is none, or no git."""
     top = _git(folder, "rev-parse", "--show-toplevel")
     if not top:
         return None
@@ -49,7 +49,7 @@ def find(folder: Path) -> Checkout | None:
         return Checkout(root=root, why_not="the checkout has no remote that others can fetch from")
     if not (_git(folder, "branch", "-r", "--contains", commit, "--list", f"{remote}/*") or "").strip():
         return Checkout(
-            root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as is known here"
+            root=root, why_not=f"the commit {commit[:12]} is on no branch of {remote}, as far as git knows; push it"
         )
     patch = (
         _git(
@@ -58,7 +58,7 @@ def find(folder: Path) -> Checkout | None:
         or ""
     )
     if len(patch) > MOST_PATCH or "\nGIT binary patch\n" in patch or "\nBinary files " in patch:
-        return Checkout(root=root, why_not="what was changed since the commit is too large, or no text, for a patch")
+        return Checkout(root=root, why_not="the changes since the commit are too large, or binary, for a patch")
     tracked = (_git(folder, "ls-files", "-z") or "").split("\0")
     where = str(folder.resolve().relative_to(root.resolve()))
     return Checkout(
@@ -72,12 +72,12 @@ def find(folder: Path) -> Checkout | None:
 
 
 def _remote(folder: Path) -> tuple[str, str]:
-    """Name and address of the remote: that of the branch, else origin, else the only one; '' for what is local."""
+    """Name and address of the remote: that of the branch, else origin, else the first; '' where others cannot fetch."""
     names = (_git(folder, "remote") or "").split()
     upstream = (_git(folder, "rev-parse", "--abbrev-ref", "@{upstream}") or "").partition("/")[0]
     for name in [one for one in (upstream, "origin", *names[:1]) if one in names]:
         url = (_git(folder, "config", "--get", f"remote.{name}.url") or "").strip()
-        if found := _SCP.fullmatch(url):  # nobody else has our key
+        if found := _SCP.fullmatch(url):  # others do not have this user's SSH key
             return name, f"https://{found['host']}/{found['path'].removesuffix('.git')}"
         if _PUBLIC.fullmatch(url):
             return name, url
@@ -85,7 +85,7 @@ def _remote(folder: Path) -> tuple[str, str]:
 
 
 def _git(folder: Path, *words: str) -> str | None:
-    """What git prints; None where it fails."""
+    """The output of a git command in ``folder``; None where it fails."""
     try:
         done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,4 +1,4 @@
-"""What was seen of a command that failed -> the draft of its case. Pure."""
+"""From what was recorded about a failed command to the draft of its case. Pure."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _COMPILER = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|make|cmake|ninja|nvcc)(?:
 _COMPILED = frozenset({".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".cuh"})
 _ON_GPU = re.compile(r"torch|paddlepaddle-gpu|tensorflow|jax\w*|cupy.*|onnxruntime-gpu|mxnet.*")
 _LAST = 40
-"""Lines of the output that a description shows."""
+"""Last lines of the output that a description shows."""
 _LONG = 600.0
-"""Seconds from which on the default time limit may be too short."""
+"""Seconds above which the default time limit may be too short."""
 
 
 def draft(seen: Seen) -> Draft:
-    """The case. The command must have failed, by itself or by its time limit."""
+    """The draft of a case for a command that failed, by itself or by its time limit."""
     return _Drafting(seen).draft()
 
 
@@ -45,7 +45,7 @@ class _Drafting:
         self.notes: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         self.missing: list[str] = []
         self.omitted: list[Omitted] = list(seen.variables.omitted)
-        self.known = {**seen.known, **dict.fromkeys(_told_by_options(seen.command), "<secret>")}
+        self.known = {**seen.known, **dict.fromkeys(_secrets_of_options(seen.command), "<secret>")}
         self.pins = (
             packages.pinned(seen.interpreter, seen.gathered.modules | packages.modules_of(_traced(seen)), seen.words)
             if seen.interpreter
@@ -81,21 +81,21 @@ class _Drafting:
         self.notes[("expect", "reproduces")] = ("It failed on this machine, whose environment the matrix has.",)
         if not data["matrix"]:
             del data["matrix"]
-        self.notes[()] = ("Written by `reprokit capture` from a command that failed; nothing in here was asked for.",)
+        self.notes[()] = ("Written by `reprokit capture` from a command that failed.",)
         return Draft(data=data, notes=self.notes, missing=tuple(self.missing), omitted=tuple(self.omitted))
 
     def _elsewhere(self) -> None:
-        """What the command had and a case cannot hold."""
+        """Note what the command used and a case cannot hold."""
         if self.seen.stdin:
             self.missing.append("what the command read from standard input, if it did")
         for word in self.seen.outside:
             self.missing.append(
-                f"the file {self.scrubbed(word, 'the command')}, which lies outside of the folder in which the command "
-                "ran: run it from a folder above"
+                f"the file {self.scrubbed(word, 'the command')}, which is outside of the folder in which the command "
+                "ran: run capture from a parent folder of both"
             )
 
     def scrubbed(self, text: str, where: str) -> str:
-        """``text`` without secrets; what was left out is listed."""
+        """``text`` without secrets, which are listed in ``omitted``."""
         found = redaction.scrub(text, known=self.known, where=where)
         self.omitted += found.omitted
         return found.text
@@ -113,20 +113,20 @@ class _Drafting:
         return literal(f"cd {shlex.quote(self.inside)} && {text}" if self.inside else text)
 
     def _without_secrets(self, words: Sequence[str]) -> Iterator[str]:
-        """The words scrubbed one by one, before they are quoted, in a form that a shell within them takes as it is.
+        """The words without secrets, one by one and before they are quoted, still valid for a shell within them.
 
-        With the word before, since a secret may only be told by its option.
+        Each is checked together with the word before it, since an option may show that its value is secret.
         """
         for before, word in pairwise(["", *words]):
             alone = self.scrubbed(word, "the command")
-            told = redaction.scrub(f"{before} {alone}", known=self.known, where="the command")
-            if told.omitted and told.text.startswith(f"{before} "):
-                self.omitted += told.omitted
-                alone = told.text[len(before) + 1 :]
+            scrubbed = redaction.scrub(f"{before} {alone}", known=self.known, where="the command")
+            if scrubbed.omitted and scrubbed.text.startswith(f"{before} "):
+                self.omitted += scrubbed.omitted
+                alone = scrubbed.text[len(before) + 1 :]
             yield redaction.for_shell(alone)
 
     def _relative(self, word: str) -> str:
-        """A word without the folder in which the command ran, which is another one in a container."""
+        """A word with paths relative to the folder in which the command ran: a container has another folder."""
         folder = str(self.seen.folder)
         word = re.sub(rf"(?<![\w./-]){re.escape(folder)}/(?=\S)", "", word)
         return re.sub(rf"(?<![\w./-]){re.escape(folder)}(?![\w.-])", ".", word)
@@ -140,21 +140,21 @@ class _Drafting:
         if found is None:
             return False
         if not found.why_not and redaction.scrub(found.patch, known=self.known).omitted:
-            self.missing.append("the git source: what was changed since the commit holds something secret")
+            self.missing.append("the git source: the changes since the commit contain something secret")
             return False
-        somebodys = re.match(r"(?!git@)[\w.-]+@", found.url)  # an account on a machine, which nobody else has
-        if not found.why_not and (somebodys or redaction.scrub(found.url, known=self.known).omitted):
-            self.missing.append("the git source: its address holds something secret")
+        personal = re.match(r"(?!git@)[\w.-]+@", found.url)  # the account of one user on a machine
+        if not found.why_not and (personal or redaction.scrub(found.url, known=self.known).omitted):
+            self.missing.append("the git source: its address contains something secret")
             return False
         if found.why_not:
-            self.missing.append(f"the git source: {found.why_not}; the files stand in the case instead")
+            self.missing.append(f"the git source: {found.why_not}; the files are in the case instead")
         return not found.why_not
 
     def _sources(self) -> dict[str, Any]:
         found = self.seen.checkout
         assert found is not None
         self.notes[("sources", found.name)] = (
-            "The checkout in which the command ran" + (", with what was changed since." if found.patch else "."),
+            "The checkout in which the command ran" + (", with the changes since." if found.patch else "."),
         )
         patch = {"patch": literal(found.patch)} if found.patch else {}
         return {found.name: {"git": literal(found.url), "ref": found.commit, "path": found.name, **patch}}
@@ -167,7 +167,7 @@ class _Drafting:
         if self.seen.gathered.left_out:
             left_out = "; ".join(self.seen.gathered.left_out)
             self.missing.append(
-                f"files that the command needs and that do not fit in a case: {self.scrubbed(left_out, '')}"
+                f"files that the command needs but that do not fit in a case: {self.scrubbed(left_out, '')}"
             )
         placed = {f"{self.inside}/{path}" if self.inside else path: text for path, text in texts.items()}
         return {
@@ -178,7 +178,7 @@ class _Drafting:
     def _env(self) -> dict[str, str]:
         found = self.seen.variables
         if found.values:
-            self.notes[("env",)] = ("Set where the command ran, and otherwise than in a login shell.",)
+            self.notes[("env",)] = ("Set where the command ran, with another value than in a login shell.",)
         if found.places:
             names = ", ".join(found.places)
             self.missing.append(f"variables that name folders of this machine: {names}")
@@ -194,7 +194,7 @@ class _Drafting:
         if measured.os in catalog.known_os():
             axes["os"] = [str(measured.os)]
         elif measured.os:
-            self.missing.append(f"an image of {measured.os}: there are {', '.join(catalog.known_os())}")
+            self.missing.append(f"an image of {measured.os}: known are {', '.join(catalog.known_os())}")
         if python:
             axes["python"] = [_parts(python.version, 2)]
             self.notes[("matrix", "python")] = (f"{python.version} here",)
@@ -223,11 +223,13 @@ class _Drafting:
         self.missing += found.missing
         pip = found.direct + found.needed
         if found.direct:
-            self.notes[("environment", "pip", 0)] = ("What the program imports or fails in, at the versions of here.",)
+            self.notes[("environment", "pip", 0)] = (
+                "What the program imports or fails in, in the versions on this machine.",
+            )
         if found.needed:
-            self.notes[("environment", "pip", len(found.direct))] = ("What that needs in turn.",)
+            self.notes[("environment", "pip", len(found.direct))] = ("The dependencies of these.",)
         if self.seen.apt:
-            self.notes[("environment", "apt")] = ("The packages of the programs that the command calls.",)
+            self.notes[("environment", "apt")] = ("The packages that contain the programs of the command.",)
         sections = {"apt": list(self.seen.apt), "pip": pip, "pip_options": found.options}
         return {key: value for key, value in sections.items() if value}
 
@@ -270,14 +272,14 @@ class _Drafting:
         if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
             failure["signal"] = signal.Signals(code - 128).name
         strict = signature.tightened(failure, [signature.Seen(ending=ending, log=self.seen.ran.log)])
-        # Within a pattern a secret is broken up by what varies: whether the log without secrets gives the same tells.
-        # A home directory is a path like any other to a pattern, so that its place is taken by one.
+        # Wildcards split up a secret within a pattern, so compare with the pattern from the log without secrets.
+        # To a pattern, a home directory is a path like any other: replace it by one.
         log = re.sub(r"~(?=/)", "/home/user", redaction.scrub(self.seen.ran.log, known=self.known).text)
         public = signature.tightened(failure, [signature.Seen(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
             if public.get(key) != value or redaction.scrub(str(value), known=self.known).omitted:
-                self.missing.append(f"{key} of the failure: it holds something secret or private")
+                self.missing.append(f"{key} of the failure: it contains something secret or private")
             else:
                 kept[key] = value
         return kept
@@ -285,8 +287,8 @@ class _Drafting:
     def _title(self, failure: Mapping[str, Any], command: str) -> str:
         judged = judge(Failure(), self.seen.ran.ending, self.seen.ran.log)
         if "exception" in failure and judged.exception:
-            said = judged.exception.message.strip().partition("\n")[0]
-            text = f"{failure['exception'].rpartition('.')[2]}: {said}".rstrip(": ")
+            message = judged.exception.message.strip().partition("\n")[0]
+            text = f"{failure['exception'].rpartition('.')[2]}: {message}".rstrip(": ")
         elif "output" in failure and judged.crash:
             text = judged.crash.text.strip().partition("\n")[0]
         else:
@@ -295,7 +297,7 @@ class _Drafting:
         return one_line(redaction.scrub(self._without_folder(text), known=self.known).text, 100)
 
     def _id(self, failure: Mapping[str, Any]) -> str:
-        """What ran, by its first file or its program, and how it ended."""
+        """An id from what ran (its first file, or its program) and how it ended."""
         files = [path for path in self.seen.gathered.texts if "." in path]
         ran = next(iter(files), "") if self.seen.interpreter or self.seen.command[0] in SHELLS else ""
         if ran.endswith(("/__init__.py", "/__main__.py")):  # of a package that -m runs
@@ -310,17 +312,17 @@ class _Drafting:
 
     def _description(self, command: str) -> str:
         ending = self.seen.ran.ending
-        how = "was ended at its time limit" if ending.timed_out else f"ended with exit status {ending.exit_code}"
+        how = "was stopped at its time limit" if ending.timed_out else f"ended with exit status {ending.exit_code}"
         lines = self.scrubbed(self._without_folder(clean(self.seen.ran.log)), "the output").strip("\n").split("\n")
         cut = "" if len(lines) <= _LAST else f" last {_LAST} lines of its"
         fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", "\n".join(lines))), 3)
         shown = "\n".join(line.rstrip() for line in lines[-_LAST:])
         head = f"The command {how} after {ending.seconds:.1f} s."
-        return f"{head} The{cut} output:\n\n{fence}\n{shown}\n{fence}\n" if shown else f"{head} It wrote nothing.\n"
+        return f"{head} The{cut} output:\n\n{fence}\n{shown}\n{fence}\n" if shown else f"{head} It had no output.\n"
 
 
-def _told_by_options(command: Sequence[str]) -> Iterator[str]:
-    """The words that are secret by the option before them: programs print their arguments otherwise, as a list say."""
+def _secrets_of_options(command: Sequence[str]) -> Iterator[str]:
+    """The words that an option marks as secret; the output of a program may contain them in another form."""
     for before, word in pairwise(command):
         value = word.partition("=")[2] if word.startswith("-") else word
         if len(value) >= 6 and redaction.scrub(f"{before} {word}").text.endswith(("<secret>", "<secret>'")):

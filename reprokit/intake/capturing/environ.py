@@ -1,4 +1,4 @@
-"""The environment variables that a captured command was given and a fresh login shell would not have."""
+"""The environment variables of a captured command that a fresh login shell would not have."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ SESSION = re.compile(
     r"|\w*_SANDBOX|\w*(?:_CA|CERT)S?(?:_\w+)?|\w*SSL_ROOTS\w*|\w*(?:HOST|POD|NODE|CLUSTER|MACHINE)_?NAME"
     r"|REPROKIT_\w+|WSL\w*|LSCOLORS|LC_\w+|LANG|LANGUAGE|DEBIAN_FRONTEND|INVOCATION_ID|JOURNAL_STREAM|MOTD\w*|container"
 )
-"""Variables of a terminal, a session or an installation, which say nothing about what the program does."""
+"""Variables of a terminal, a session or an installation, which do not affect the program."""
 _PLACE = re.compile(r"(?:^|[:=,;\s])(?:/(?!dev/|proc/|tmp(?:[:;,\s]|$)|usr/|etc/|opt/)|~|[A-Za-z]:\\)[\w.]")
-"""A folder of this machine. Those that a distribution has everywhere are none."""
+"""A folder of this machine; folders that every distribution has do not match."""
 _LOCALES = frozenset({"C", "POSIX", "C.UTF-8", "C.utf8"})
-"""Locales that an image has without being told."""
+"""Locales that every image has."""
 
 
 @dataclass
 class Variables:
-    """``values``: for the case. ``omitted``: secret ones. ``places``: names of those that hold folders of this machine.
+    """``values``: for the case. ``omitted``: secret ones. ``places``: names of those with folders of this machine.
 
-    ``locale``: of LANG and LC_*, what an image does not have.
+    ``locale``: LANG and LC_* with values that an image does not have.
     """
 
     values: dict[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Variables:
 
 
 def of_login_shell() -> dict[str, str]:
-    """The variables of a login shell that starts from nothing; none where it does not answer."""
+    """The variables of a login shell with an empty environment; {} where it fails."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME") if name in os.environ}
     try:
         done = subprocess.run(
@@ -64,7 +64,10 @@ def of_login_shell() -> dict[str, str]:
 def differing(
     environ: Mapping[str, str], login: Mapping[str, str], folder: str, *, known: Mapping[str, str] | None = None
 ) -> Variables:
-    """What of ``environ`` differs from ``login``; paths below ``folder``, where it was seen, become relative. Pure."""
+    """The variables of ``environ`` that differ from ``login``; paths below ``folder`` become relative. Pure.
+
+    ``known``: private text of this machine -> its replacement.
+    """
     found = Variables()
     for name, value in sorted(environ.items()):
         if login.get(name) == value:

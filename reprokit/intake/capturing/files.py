@@ -1,6 +1,6 @@
 """The files that a captured command needs: those that it and its traceback name, and what they import or include.
 
-Only what lies below the folder in which the command ran, so that nothing else of a machine gets into a case.
+Only files below the folder in which the command ran, so that nothing else of the machine gets into a case.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 MOST_BYTES = 64 * 1024
-"""Of one file."""
+"""Most bytes of one file."""
 MOST_TOTAL = 256 * 1024
 MOST_FILES = 40
 
@@ -22,18 +22,18 @@ _MAKE = ("GNUmakefile", "makefile", "Makefile")
 CMAKE = "CMakeLists.txt"
 _SUBDIRECTORY = re.compile(r"\badd_subdirectory\(\s*([\w./-]{1,200})", re.IGNORECASE)
 _CALM = re.compile(r"[\w.][\w./-]{0,200}")
-"""What may be the name of a folder."""
+"""Text that may be the name of a folder."""
 NAMED = re.compile(r"(?<![\w./+*-])[\w./+*-]{1,200}\.[A-Za-z]\w{0,7}")
-"""What may be the name of a file, or of several, in a Makefile, a shell script or a log."""
+"""Text that may be the name or pattern of a file in a Makefile, a shell script or a log."""
 _LOG = 200_000
-"""Characters of a log, from its end, in which names of files are looked for."""
+"""Characters at the end of a log that are searched for names of files."""
 
 
 @dataclass
 class Gathered:
-    """``texts``: path below the folder -> text. ``modules``: what its Python imports and is not among them.
+    """The files found. ``texts``: path below the folder -> text. ``modules``: imported modules that are not among them.
 
-    ``left_out``: what was needed and did not fit, in words.
+    ``left_out``: needed files that do not fit in a case, each with the reason.
     """
 
     texts: dict[str, str] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Gathered:
 
 
 def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
-    """The files below ``folder`` that a command's words name: arguments, ``-m`` modules, what make and CMake read."""
+    """The files below ``folder`` that a command's words name: arguments, ``-m`` modules, inputs of make and CMake."""
     for number, word in enumerate(words):
         for candidate in (word, word.partition("=")[2]):
             path = folder / candidate
@@ -59,9 +59,9 @@ def named(words: Sequence[str], folder: Path) -> Iterator[Path]:
 
 
 def gather(start: Iterable[Path], folder: Path, *, since: float = float("inf")) -> Gathered:
-    """The texts of ``start`` and of all that they import or include below ``folder``.
+    """The texts of the files ``start`` and of all files below ``folder`` that they import or include.
 
-    ``since``: when the command began, in seconds since 1970: what is no text and newer is its own work.
+    ``since``: when the command began, in seconds since 1970: newer files that are not text are its outputs and ignored.
     """
     found = Gathered()
     root = folder.resolve()
@@ -111,12 +111,12 @@ def _needed(path: Path, text: str, root: Path, found: Gathered) -> Iterator[Path
 
 
 def in_log(log: str, folder: Path) -> Iterator[Path]:
-    """The files below ``folder`` that a log names: what a compiler complains of, what a build calls."""
+    """The files below ``folder`` that a log names, such as those in messages of a compiler or build."""
     yield from _mentioned(log[-_LOG:], folder)
 
 
 def _mentioned(text: str, folder: Path) -> Iterator[Path]:
-    """The files that a text names, with ``*``, or as the object that is made of them."""
+    """The files that a text names, also by a pattern with ``*`` or by their object file."""
     for name in dict.fromkeys(NAMED.findall(text)):
         if name.startswith(("/", "*", "..")) and not name.startswith("*."):
             continue
@@ -149,7 +149,7 @@ def _constants(text: str) -> Iterator[str]:
 
 
 def imports(text: str) -> set[str]:
-    """The modules that Python code imports, wherever it does; none of code that does not parse."""
+    """The modules that Python code imports, anywhere in it; for code that does not parse, those of its import lines."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
@@ -184,26 +184,26 @@ def _module(name: str, folder: Path) -> Iterator[Path]:
 
 
 def _installed(path: Path) -> bool:
-    """Whether it lies in an environment or a cache that happens to be below the folder."""
+    """Whether a file belongs to an environment, a cache or git, which may be below the folder."""
     return any(part in ("site-packages", "dist-packages", "node_modules", "__pycache__", ".git") for part in path.parts)
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # too long a name, or no name at all
+    except (OSError, ValueError):  # a name that is too long or invalid
         return False
 
 
 def _read(path: Path) -> tuple[str, str]:
-    """The text of a file, or why it cannot travel in a case."""
+    """(text of a file, '') or ('', why a case cannot hold it)."""
     try:
         size = path.stat().st_size
         if size > MOST_BYTES:
             return "", f"{size / 1024:.0f} KiB, more than {MOST_BYTES // 1024}"
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError:
-        return "", "no text"
+        return "", "not text"
     except OSError as error:
         return "", f"cannot be read: {error.strerror}"
-    return ("", "no text") if "\0" in text else (text, "")
+    return ("", "not text") if "\0" in text else (text, "")

@@ -1,7 +1,7 @@
-# Written for the interpreters that people have, old ones included: the rules for our own code do not hold here.
+# Runs in any interpreter of a user, including old ones: the rules for our own code do not apply here.
 # ruff: noqa
 # mypy: ignore-errors
-"""Runs in the interpreter of a captured command: prints, as one JSON object, which module is of which distribution.
+"""Runs in the interpreter of a captured command: prints its distributions and their modules as one JSON object.
 
 As ``importlib.metadata.packages_distributions`` of Python 3.10, for older interpreters too.
 """
@@ -25,7 +25,7 @@ def distributions():
     for item in metadata.distributions():
         name = item.metadata["Name"]
         if not name or name in found:
-            continue  # the first of a name is the one that import finds
+            continue  # import finds the first distribution of a name
         modules = set((item.read_text("top_level.txt") or "").split())
         for path in item.files or ():
             first = path.parts[0]
@@ -38,7 +38,7 @@ def distributions():
             "modules": sorted(modules),
             "scripts": [one.name for one in item.entry_points if one.group == "console_scripts"],
             "requires": list(item.requires or ()),
-            # Conda tells of every package the folder in which it was built, on a machine of others.
+            # For conda packages, this is the folder in which they were built, on another machine.
             "direct": ""
             if (item.read_text("INSTALLER") or "").strip() == "conda"
             else item.read_text("direct_url.json"),

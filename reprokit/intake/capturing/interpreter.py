@@ -13,7 +13,7 @@ from pathlib import Path
 
 SECONDS = 60
 MOST_SCRIPT = 64 * 1024
-"""Bytes of a shell script whose words are read."""
+"""Most bytes of a shell script that is read."""
 _PYTHON = re.compile(r"(?:python|pypy)(?:\d+(?:\.\d+)*)?")
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 LAUNCHERS = frozenset({"env", "time", "nohup", "nice", "stdbuf", "xvfb-run", "timeout", "exec"})
@@ -23,7 +23,8 @@ LAUNCHERS = frozenset({"env", "time", "nohup", "nice", "stdbuf", "xvfb-run", "ti
 class Distribution:
     """An installed package.
 
-    ``scripts``: the programs that it brings. ``direct``: where it came from, where that was no index (PEP 610).
+    ``modules``: what it can be imported as. ``scripts``: its programs. ``direct``: its origin where that is not an
+    index (PEP 610).
     """
 
     name: str
@@ -36,7 +37,10 @@ class Distribution:
 
 @dataclass(frozen=True, kw_only=True)
 class Interpreter:
-    """A Python: its program, version, the folders that it lives in, and what is installed."""
+    """A Python: its program, version, installation folders (``prefixes``), and installed packages.
+
+    ``words``: its full version string.
+    """
 
     path: str
     version: str
@@ -51,7 +55,7 @@ def is_python(word: str) -> bool:
 
 
 def words_of(command: Sequence[str]) -> list[str]:
-    """The words of a command, those of a text (``bash -c TEXT``) and of a script for a shell included."""
+    """The words of a command, including those of a text (``bash -c TEXT``) or script for a shell."""
     words: list[str] = []
     for number, word in enumerate(command):
         if number and command[number - 1] in ("-c", "-lc", "-ec") and Path(command[0]).name in SHELLS:
@@ -62,7 +66,7 @@ def words_of(command: Sequence[str]) -> list[str]:
 
 
 def _shell_script(word: str) -> str:
-    """The text of a shell script that a word names, '' of anything else."""
+    """The text of the shell script that a word names; '' for anything else."""
     try:
         path = Path(word)
         if not path.is_file() or path.stat().st_size > MOST_SCRIPT:
@@ -75,7 +79,7 @@ def _shell_script(word: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """A shell's words, operators apart; as good as it gets where quotes do not close."""
+    """The words of a shell text, with operators as separate words; only split at blanks where quotes do not close."""
     lexer = shlex.shlex(text, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     try:
@@ -85,7 +89,7 @@ def _split(text: str) -> list[str]:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """The Python that ``command`` starts: itself, by a script's first line, or first in a shell's text; or ''."""
+    """The Python that ``command`` starts, directly, by a script's first line, or first in a shell text; '' for none."""
     shell = Path(command[0]).name in SHELLS or bool(_shell_script(command[0]))
     for word in words_of(command):
         name = Path(word).name
@@ -101,7 +105,7 @@ def program_of(command: Sequence[str]) -> str:
 
 
 def _of_script(path: str) -> str:
-    """The Python that a script's first line names: what pip makes of entry points."""
+    """The Python that a script's first line names, as in the entry points that pip installs; '' for none."""
     try:
         with Path(path).open("rb") as stream:
             line = stream.read(500).split(b"\n")[0]
@@ -113,20 +117,20 @@ def _of_script(path: str) -> str:
 
 
 def ask(path: str) -> Interpreter | None:
-    """What a Python says of itself; None where it does not answer."""
+    """The version and packages of the Python at ``path``, from running it; None where that fails."""
     script = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
     try:
         done = subprocess.run(
             [path, "-c", script], capture_output=True, text=True, timeout=SECONDS, check=True, cwd="/"
         )
-        told = json.loads(done.stdout)
+        answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
     return Interpreter(
         path=path,
-        version=told["version"],
-        words=told["words"],
-        prefixes=tuple(dict.fromkeys(told["prefixes"])),
+        version=answer["version"],
+        words=answer["words"],
+        prefixes=tuple(dict.fromkeys(answer["prefixes"])),
         distributions=tuple(
             Distribution(
                 name=name,
@@ -136,6 +140,6 @@ def ask(path: str) -> Interpreter | None:
                 requires=tuple(one["requires"]),
                 direct=json.loads(one["direct"] or "{}"),
             )
-            for name, one in told["distributions"].items()
+            for name, one in answer["distributions"].items()
         ),
     )

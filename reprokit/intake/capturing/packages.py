@@ -1,4 +1,4 @@
-"""What the image of a captured case installs: the packages that took part, with all that they need. Pure."""
+"""What the image of a captured case installs: the packages that the program uses, and their dependencies. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
 _PYTHON = frozenset({"python", "python3"})
 TOOLS = frozenset({"pip", "setuptools", "wheel"})
-"""What every environment has; another needs them only where the program imports them itself."""
+"""Packages of every environment; pinned only where the program itself imports them."""
 
 
 @dataclass
 class Pinned:
-    """``direct``: requirements that the program imports or fails in. ``needed``: what those need. ``options``: of pip.
+    """Requirements. ``direct``: of the program's imports and frames; ``needed``: what those need; ``options``: of pip.
 
-    ``missing``: what was there and no index has, in words.
+    ``missing``: installed packages that no index has, in words.
     """
 
     direct: list[str] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Pinned:
 
 
 def modules_of(files: Iterable[str]) -> set[str]:
-    """The installed modules that files of a traceback are of."""
+    """The installed modules that contain the files of a traceback."""
     return {found["module"] for file in files if (found := _INSTALLED.search(file))}
 
 
 def pinned(interpreter: Interpreter, modules: Iterable[str], words: Iterable[str] = ()) -> Pinned:
-    """The distributions that hold ``modules``, and those that they require in turn, at the versions installed there.
+    """The distributions that contain ``modules``, and their dependencies, pinned to the installed versions.
 
-    ``words``: of the command, whose programs and modules of ``-m`` count too.
+    ``words``: of the command; its programs and the modules after ``-m`` count, too.
     """
     installed: dict[str, Distribution] = {canonicalize_name(one.name): one for one in interpreter.distributions}
     wanted = set(modules)
@@ -66,7 +66,7 @@ def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
     url = str(one.direct.get("url", ""))
     remote = url.startswith(("https://", "http://", "ssh://"))
     if remote and scrub(url).omitted:
-        found.missing.append(f"{one.name} {one.version} is installed from an address that holds something secret")
+        found.missing.append(f"{one.name} {one.version} is installed from an address that contains something secret")
         pins.append(f"{one.name}=={one.version}")
         return
     vcs = one.direct.get("vcs_info")
@@ -86,12 +86,12 @@ def _pin(one: Distribution, pins: list[str], found: Pinned) -> None:
     if option:
         found.options += [option] if option not in found.options else []
     elif local:
-        found.missing.append(f"{one.name} {one.version} is a build of its own: the index may have {public} only")
+        found.missing.append(f"{one.name} {one.version} is a local build: the index may only have {public}")
     pins.append(f"{one.name}=={one.version}")
 
 
 def _option(one: Distribution, release: str, local: str) -> str:
-    """How pip is told where a build for some CUDA version is, '' where Python's own index has it, or nobody knows."""
+    """The pip option to find a build for a CUDA version; '' where PyPI has it, or the place is not known."""
     name = canonicalize_name(one.name)
     if local and name in _TORCH:
         return f"--extra-index-url https://download.pytorch.org/whl/{local}"
@@ -108,7 +108,7 @@ def _option(one: Distribution, release: str, local: str) -> str:
 
 
 def _closure(direct: Iterable[str], installed: Mapping[str, Distribution], python: str) -> set[str]:
-    """The names of everything that is installed and required, directly or not; extras as they are asked for."""
+    """The installed packages that ``direct`` require, directly or indirectly, with the requested extras."""
     seen: set[tuple[str, str]] = set()
     waiting = [(name, "") for name in direct]
     while waiting:

@@ -1,4 +1,4 @@
-"""Runs a command as if nobody looked on, and keeps what it wrote."""
+"""Runs a command without affecting it, and records its output."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from typing import BinaryIO
 from reprokit.evidence.model import Ending
 
 HEAD, TAIL = 2 * 1024**2, 6 * 1024**2
-"""Bytes of the output that are kept, from its start and its end: an endless log must not fill the memory."""
+"""Bytes of the output that are kept, from its start and its end, so that an endless log does not fill the memory."""
 GRACE = 5.0
-"""Seconds between being asked to end and being ended."""
+"""Seconds between SIGTERM and SIGKILL."""
 LINGER = 2.0
-"""Seconds for what a command left running in the background to say its last words."""
+"""Seconds to wait for output of background processes after the command has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class Ran:
 
 
 class CannotStart(Exception):
-    """The command is not there (``status`` 127), or cannot be executed (126), as shells have it."""
+    """The command does not exist (``status`` 127), or cannot be executed (126): the exit statuses of shells."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -46,10 +46,10 @@ class CannotStart(Exception):
 
 
 def run(command: Sequence[str], *, environ: Mapping[str, str] | None = None, timeout: float | None = None) -> Ran:
-    """Run ``command`` with our stdin, its output passed on unchanged as it comes.
+    """Run ``command`` with our stdin, and pass its output on unchanged as it arrives.
 
-    It stays in our process group: Ctrl-C reaches it as it would without us, and we wait for what it makes of it.
-    ``timeout`` in seconds: then it and what it started are asked to end, and ended. Raises CannotStart.
+    It stays in our process group: Ctrl-C reaches it as usual, and we wait until it ends. After ``timeout`` seconds, it
+    and its child processes get SIGTERM, then SIGKILL. Raises CannotStart.
     """
     start, started = time.monotonic(), time.time()
     with _interrupts_left_to_it() as seen:
@@ -115,12 +115,12 @@ def _pass_on(source: BinaryIO, target: int, kept: _Kept) -> None:
         while open_end and view:
             try:
                 view = view[os.write(target, view) :]
-            except OSError:  # nobody reads ours any more; the command need not know
+            except OSError:  # our reader has closed the pipe; the command is not affected
                 open_end = False
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask a process and all below it to end; end what is still there after the grace."""
+    """Send SIGTERM to a process and its descendants, and SIGKILL to those that still run after ``GRACE`` seconds."""
     family = [process.pid, *_below(process.pid)]
     for pid in family:
         with suppress(ProcessLookupError, PermissionError):
@@ -128,7 +128,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
     for pid in family:
-        # One that has ended and whose number is taken anew would be another's: the parent must still be in the family.
+        # A pid may have been reused by another process: its parent must still be one of these processes.
         if pid == process.pid and process.poll() is not None:
             continue
         with suppress(ProcessLookupError, PermissionError):
@@ -153,7 +153,7 @@ def _parent(pid: int) -> int:
 
 @contextmanager
 def _interrupts_left_to_it() -> Iterator[list[int]]:
-    """Ctrl-C goes to the command and us alike; we wait for it, and only remember that it was pressed."""
+    """Ctrl-C reaches both the command and this process: ignore it here, but remember that it was pressed."""
     seen: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield seen

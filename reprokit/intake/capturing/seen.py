@@ -1,4 +1,4 @@
-"""What is looked at on this machine around a captured command."""
+"""Gathers the facts about a captured command and this machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from reprokit.core import redaction
 from reprokit.environment import probe
 from reprokit.environment.measured import Measured, ProbeError
-from reprokit.evidence.tracebacks import FRAME
+from reprokit.evidence.parsers.python_traceback import FRAME
 from reprokit.intake.capturing import checkout, environ, files, interpreter
 from reprokit.intake.capturing.checkout import Checkout
 from reprokit.intake.capturing.environ import Variables
@@ -25,17 +25,16 @@ from reprokit.intake.capturing.running import Ran
 SECONDS = 60
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys", "/run")
 _SERVED = re.compile(r"(?:python|gcc|g\+\+|cpp|libc6|binutils|lib).*|git|nvidia-.*|cuda-.*")
-"""Packages of programs that the axes serve, or that every image has."""
+"""Packages that an axis provides, or that every image has."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """Everything that a case is drafted from.
 
-    ``folder``: where the command ran. ``words``: of the command, and of a text for a shell in it.
-    ``apt``: packages of the distribution that the command's own programs are of. ``outside``: files that it names and
-    that lie elsewhere. ``stdin``: whether it was given a file or a pipe to read. ``known``: what is private on this
-    machine -> what is put in its place.
+    ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``apt``: the
+    distribution's packages of the command's programs. ``outside``: files that it names outside of ``folder``.
+    ``stdin``: whether its input was a file or a pipe. ``known``: private text of this machine -> its replacement.
     """
 
     command: tuple[str, ...]
@@ -54,7 +53,7 @@ class Seen:
 
 
 def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str, str]) -> Seen:
-    """Look around after ``command`` ran in ``folder`` with these environment variables."""
+    """Gather the facts after ``command`` ran in ``folder`` with these environment variables."""
     words = interpreter.words_of(command)
     program = interpreter.program_of(command)
     python = interpreter.ask(program) if program else None
@@ -85,7 +84,7 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
 
 
 def measure() -> Measured:
-    """This machine, by the probe that measures images; empty where it does not get to its end."""
+    """This machine, measured by the same probe as images; empty where the probe fails."""
     try:
         done = subprocess.run(probe.command(), capture_output=True, timeout=SECONDS, check=False, cwd="/")
         return Measured.parse(done.stdout.decode("utf-8", "replace"))
@@ -98,7 +97,7 @@ def _below_any(path: Path, folders: Sequence[str]) -> bool:
 
 
 def _outside(words: Sequence[str], folder: Path, prefixes: Sequence[str]) -> Iterator[str]:
-    """The files of somebody, not of the system, that words name and that lie elsewhere than below ``folder``."""
+    """The words that name files outside of ``folder`` that do not belong to the system."""
     for word in words[1:]:
         path = (folder / word).resolve()
         if "/" in word and path.is_file() and not _below_any(path, (*prefixes, *_SYSTEM, str(folder.resolve()))):
@@ -114,24 +113,24 @@ def _given_input() -> bool:
 
 
 def _packages(words: Sequence[str]) -> list[str]:
-    """The distribution's packages, beyond what every installation has, that programs among ``words`` are of."""
+    """The distribution's packages of the programs among ``words``, without those that every installation has."""
     found: dict[str, None] = {}
     for word in dict.fromkeys(words):
         path = shutil.which(word) if "/" not in word or word.startswith("/") else None
         if not path or not path.startswith(("/usr/bin/", "/bin/", "/usr/sbin/", "/sbin/")):
             continue
         name = _owner(path) or _owner("/usr" + path) or _owner(path.removeprefix("/usr"))
-        told = _told(["dpkg-query", "-W", "-f", "${Essential} ${Priority}", name]) if name else ""
-        if name and not _SERVED.fullmatch(name) and not re.search(r"yes|required|important", told):
+        priority = _output(["dpkg-query", "-W", "-f", "${Essential} ${Priority}", name]) if name else ""
+        if name and not _SERVED.fullmatch(name) and not re.search(r"yes|required|important", priority):
             found[name] = None
     return list(found)
 
 
 def _owner(path: str) -> str:
-    return _told(["dpkg-query", "-S", path]).partition(":")[0].partition(",")[0]
+    return _output(["dpkg-query", "-S", path]).partition(":")[0].partition(",")[0]
 
 
-def _told(words: list[str]) -> str:
+def _output(words: list[str]) -> str:
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):

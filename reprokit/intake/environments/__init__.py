@@ -1,4 +1,4 @@
-"""The environments that a bug report tells of: blocks that programs print, that people type, lists and Dockerfiles.
+"""The environments that a bug report describes: blocks that programs print or people type, lists and Dockerfiles.
 
 :func:`find` gives every block of a text, :func:`together` groups those that describe the same environment, and
 :func:`merge` makes one of each group.
@@ -21,7 +21,7 @@ FINDERS: Sequence[Callable[[Sequence[Line]], Iterable[Found]]] = (
     columns.find,
     blocks.find,
 )
-"""From the most to the least telling: a line that one has read is not read by those that follow."""
+"""From the most to the least specific: a line that one has read is not read by the next ones."""
 
 
 def find(text: str) -> list[Found]:

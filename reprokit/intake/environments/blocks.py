@@ -28,7 +28,7 @@ _KINDS: Sequence[tuple[str, frozenset[str]]] = (
     ("jax", frozenset({"jax", "jaxlib", "numpy", "python"})),
     ("paddle", frozenset({"paddle version", "paddle with cuda"})),
 )
-"""Kind -> keys, in small letters, that only that program prints together."""
+"""(kind, keys in lower case that only that program prints together)."""
 
 _ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
 """Kinds in which any other key with a version is a package."""
@@ -36,11 +36,11 @@ _ANY_PACKAGE = ("pandas", "sklearn", "jax", "transformers")
 _LISTED = re.compile(r"\[(?:pip3?|conda)\]\s+([A-Za-z][\w.-]*)(?:==|\s+)(\d\S*)")
 _RULE = re.compile(r"[-=*_#~+─ ]+")
 _HOST = re.compile(r"node='[^']*'")
-"""The host in what jax.print_environment_info() prints of uname: no scrubber could know its name for one."""
+"""The host in the output of jax.print_environment_info(): a scrubber could not recognise its name."""
 
 _IMAGE = re.compile(r"[\w.-]{1,100}(?::\d+)?(?:/[\w.-]{1,100}){0,5}:[\w.-]{1,120}")
 _PRIVATE = re.compile(r"^\d{4}-|host ?name|machine id|boot id|主机名|用户名|user ?name", re.IGNORECASE)
-"""Keys that say whose machine it is, not what it is, and the time of a log's line."""
+"""Keys that identify the owner of the machine, and the time of a log's line."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 _RELEASE = re.compile(r"\d+(?:\.\w+)+(?:\+[\w.]+)?")
@@ -49,19 +49,19 @@ _BEGINS = re.compile(
     r"[\W_]{0,6}(?:sys\.platform\b|commit\s*: |`transformers` version|INSTALLED VERSIONS|Collecting environment|"
     r"jax: {2,}|System:$)"
 )
-"""How the output of another program begins."""
+"""The first line of the output of another program."""
 
 _COMMAND = re.compile(r"(?:pip3?|conda|mamba) install|docker run")
-"""What is asked for in a command is read as a command."""
+"""Lines with a command are read as commands."""
 
 _STOP = re.compile(r"Traceback \(most recent|\$ |>>> ")
 BLANKS = 2
 UNKNOWN = 3
 UNKNOWN_OF_PROGRAM = 12
-"""Lines in a row that may be blank, or say nothing of an environment, within a block."""
+"""Most consecutive lines within a block that are blank, or have nothing about an environment."""
 
 SHORT = 60
-"""Characters of a value that may stand for an environment on its own; what is longer is a sentence."""
+"""Most characters of a value that can be an environment on its own; longer text is a sentence."""
 
 _OPEN = {
     "details": re.compile(r"- |\S+="),
@@ -69,17 +69,17 @@ _OPEN = {
     "gpu": re.compile(r"GPU \d+: "),
     "virtual": re.compile(r"__\w+="),
 }
-"""Role -> how the lines look that go on with its value."""
+"""Role -> how lines look that continue its value."""
 
 
 @dataclass
 class _Run:
-    """Lines that are read as one block, as they come."""
+    """Lines that are read as one block, in order."""
 
     start: Line
     pairs: list[Pair] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
-    said: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[str, str, str]] = field(default_factory=list)
     last: int = 0
     blanks: int = 0
@@ -99,13 +99,13 @@ class _Run:
         else:
             self.unknown += not _RULE.fullmatch(line.text)
             self.blanks = 0
-            # A processor is described in thirty lines that are the host's.
+            # The thirty lines about a processor describe the host, not the environment.
             self.pairs += () if self.processor else pairs
             return
         self.last, self.unknown, self.blanks = line.number, 0, 0
 
     def lists(self, one: Pair) -> bool:
-        """Whether a pair is a package and its version, in the output of a program that lists any."""
+        """Whether a pair is a package and its version, in the output of a program that lists packages."""
         named = self.kind in _ANY_PACKAGE and not one.role and _NAME.fullmatch(one.key)
         return bool(named and _RELEASE.fullmatch(one.value))
 
@@ -123,12 +123,12 @@ class _Run:
         )
         self.keys |= {_key(one) for one in pairs if one.role}
         for one in pairs:
-            self.said.setdefault(one.role, _version(one))
+            self.versions.setdefault(one.role, _version(one))
         if not self.kind:
             self.kind = next((name for name, needed in _KINDS if needed <= self.keys), "")
 
     def ends(self, line: Line, pairs: Sequence[Pair]) -> bool:
-        """Whether a line is no longer of the block: another fence, prose, or the same key once more."""
+        """Whether a line is not part of the block any more: another fence, prose, or a repeated key."""
         if line.fence != self.start.fence or _STOP.match(line.text):
             return True
         if _BEGINS.match(line.raw) and self.keys & {"python", "python version"}:
@@ -140,10 +140,10 @@ class _Run:
         return any(self._again(one) for one in pairs if one.value)
 
     def _again(self, one: Pair) -> bool:
-        """Whether a pair says once more what has been said: under the same key, or, as people do, under another."""
+        """Whether a pair repeats an earlier one: under the same key or, where people write, under another key."""
         if one.role not in _REPEATED and _key(one) in self.keys:
             return True
-        before, now = self.said.get(one.role, ""), _version(one)
+        before, now = self.versions.get(one.role, ""), _version(one)
         return bool(not self.kind and before and now and not (before.startswith(now) or now.startswith(before)))
 
 
@@ -151,7 +151,7 @@ _REPEATED = ("", "known", "gpu", "several")
 
 
 def _version(one: Pair) -> str:
-    """The version of the system or of Python that a pair says, or ""."""
+    """The version of the system or of Python in a pair, or ""."""
     if one.role == "platform":
         return wording.os(one.value)
     return wording.python(one.value) if one.role == "python" else ""
@@ -185,7 +185,7 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
 
 
 def _pairs(line: Line, heading: Line | None) -> list[Pair]:
-    """What a line says; under a heading that is a key (GitHub's issue forms) it is that key's value."""
+    """The pairs of a line; below a heading that is a key (GitHub's issue forms), the line is that key's value."""
     one = pair(line)
     if line.heading:
         return [one] if one and one.role else []
@@ -198,7 +198,7 @@ def _pairs(line: Line, heading: Line | None) -> list[Pair]:
     if one and one.role and (one.value or not one.role.startswith("package")):
         return [one]
     found = list(items(line.text, line.number))
-    # A sentence that names three of them tells of an environment, too.
+    # A sentence that names three of them describes an environment, too.
     many = len({one.role for one in found}) > 2
     if found and not _COMMAND.search(line.text) and (many or covered(line.text) >= 0.5):
         return found
@@ -216,9 +216,9 @@ def _block(run: _Run) -> Iterator[Found]:
     for one in pairs:
         if run.lists(one):
             reading.package(one.key, one.value, f"{one.key}: {one.value}")
-    told = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
+    facts = len({one.axis for one in reading.claims}) + len(reading.packages) + len(reading.texts) + len(reading.gpus)
     short = min((len(one.value) for one in pairs), default=0) <= SHORT
-    if run.kind or told > 1 or (told and short and not run.start.fence and (reading.claims or reading.packages)):
+    if run.kind or facts > 1 or (facts and short and not run.start.fence and (reading.claims or reading.packages)):
         values: dict[str, str] = {}
         pairs = [replace(one, value=_HOST.sub("node=''", one.value)) for one in pairs]
         for one in pairs:

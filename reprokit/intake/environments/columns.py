@@ -1,4 +1,4 @@
-"""Tables that compare environments: one column, or one row, for each of them. Pure."""
+"""Tables that compare environments: one column or one row for each. Pure."""
 
 from __future__ import annotations
 
@@ -25,17 +25,19 @@ def _rule(line: Line) -> bool:
 
 def _table(rows: Sequence[Line]) -> Iterator[Found]:
     head, *body = rows or [Line(0, "")]
-    if sum(_telling(cell) for cell in head.cells) > 1:
-        told = [[(key, cell, row.number) for key, cell in zip(head.cells, row.cells, strict=False)] for row in body]
-    elif sum(_telling(row.cells[0]) for row in rows) > 1:
+    if sum(_is_known(cell) for cell in head.cells) > 1:
+        environments = [
+            [(key, cell, row.number) for key, cell in zip(head.cells, row.cells, strict=False)] for row in body
+        ]
+    elif sum(_is_known(row.cells[0]) for row in rows) > 1:
         width = max(len(row.cells) for row in rows)
-        told = [
+        environments = [
             [(row.cells[0], row.cells[place], row.number) for row in rows if place < len(row.cells)]
             for place in range(1, min(width, 20))
         ]
     else:
         return
-    for environment in told:
+    for environment in environments:
         pairs = [Pair(key, value, role(key), number) for key, value, number in environment if key]
         into = read(pairs, Rank.STATED)
         if into.claims or into.packages:
@@ -43,5 +45,5 @@ def _table(rows: Sequence[Line]) -> Iterator[Found]:
             yield into.found("table", rows[0].number, rows[-1].number, values)
 
 
-def _telling(cell: str) -> bool:
+def _is_known(cell: str) -> bool:
     return role(cell) not in ("", "known", "several")

@@ -1,4 +1,4 @@
-"""What the name of a container image says: ``nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04``. Pure."""
+"""The versions in the name of a container image: ``nvidia/cuda:11.8.0-cudnn8-devel-ubuntu22.04``. Pure."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ _SYSTEMS = ("ubuntu", "debian", "centos", "rockylinux", "fedora", "alpine")
 
 
 def read(image: str, into: Reading) -> None:
-    """Note what an image's name says of the axes and of the framework in it; a digest and ``latest`` say nothing."""
+    """Add to ``into`` the axes and the framework in an image's name; a digest and ``latest`` give nothing."""
     name = image.partition("@")[0]
     path, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:  # the colon of a registry's port
         path, tag = name, ""
     repository = "/".join(path.split("/")[-2:])
     last = repository.rpartition("/")[2]
-    said = f"image {image}"
+    quote = f"image {image}"
     version = next(iter(re.findall(rf"^v?({wording.VERSION})", tag)), "")
     for axis, called in (("cuda", ("cuda", "cudagl")), ("python", ("python",)), ("gcc", ("gcc",))):
         if last in called and version:
-            into.claim(axis, version, said, Rank.STATED)
+            into.claim(axis, version, quote, Rank.STATED)
     for axis, pattern in _IN_TAG:
         if found := pattern.search(tag):
-            into.claim(axis, found[1], said, Rank.STATED)
-    into.claim("os", wording.os(_system(last, tag)), said, Rank.STATED)
+            into.claim(axis, found[1], quote, Rank.STATED)
+    into.claim("os", wording.os(_system(last, tag)), quote, Rank.STATED)
     if (package := _PACKAGES.get(repository)) and version:
         gpu = package == "paddlepaddle" and "gpu" in tag
-        into.package("paddlepaddle-gpu" if gpu else package, version, said)
+        into.package("paddlepaddle-gpu" if gpu else package, version, quote)
     into.texts.setdefault("image", image)
 
 

@@ -14,16 +14,16 @@ _HTML = re.compile(
 )
 _BOLD = re.compile(r"\*\*|__(?=\S)|(?<=\S)__|`")
 LONGEST = 2000
-"""Characters of a line that are looked at: no line of an environment is longer, except flags of a processor."""
+"""Characters of a line that are read: no line of an environment is longer, except the flags of a processor."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent`` are the blanks before it.
+    """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent``: the number of blanks before it.
 
-    ``fence`` numbers the fenced block that it is in, 0 = outside; ``edge``: it opens or closes one; ``heading``: it is
-    a Markdown heading; ``item``: a bullet stands before it; ``cells`` are those of a table's row. ``taken``: it has
-    been read as part of another block.
+    ``fence``: the number of the fenced block that contains it, 0 = outside; ``edge``: it opens or closes one;
+    ``heading``: it is a Markdown heading; ``item``: it has a bullet; ``cells``: of a table row. ``taken``: it has been
+    read as part of another block.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Line:
 
     @property
     def blank(self) -> bool:
-        """Whether nothing stands on it."""
+        """Whether it is empty."""
         return not self.text
 
 
@@ -80,7 +80,7 @@ def plain(text: str) -> str:
 
 
 def without(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> Iterator[Line]:
-    """The lines, those of the spans (numbers of first and last line) blank: they have been read."""
+    """The lines, with those in ``spans`` (numbers of first and last line) blanked since they have been read."""
     taken = {number for first, last in spans for number in range(first, last + 1)}
     for line in lines:
         yield Line(line.number, line.raw, edge=True, taken=True) if line.number in taken else line

@@ -1,4 +1,4 @@
-"""What an environment block says, and how what several blocks say becomes one environment. Pure."""
+"""The content of an environment block, and how several blocks become one environment. Pure."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from reprokit.environment import versions
 
 
 class Rank(IntEnum):
-    """How a block knows the version of an axis; where two disagree, the higher one is the axis.
+    """How a block knows the version of an axis; where two disagree, the higher rank wins.
 
-    ``BUILT``: what a framework was built for or brings along, which is not what is installed beside it; the release
-    that the package of a compiler was made for. ``STATED``: a
-    person, a path or an image's tag says so. ``MEASURED``: the program itself was asked (``nvcc --version``).
+    ``BUILT``: what a framework was built for or contains, which may differ from what is installed beside it; or the
+    release for which a compiler's package was built. ``STATED``: a person, a path or an image's tag says so.
+    ``MEASURED``: the output of the program itself (``nvcc --version``).
     """
 
     BUILT = 1
@@ -26,12 +26,12 @@ class Rank(IntEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A version of an axis, as written, and the words it was taken from (``NVCC: Build cuda_12.0.r12.0/...``)."""
+    """A version of an axis, as written. ``quote``: the text it comes from (``NVCC: Build cuda_12.0.r12.0/...``)."""
 
     axis: str
     version: str
     rank: Rank
-    said: str
+    quote: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +39,13 @@ class Found:
     """One environment block, or several of them that describe one environment (:func:`merge`).
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
-    list of packages has none). ``packages``: canonical pip name -> version; ``conda``: every package of conda as conda
-    calls it, those of Python are in ``packages`` too. ``requirements``, ``pip_options``: what was asked of pip, as
+    list of packages has none). ``packages``: canonical pip name -> version; ``conda``: every conda package by its conda
+    name (Python packages are in ``packages``, too). ``requirements``, ``pip_options``: the arguments of pip, as
     written. ``env``, ``options`` (``gpus``, ``shm_size``, ``memory``, ``network``, ``user``, ``workdir``, ``command``)
     and ``setup`` (other commands that a Dockerfile runs) come from Dockerfiles and ``docker run``. ``driver_cuda`` is
-    the CUDA that the driver supports at most, never what is installed. ``system`` is ``linux``, ``windows``,
-    ``macos`` or "". ``glibc`` tells a release where none is named. Texts are as reported: nothing is scrubbed but the
-    name of the host in ``uname -a``.
+    the highest CUDA that the driver supports, never what is installed. ``system`` is ``linux``, ``windows``,
+    ``macos`` or "". ``glibc`` identifies a release where none is named. Texts are as reported: only the name of the
+    host in ``uname -a`` is removed.
     """
 
     kind: str
@@ -71,11 +71,11 @@ class Found:
 
     @property
     def axes(self) -> Mapping[str, str]:
-        """Axis -> version as written: of the claims of the highest rank the fullest, ties to what is said first."""
+        """Axis -> version as written: of the claims with the highest rank the most precise, else the first."""
         return {axis: self.claim(axis).version for axis in dict.fromkeys(one.axis for one in self.claims)}
 
     def claim(self, axis: str) -> Claim:
-        """The claim that the value of an axis is taken from; KeyError where nothing is said of it."""
+        """The claim that gives the value of an axis. Raises KeyError where there is none."""
         claims = [one for one in self.claims if one.axis == axis]
         if not claims:
             raise KeyError(axis)
@@ -85,16 +85,16 @@ class Found:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know of it, one sentence each: remarks, then where the block contradicts itself."""
+        """What a reader should know about it, one sentence each: remarks, then contradictions within the block."""
         return (*self.remarks, *_system(self), *_release(self), *_contradictions(self), *_driver(self))
 
 
 def merge(founds: Sequence[Found]) -> Found:
-    """One environment out of blocks that all describe it.
+    """One environment from blocks that all describe it.
 
-    Where two say the same key, package, variable or option, the first keeps it; a package whose versions differ is
-    noted. Axes follow :class:`Rank`: nvcc before an image's tag before what a framework was built for. The span goes
-    from the first line of any to the last of any. Raises ValueError for no block at all.
+    Where two have the same key, package, variable or option, the first wins; a package whose versions differ is
+    noted. Axes follow :class:`Rank`: nvcc before an image's tag before what a framework was built for. The lines span
+    all blocks. Raises ValueError for an empty sequence.
     """
     if not founds:
         raise ValueError("merge of no environment block")
@@ -108,7 +108,7 @@ def _merged(one: Found, other: Found) -> Found:
         both[name] = {key: both[name][key] for key in (*getattr(one, name), *getattr(other, name))}
     for name in ("claims", "requirements", "pip_options", "apt", "gpus", "setup", "remarks"):
         both[name] = tuple(dict.fromkeys((*getattr(one, name), *getattr(other, name))))
-    both["gpus"] = one.gpus or other.gpus  # the same devices, told in another way
+    both["gpus"] = one.gpus or other.gpus  # the same devices in another spelling
     for name in ("image", "driver", "driver_cuda", "glibc", "system"):
         both[name] = getattr(one, name) or getattr(other, name)
     both["remarks"] += tuple(
@@ -120,7 +120,7 @@ def _merged(one: Found, other: Found) -> Found:
 
 
 def _same(one: str, other: str) -> bool:
-    """Whether two versions say the same as far as both say it; a local suffix (``+cu118``) may be left out."""
+    """Whether two versions agree in all parts that both have; a local suffix (``+cu118``) may be missing in one."""
     a, b = ("" if "+" not in one or "+" not in other else text for text in (one, other))
     if a and b:
         return one == other
@@ -133,14 +133,14 @@ def _contradictions(found: Found) -> Iterator[str]:
     for axis in found.axes:
         taken = found.claim(axis)
         for other in _others(found.claims, taken):
-            yield f"{axis} {taken.version} ({taken.said}), but {other.version} ({other.said})"
+            yield f"{axis} {taken.version} ({taken.quote}), but {other.version} ({other.quote})"
 
 
 def _others(claims: Iterable[Claim], taken: Claim) -> Iterator[Claim]:
-    told = {taken.version}
+    listed = {taken.version}
     for one in claims:
-        if one.axis == taken.axis and one.version not in told and not _same(taken.version, one.version):
-            told.add(one.version)
+        if one.axis == taken.axis and one.version not in listed and not _same(taken.version, one.version):
+            listed.add(one.version)
             yield one
 
 
@@ -152,14 +152,14 @@ def _system(found: Found) -> Iterator[str]:
 
 def _release(found: Found) -> Iterator[str]:
     if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT:
-        yield f"os {claim.version} is the release that this package was made for ({claim.said}); no other is named"
+        yield f"os {claim.version} is the release for which this package was built ({claim.quote}); no other is named"
 
 
 def _driver(found: Found) -> Iterator[str]:
     if found.driver_cuda and "cuda" not in found.axes:
-        yield f"the driver supports CUDA up to {found.driver_cuda}; which CUDA was installed is not said"
+        yield f"the driver supports CUDA up to {found.driver_cuda}; the report does not say which CUDA was installed"
     elif found.driver_cuda and found.claim("cuda").rank is Rank.STATED and found.axes["cuda"] == found.driver_cuda:
-        yield f"cuda {found.driver_cuda} is also what the driver supports at most: it may be that and not the toolkit"
+        yield f"cuda {found.driver_cuda} is also the highest that the driver supports, so it may not be the toolkit's"
 
 
 def together(founds: Sequence[Found]) -> list[list[Found]]:
@@ -167,8 +167,8 @@ def together(founds: Sequence[Found]) -> list[list[Found]]:
 
     A block goes to the last group that it does not contradict, looking from the nearest back; one that contradicts all
     of them is another environment. Two blocks contradict each other where both name the system, Python, a framework,
-    or (as the same kind of saying) CUDA, cuDNN, GCC or any package, and name different ones. What a framework was built
-    for never contradicts: it is noted in the merged block.
+    or (with the same rank) CUDA, cuDNN, GCC or any package, with different versions. What a framework was built for
+    never contradicts: it is noted in the merged block.
     """
     groups: list[list[Found]] = []
     for one in founds:
@@ -183,7 +183,7 @@ def together(founds: Sequence[Found]) -> list[list[Found]]:
 
 
 _FRAMEWORKS = frozenset({"torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "jax"})
-"""Packages of which people say the version as exactly as programs do."""
+"""Packages whose version people write as precisely as programs do."""
 
 
 def contradict(one: Found, other: Found) -> bool:

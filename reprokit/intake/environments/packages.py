@@ -32,7 +32,7 @@ _CONDA_TO_PIP = {"pytorch": "torch", "py-opencv": "opencv-python", "opencv": "op
 _INSTALLED = re.compile(r"Successfully installed (.+)")
 _SATISFIED = re.compile(rf"Requirement already satisfied: ({_NAME})\S* in \S+ .{{0,200}}?\((\d[\w.+]*)\)$")
 LEAST = 3
-"""Lines that make a list which nothing announces."""
+"""Fewest lines of a list without a heading."""
 
 
 def find(lines: Sequence[Line]) -> Iterator[Found]:
@@ -51,7 +51,7 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
 
 
 def _take(lines: Sequence[Line], start: int, good: Callable[[Line], bool], blanks: int = 0) -> list[Line]:
-    """The lines from ``start`` on as long as they are good, up to the end of their fenced block."""
+    """The lines from ``start`` on that are ``good``, up to the end of their fenced block."""
     taken: list[Line] = []
     empty = 0
     for line in (lines[place] for place in range(start, len(lines))):
@@ -99,14 +99,14 @@ def _freeze(lines: Sequence[Line], at: int) -> _Result:
                 into.package(wheel[1], wheel[2], f"pip: {line.text}")
         elif not line.text.startswith("#"):
             asked.append(line.text)
-    # Two words on a line each are no requirements: most must be pinned or bounded.
+    # Lines of two words are not requirements: most lines must be pinned or bounded.
     bounded = len(into.packages) + len(sources) + sum(1 for text in asked if re.search(r"[<>=~]", text))
     if len(rows) < LEAST or bounded * 2 < len(rows) or {"python", "cuda", "cudnn", "gcc"} & set(into.packages):
         return at + max(len(rows), 1), None
     end, found = _made("requirements" if asked else "pip", lines, at, rows, into)
-    # What pip froze is installed; a requirements file, and what came from elsewhere, is asked for as it is written.
+    # Packages of pip freeze are installed; a requirements file, and packages from elsewhere, are kept as written.
     texts = [line.text for line in rows if not line.text.startswith("#")] if asked else sources
-    # Lines that say nothing together say nothing from the second on either.
+    # Where these lines give nothing together, the lines from the second on give nothing either.
     return (end, replace(found, requirements=tuple(texts))) if found else (at + len(rows), None)
 
 
@@ -154,18 +154,18 @@ def _conda_list(lines: Sequence[Line], at: int) -> _Result:
 
 
 def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> None:
-    """A package of conda: a toolkit, a compiler, an interpreter, or one of Python's."""
-    said = " ".join(("conda:", name, version, build)).strip()
+    """Read a conda package: a toolkit, a compiler, an interpreter, or a Python package."""
+    quote = " ".join(("conda:", name, version, build)).strip()
     if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
-        into.claim("cuda", version, said, Rank.BUILT)
+        into.claim("cuda", version, quote, Rank.BUILT)
     elif name in ("nvcc_linux-64", "cuda-nvcc", "cuda-toolkit", "cudatoolkit-dev", "cuda"):
-        into.claim("cuda", version, said, Rank.STATED)
+        into.claim("cuda", version, quote, Rank.STATED)
     elif name == "cudnn":
-        into.claim("cudnn", version, said, Rank.BUILT)
+        into.claim("cudnn", version, quote, Rank.BUILT)
     elif name == "python":
-        into.claim("python", version, said)
+        into.claim("python", version, quote)
     elif re.fullmatch(r"gcc(?:_(?:impl_)?linux-64)?", name):
-        into.claim("gcc", version, said, Rank.STATED)
+        into.claim("gcc", version, quote, Rank.STATED)
     elif "*" in version or name.startswith("lib") or name == "numpy-base":
         return
     elif (
@@ -175,14 +175,14 @@ def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> 
         or build.startswith("pypi")
         or _CONDA_PYTHON.search(build)
     ):
-        into.package(_CONDA_TO_PIP.get(name, name), version, said)
+        into.package(_CONDA_TO_PIP.get(name, name), version, quote)
         if found := re.search(r"cuda(\d+\.\d+)(?:_cudnn(\d+(?:\.\d+)*))?", build):
-            into.claim("cuda", found[1], said, Rank.BUILT)
-            into.claim("cudnn", found[2] or "", said, Rank.BUILT)
+            into.claim("cuda", found[1], quote, Rank.BUILT)
+            into.claim("cudnn", found[2] or "", quote, Rank.BUILT)
 
 
 def _environment(lines: Sequence[Line], at: int) -> _Result:
-    """environment.yml: what is below ``dependencies:``, whose items may be pip's."""
+    """environment.yml: the items of ``dependencies:``, some of which may be for pip."""
     if not re.match(r"dependencies:\s*$", lines[at].raw.strip()):
         return at, None
     into = Reading(Rank.STATED)
@@ -216,7 +216,7 @@ def _environment(lines: Sequence[Line], at: int) -> _Result:
 def _made(
     kind: str, lines: Sequence[Line], at: int, rows: Sequence[Line], into: Reading, *, any_claim: bool = False
 ) -> _Result:
-    """The block of ``rows``, if it says anything."""
+    """The block of ``rows``, if it has any fact."""
     if not rows or not (into.packages or into.claims or any_claim):
         return at + 1, None
     end = next(place for place in range(at, len(lines)) if lines[place].number == rows[-1].number) + 1

@@ -1,4 +1,4 @@
-"""Lines of ``key: value`` and of ``name version``: which keys speak of an environment, and what of it. Pure."""
+"""Lines of ``key: value`` and of ``name version``: which keys describe an environment, and which part of it. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from reprokit.environment import wording
+from reprokit.environment.axes import READERS, REPORTED
 from reprokit.intake.environments.lines import Line
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
@@ -18,8 +18,8 @@ PACKAGES = frozenset(_WORDS["packages"])
 """Names of Python packages, among others."""
 
 _ROLES: dict[str, str] = {name: role for role, names in _WORDS["roles"].items() for name in names}
-_ROLES |= {name: role for role, names in wording.KEYS.items() if role != "os" for name in names}
-_ROLES |= {name: "platform" for name in wording.KEYS["os"] if name not in _ROLES}
+_ROLES |= {name: role for role, names in REPORTED.items() if role != "os" for name in names}
+_ROLES |= {name: "platform" for name in REPORTED["os"] if name not in _ROLES}
 _ROLES |= {name: f"package {name}" for name in _WORDS["packages"]}
 _ROLES |= {name: f"package {package}" for name, package in _WORDS["called"].items()}
 
@@ -30,12 +30,12 @@ _ASIDE = re.compile(
     r"[(（][^()（）]{0,200}[)）]|\[ ?(?:e\.g|optional|如|例如)[^\[\]]{0,200}\]|"
     r"(?:请|例如|比如|如|e\.g\.?)(?=[^:：]{0,80}$).{0,80}$|(?<=\w)，如.{0,80}$"
 )
-"""What a form asks for rather than what the reporter says: ``(e.g., 1.0)``, ``如 Windows``."""
+"""Text of a form rather than of the reporter: ``(e.g., 1.0)``, ``如 Windows``."""
 _DRIVER = re.compile(r"driver|驱动|nvidia-smi|supported|最高支持")
 _ASKED = re.compile(r"\[? ?(?:e\.g\.?|请您?(?:提供|描述|注明|填写))", re.IGNORECASE)
-"""A value that is still the form's."""
+"""A value that is still the form's own text."""
 _ITEM_NAMES = sorted(
-    (name for name, role in _ROLES.items() if role.startswith("package") or role in wording.READERS),
+    (name for name, role in _ROLES.items() if role.startswith("package") or role in READERS),
     key=len,
     reverse=True,
 )
@@ -53,7 +53,7 @@ _SYSTEM = re.compile(
 
 @dataclass(frozen=True)
 class Pair:
-    """A key and its value on a line, and what the key speaks of (``cuda``, ``package torch``; "" = nothing known)."""
+    """A key and its value on a line. ``role``: what the key describes (``cuda``, ``package torch``; "" = not known)."""
 
     key: str
     value: str
@@ -62,7 +62,7 @@ class Pair:
 
 
 def role(key: str) -> str:
-    """What a key speaks of: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
+    """What a key describes: an axis, ``platform``, ``glibc``, ``gpu``, ``package NAME``, ``known`` ... or ""."""
     key = key.replace("`", "")
     key = re.sub(r"(gpu|显卡)\s?\d+(?:,\d+)*$", r"\1", key.lower().strip())  # GPU 0, GPU 0,1: as detectron2 lists them
     bare = _SUFFIX.sub("", _ASIDE.sub("", key).strip(" -–—*_?.,，、`")).strip()
@@ -78,7 +78,7 @@ def role(key: str) -> str:
 
 
 def pair(line: Line) -> Pair | None:
-    """The key and value of a line, whether the key is known or not."""
+    """The key and value of a line, even if the key is not known; None for other lines."""
     if len(line.cells) == 2:
         return Pair(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
@@ -92,7 +92,7 @@ def pair(line: Line) -> Pair | None:
 
 
 def items(text: str, line: int) -> Iterator[Pair]:
-    """What stands as name and version in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
+    """The names with versions in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
     text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
     if system := _SYSTEM.search(text):
         yield Pair("OS", system[0], "platform", line)
@@ -104,7 +104,7 @@ def items(text: str, line: int) -> Iterator[Pair]:
 
 
 def covered(text: str) -> float:
-    """Which part of the letters and digits of a text its items are."""
+    """The share of the letters and digits of a text that belongs to its items."""
     bare = _ASIDE.sub("", text)
     rest = _ITEM.sub("", _SYSTEM.sub("", bare))
     total = len(re.findall(r"\w", bare))

@@ -1,4 +1,4 @@
-"""From the pairs of a block to what it says of an environment. Pure; nothing is said that the pairs do not say."""
+"""From the pairs of a block to the facts about an environment. Pure; it adds nothing that the pairs do not say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from packaging.utils import canonicalize_name
 
 from reprokit.environment import frameworks, versions, wording
+from reprokit.environment.axes import READERS, REPORTED
 from reprokit.intake.environments.model import Claim, Found, Rank
 from reprokit.intake.environments.pairs import Pair, items
 
@@ -17,7 +18,7 @@ NOTHING = re.compile(
     r"no response|未知|无|没有|不可用|未安装|-+|no|\?)?[\W_]*",
     re.IGNORECASE,
 )
-"""A value that says that there is nothing, or nothing known."""
+"""A value that means none or not known."""
 
 _PLAUSIBLE = {
     "python": re.compile(r"[23]\.\d"),
@@ -41,7 +42,7 @@ _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IG
 
 @dataclass
 class Reading:
-    """What has been read so far; :meth:`found` makes the block of it."""
+    """The facts read so far; :meth:`found` makes the block from them."""
 
     rank: Rank
     claims: list[Claim] = field(default_factory=list)
@@ -50,24 +51,24 @@ class Reading:
     texts: dict[str, str] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
-    def claim(self, axis: str, version: str, said: str, rank: Rank | None = None) -> None:
-        """Note what is said of an axis, if it says a version."""
+    def claim(self, axis: str, version: str, quote: str, rank: Rank | None = None) -> None:
+        """Add a claim about an axis, if ``version`` is a plausible one. ``quote``: the text it comes from."""
         if version and _PLAUSIBLE[axis].match(version):
-            shown = said if len(said) <= 100 else said[:97] + "..."
-            self.claims.append(Claim(axis=axis, version=version, rank=rank or self.rank, said=shown))
+            shown = quote if len(quote) <= 100 else quote[:97] + "..."
+            self.claims.append(Claim(axis=axis, version=version, rank=rank or self.rank, quote=shown))
 
-    def package(self, name: str, version: str, said: str) -> None:
-        """Note a package, and what its version says of the CUDA that it is built for."""
+    def package(self, name: str, version: str, quote: str) -> None:
+        """Add a package, and the CUDA version for which it is built. ``quote``: the text it comes from."""
         name = canonicalize_name(name)
         if name in self.packages:
             return
         self.packages[name] = version
-        self.built(name, version, said)
+        self.built(name, version, quote)
 
-    def built(self, name: str, version: str, said: str) -> None:
-        """What a framework's version (``2.1.0+cu118``) or NVIDIA's own packages say of CUDA and cuDNN."""
+    def built(self, name: str, version: str, quote: str) -> None:
+        """Add the CUDA and cuDNN that a framework's version (``2.1.0+cu118``) or NVIDIA's own packages imply."""
         if found := re.fullmatch(r"nvidia-(cuda-runtime|cuda-nvcc|cudnn)-cu\d+", name):
-            self.claim("cudnn" if found[1] == "cudnn" else "cuda", version, said, Rank.BUILT)
+            self.claim("cudnn" if found[1] == "cudnn" else "cuda", version, quote, Rank.BUILT)
             return
         local = version.partition("+")[2]
         if name.startswith("torch") and name not in frameworks.GPU_PACKAGES:  # torchvision is built like its torch
@@ -75,10 +76,10 @@ class Reading:
         requirement = f"{name}=={version.partition('+')[0]}" + (f"+{local}" if local else "")
         for asked in frameworks.asked([requirement], []):
             if asked.cuda and not asked.indexed:
-                self.claim("cuda", asked.cuda, said, Rank.BUILT)
+                self.claim("cuda", asked.cuda, quote, Rank.BUILT)
 
     def system(self, text: str) -> None:
-        """The kind of system that a text names, the first that does."""
+        """Add the kind of system that a text names; the first text that names one wins."""
         if found := system(text):
             self.texts.setdefault("system", found)
         if _WSL.search(text):
@@ -87,7 +88,7 @@ class Reading:
             self.remarks.append("the processor is ARM (aarch64)")
 
     def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> Found:
-        """The block."""
+        """The block with these facts. ``first``, ``last``: its lines; ``values``: its own keys."""
         if self.texts.get("system") in ("windows", "macos"):
             self.claims = [one for one in self.claims if one.axis != "os"]
         return Found(
@@ -115,7 +116,7 @@ def system(text: str) -> str:
 
 
 def read(pairs: Iterable[Pair], rank: Rank) -> Reading:
-    """What pairs say, first come first read. ``rank``: who says it, a program or a person."""
+    """The facts in pairs, in order. ``rank``: whether a program or a person wrote them."""
     into = Reading(rank)
     for one in pairs:
         text = one.value
@@ -140,8 +141,8 @@ def _axis(into: Reading, one: Pair) -> None:
         into.texts.setdefault("driver_cuda", next(iter(re.findall(r"\d+\.\d+", one.value)), ""))
         return
     if one.key == "Compiler" and one.value.startswith("GCC ") and into.rank is Rank.MEASURED:
-        return  # detectron2 says so what its extension was built with; of the compiler at hand it tells in gcc's words
-    version = wording.READERS[one.role](one.value)
+        return  # in detectron2, the compiler of its extension; the installed compiler is in the output of gcc
+    version = READERS[one.role](one.value)
     into.claim(one.role, version, f"{one.key}: {one.value}")
     if one.role == "gcc" and version:
         into.claim("os", wording.packaged(one.value), f"{one.key}: {one.value}", Rank.BUILT)
@@ -152,7 +153,7 @@ def _axis(into: Reading, one: Pair) -> None:
 
 
 def _more(into: Reading, one: Pair) -> None:
-    """Names and versions that stand in a value: ``CUDA 11.2, cuDNN 8.1`` behind ``GPU``."""
+    """Read names and versions within a value: ``CUDA 11.2, cuDNN 8.1`` after ``GPU``."""
     for item in items(one.value, one.line):
         if item.role != one.role:
             read_item = _READERS.get(item.role)
@@ -200,7 +201,7 @@ def _driver(into: Reading, one: Pair) -> None:
 
 
 def _driver_cuda(into: Reading, one: Pair) -> None:
-    """What the driver supports at most: never the axis."""
+    """The highest version that the driver supports: never the axis."""
     _driver(into, one)
     if found := re.search(r"(?:cuda\D{0,20})?(?<![\d.])(\d{1,2}\.\d)(?![\d.])", one.value, re.IGNORECASE):
         into.texts.setdefault("driver_cuda", found[1])
@@ -215,7 +216,7 @@ def _built(into: Reading, one: Pair) -> None:
 
 
 def _cuda_compiler(into: Reading, one: Pair) -> None:
-    """detectron2: nvcc's own words, or the CUDA that its extension was built with."""
+    """detectron2: the output of nvcc, or the CUDA with which its extension was built."""
     asked = re.search(r"release|Build cuda_", one.value)
     into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", into.rank if asked else Rank.BUILT)
 
@@ -228,7 +229,7 @@ def _compiled(into: Reading, one: Pair) -> None:
 
 
 def _home(into: Reading, one: Pair) -> None:
-    """The folder's name is what somebody called it, and nothing was asked."""
+    """The version in a folder's name is only stated, not measured."""
     if found := re.search(rf"cuda[-/]v?({wording.VERSION})", one.value, re.IGNORECASE):
         into.claim("cuda", found[1], f"{one.key}: {one.value}", Rank.STATED)
 
@@ -240,7 +241,7 @@ def _composite(into: Reading, one: Pair) -> None:
         return
     parts = [part.strip() for part in re.split(r"[/,，、&;；]|\s+and\s+|\s+", one.value) if part.strip()]
     for axis, text in zip(("cuda", "cudnn"), parts, strict=False):
-        into.claim(axis, wording.READERS[axis](text), f"{one.key}: {one.value}")
+        into.claim(axis, READERS[axis](text), f"{one.key}: {one.value}")
 
 
 def _details(into: Reading, one: Pair) -> None:
@@ -263,14 +264,14 @@ def _package(into: Reading, name: str, one: Pair) -> None:
 
 
 def _virtual(into: Reading, one: Pair) -> None:
-    """``conda info``: ``__cuda`` is what the driver can serve."""
+    """``conda info``: ``__cuda`` is the highest version that the driver supports."""
     for name, key in (("cuda", "driver_cuda"), ("glibc", "glibc")):
         if found := re.search(rf"__{name}=(\d+\.\d+)", one.value):
             into.texts.setdefault(key, found[1])
 
 
 def _variants(into: Reading) -> None:
-    """PaddlePaddle's GPU build is a package of its own; 0.0.0 is what its development builds are called."""
+    """PaddlePaddle's GPU build is a separate package; 0.0.0 is the version of its development builds."""
     compiled = into.texts.pop("compiled", "")
     release = into.packages.get("paddlepaddle", "")
     if release and (compiled == "gpu" or ".post" in release):
@@ -280,14 +281,11 @@ def _variants(into: Reading) -> None:
         into.built("paddlepaddle-gpu", release, f"PaddlePaddle {release}")
     for name, version in into.packages.items():
         if version == "0.0.0":
-            into.remarks.append(f"{name} 0.0.0 is a development build; which commit it was is not said")
+            into.remarks.append(f"{name} 0.0.0 is a development build; its commit is not reported")
 
 
 _READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
-    "python": _axis,
-    "cuda": _axis,
-    "cudnn": _axis,
-    "gcc": _axis,
+    **{axis: _axis for axis in REPORTED if axis != "os"},
     "platform": _platform,
     "glibc": _glibc,
     "gpu": _gpu,

@@ -153,11 +153,11 @@ class _Recipe:
         elif name in ("CMD", "ENTRYPOINT"):
             self.options["command"] = rest
         elif name in ("COPY", "ADD"):
-            self.into.remarks.append(f"the Dockerfile takes files that the report does not have: {name} {rest}")
+            self.into.remarks.append(f"the Dockerfile uses files that the report does not have: {name} {rest}")
 
     def shell(self, text: str) -> None:
-        """Read a RUN's commands; those that install nothing are the rest of the set-up."""
-        if re.match(r"(?:if|for|case|while)\s", text):  # which branch was taken is not said
+        """Read a RUN's commands; those that install nothing go to the set-up."""
+        if re.match(r"(?:if|for|case|while)\s", text):  # it is not known which branch was taken
             self.setup.append(text)
             return
         for command in _commands(text):
@@ -171,7 +171,7 @@ class _Recipe:
                 self.setup.append(command)
 
     def pip(self, words: Sequence[str]) -> None:
-        """The arguments of ``pip install``."""
+        """Read the arguments of ``pip install``."""
         rest = iter(words)
         for word in rest:
             if word.startswith("-"):
@@ -233,7 +233,7 @@ def _unprompted(text: str) -> str:
 
 
 def _logical(lines: Sequence[Line], at: int) -> tuple[str, int]:
-    """The line with those that a backslash at its end joins to it, and the index of the line that follows."""
+    """The line with those that a backslash joins to it, and the index of the next line."""
     texts = [lines[at].text]
     while texts[-1].endswith("\\") and at + 1 < len(lines) and not lines[at + 1].edge:
         at += 1
@@ -276,13 +276,13 @@ def _dockerfile(lines: Sequence[Line], at: int) -> tuple[Found | None, int]:
         else:
             recipe.instruction(name, rest)
         end, last, count = after, after - 1, count + 1
-    if count == 1 and not re.search(r"[:/]", image):  # FROM users: this is SQL, or prose
+    if count == 1 and not re.search(r"[:/]", image):  # such as FROM users, which is SQL or prose
         return None, max(end, at + 1)
     return recipe.found("dockerfile", lines[first].number, lines[last].number, {"FROM": image}), max(end, at + 1)
 
 
 def _before(lines: Sequence[Line], at: int) -> tuple[dict[str, str], int]:
-    """The ARGs that stand before the first FROM, and the index of the first of them."""
+    """The ARGs before the first FROM, and the index of the first of them."""
     arguments: dict[str, str] = {}
     first = at
     for place in range(at - 1, max(at - 20, -1), -1):
@@ -295,7 +295,7 @@ def _before(lines: Sequence[Line], at: int) -> tuple[dict[str, str], int]:
 
 
 def _assignments(text: str) -> Iterator[tuple[str, str]]:
-    """``A=b C="d e"``, or the older ``A b``; a name without a value is none."""
+    """The assignments in ``A=b C="d e"``, or in the older form ``A b``; a name without a value is ignored."""
     words = _words(text)
     if len(words) > 1 and "=" not in words[0]:
         yield words[0], " ".join(words[1:])
@@ -307,7 +307,7 @@ def _assignments(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _filled(text: str, arguments: Mapping[str, str]) -> str:
-    """A text with the defaults of ARGs in it."""
+    """A text with the defaults of ARGs filled in."""
     return re.sub(
         r"\$(?:\{(\w+)(?::-[^{}]*)?\}|(\w+))", lambda found: arguments.get(found[1] or found[2], found[0]), text
     )
@@ -345,7 +345,7 @@ def _docker_run(text: str, first: int, last: int) -> Found | None:
 
 
 def _commands(text: str) -> Iterator[str]:
-    """The commands of a shell line: what ``&&``, ``||``, ``;`` part outside of quotes."""
+    """The commands of a shell line, split at ``&&``, ``||`` and ``;`` outside of quotes."""
     start, quote, at = 0, "", 0
     while at < len(text):
         char = text[at]
@@ -368,5 +368,5 @@ def _commands(text: str) -> Iterator[str]:
 def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
-    except ValueError:  # a quote that nothing closes
+    except ValueError:  # an unclosed quote
         return text.split()

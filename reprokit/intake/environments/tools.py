@@ -1,8 +1,7 @@
-"""What one program says of itself: nvidia-smi, nvcc, gcc, python, ldd, uname, os-release, PaddlePaddle's log. Pure.
+"""The output of single programs: nvidia-smi, nvcc, gcc, python, ldd, uname, os-release, PaddlePaddle's log. Pure.
 
-The values carry the keys that environment blocks use for the same thing (``NVCC``, ``GCC``, ``Python``, ``OS``), so
-that whatever reads ``report.environments`` later reads them alike. What a driver supports at most is never
-``CUDA`` there.
+The values have the keys that environment blocks use for the same thing (``NVCC``, ``GCC``, ``Python``, ``OS``), so
+that readers of ``report.environments`` treat them alike. The highest version that a driver supports is never ``CUDA``.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _MEMORY = re.compile(r"/\s{0,8}(\d{1,7})\s?MiB\s*\|")
 
 @dataclass(frozen=True)
 class _Tool:
-    """How a program's output begins (``starts``), how its other lines look (``goes_on``), and what reads them."""
+    """A program: how its output begins (``starts``), how its other lines look (``goes_on``), and what reads them."""
 
     kind: str
     starts: re.Pattern[str]
@@ -38,7 +37,7 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
     """Every output of a known program in the lines, in order."""
     at = 0
     while at < len(lines):
-        tool = next((one for one in _TOOLS if _told(lines[at]) and one.starts.match(lines[at].text)), None)
+        tool = next((one for one in _TOOLS if _may_be_output(lines[at]) and one.starts.match(lines[at].text)), None)
         if tool is None:
             at += 1
             continue
@@ -50,8 +49,8 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
         at = end
 
 
-def _told(line: Line) -> bool:
-    """Whether a line may be a program's: what people list is read as what they say."""
+def _may_be_output(line: Line) -> bool:
+    """Whether a line may be the output of a program: items and headings are written by people."""
     return not line.blank and not line.item and not line.heading
 
 
@@ -87,51 +86,54 @@ def _smi(lines: Sequence[Line], into: Reading) -> dict[str, str]:
             into.gpus.append(listed[1])
         elif (memory := _MEMORY.search(line.raw)) and into.gpus and "(" not in into.gpus[-1]:
             into.gpus[-1] += f" ({memory[1]} MiB)"
-    said = [f"Driver Version: {into.texts['driver']}"] if "driver" in into.texts else []
-    said += [f"CUDA Version: {into.texts['driver_cuda']}"] if "driver_cuda" in into.texts else []
-    values = {"nvidia-smi": ", ".join(said)} if said else {}
+    shown = [f"Driver Version: {into.texts['driver']}"] if "driver" in into.texts else []
+    shown += [f"CUDA Version: {into.texts['driver_cuda']}"] if "driver_cuda" in into.texts else []
+    values = {"nvidia-smi": ", ".join(shown)} if shown else {}
     return values | ({"GPU": ", ".join(into.gpus)} if into.gpus else {})
 
 
 def _nvcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    said = next((line.text for line in lines if "release" in line.text), lines[-1].text)
-    into.claim("cuda", wording.cuda(said), f"NVCC: {said}")
-    return {"NVCC": said} if into.claims else {}
+    text = next((line.text for line in lines if "release" in line.text), lines[-1].text)
+    into.claim("cuda", wording.cuda(text), f"NVCC: {text}")
+    return {"NVCC": text} if into.claims else {}
 
 
 def _gcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    said = lines[0].text
-    into.claim("gcc", wording.gcc(said.removeprefix("gcc version ")), said)
-    into.claim("os", wording.packaged(said), said, Rank.BUILT)
-    return {"GCC": said} if into.claims else {}
+    text = lines[0].text
+    into.claim("gcc", wording.gcc(text.removeprefix("gcc version ")), text)
+    into.claim("os", wording.packaged(text), text, Rank.BUILT)
+    return {"GCC": text} if into.claims else {}
 
 
 def _python(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    said = lines[0].text
-    into.claim("python", wording.python(said), said)
+    text = lines[0].text
+    into.claim("python", wording.python(text), text)
     platform = next((line.text.rpartition(" on ")[2] for line in lines[1:] if " on " in line.text), "")
     into.system({"linux": "Linux", "win32": "Windows", "darwin": "macOS"}.get(platform.strip(), ""))
-    return {"Python": said.removeprefix("Python ")}
+    return {"Python": text.removeprefix("Python ")}
 
 
 def _release(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    told = dict(
+    fields = dict(
         re.findall(r"^([A-Za-z_ ]{2,20})(?:=|:\s*)\"?([^\"\n]*)", "\n".join(line.text for line in lines), re.MULTILINE)
     )
-    said = told.get("PRETTY_NAME") or told.get("DISTRIB_DESCRIPTION") or told.get("Description")
-    said = said or " ".join(
-        filter(None, (told.get("NAME") or told.get("Distributor ID"), told.get("VERSION_ID") or told.get("Release")))
+    text = fields.get("PRETTY_NAME") or fields.get("DISTRIB_DESCRIPTION") or fields.get("Description")
+    text = text or " ".join(
+        filter(
+            None,
+            (fields.get("NAME") or fields.get("Distributor ID"), fields.get("VERSION_ID") or fields.get("Release")),
+        )
     )
-    said = said or lines[0].text.replace("\\n", "").replace("\\l", "")
-    if "Raspbian" in said:
+    text = text or lines[0].text.replace("\\n", "").replace("\\l", "")
+    if "Raspbian" in text:
         into.remarks.append("the system is Raspberry Pi OS")
-    into.system(f"Linux {said}")
-    into.claim("os", wording.os(said), f"OS: {said}")
-    return {"OS": said.strip()}
+    into.system(f"Linux {text}")
+    into.claim("os", wording.os(text), f"OS: {text}")
+    return {"OS": text.strip()}
 
 
 def _uname(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    """The name of the host is left out: no scrubber could know it for one."""
+    """The name of the host is left out: a scrubber could not recognise it."""
     into.system(lines[0].text)
     name, _, *rest = lines[0].text.split(" ")
     return {"uname": " ".join((name, *rest))}
@@ -158,7 +160,7 @@ def _cudnn(lines: Sequence[Line], into: Reading) -> dict[str, str]:
 
 
 def _paddle_log(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    """PaddlePaddle's own runtime is what it was built for; the cuDNN is the one that it loaded."""
+    """The runtime version is the one that PaddlePaddle was built for; the cuDNN is the one that it loaded."""
     values = {}
     for line in lines:
         if found := re.search(r"Driver API Version: (\d+\.\d+), Runtime API Version: (\d+\.\d+)", line.text):
@@ -172,10 +174,10 @@ def _paddle_log(lines: Sequence[Line], into: Reading) -> dict[str, str]:
 
 
 def _show(lines: Sequence[Line], into: Reading) -> dict[str, str]:
-    told = dict(line.text.split(": ", 1) for line in lines if ": " in line.text)
-    if "Name" in told and "Version" in told:
-        into.package(told["Name"], told["Version"], f"pip show {told['Name']}: {told['Version']}")
-    return {told["Name"]: told["Version"]} if into.packages else {}
+    fields = dict(line.text.split(": ", 1) for line in lines if ": " in line.text)
+    if "Name" in fields and "Version" in fields:
+        into.package(fields["Name"], fields["Version"], f"pip show {fields['Name']}: {fields['Version']}")
+    return {fields["Name"]: fields["Version"]} if into.packages else {}
 
 
 _SMI = r"[|+]|NVIDIA-SMI|Driver Version|CUDA Version|Attached GPUs|\w{3} \w{3} +\d+ [\d:]{8} \d{4}$"

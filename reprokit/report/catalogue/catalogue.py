@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
-from reprokit.case import CaseFile
+from reprokit.case.files import CaseFile
 from reprokit.case.read import CATALOGUE as FILE
 from reprokit.case.tree import Loc, Tree, parse, value_at
 from reprokit.case.words import dotted, found, listing
@@ -51,7 +51,7 @@ class Document(_Model):
 
 
 class Group(_Model):
-    """Cases with a tag, under the words of somebody who meets such a bug. ``intro``: Markdown."""
+    """Cases with a tag, under the words of a user who sees such a bug. ``intro``: Markdown."""
 
     title: Words
     tag: Words
@@ -95,13 +95,13 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
     try:
         catalogue = Catalogue.model_validate(tree.data)
     except ValidationError as error:
-        # A list whose items are wrong also counts as one that is too short: only an empty one is told.
-        told = [
+        # A list whose items are wrong also counts as one that is too short: only an empty one is reported.
+        reported = [
             _problem(tree, one)
             for one in error.errors(include_url=False)
             if one["type"] != "too_short" or not value_at(tree.data, one["loc"])
         ]
-        raise CaseError(problems + told) from None
+        raise CaseError(problems + reported) from None
     problems += [*_check_groups(tree, catalogue, files), *_check_documents(tree, catalogue, files)]
     if problems:
         raise CaseError(problems)

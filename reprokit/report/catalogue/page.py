@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
+from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
@@ -29,9 +29,9 @@ SHOWN = (Verdict.REPRODUCED, Verdict.FLAKY)
 """Verdicts of cells in which the failure was seen."""
 LEGEND = """\
 **Fails with** says what the failure depends on: it shows with the values before "not", and with those after it the same
-program ends well. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
+program passes. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
 them have. **Last seen** counts environments: in how many it was reproduced, in how many not, and in how many of those
-where it was reproduced the case's fix ended well{when}. **Needs** is what a machine needs beyond a container engine,
+where it was reproduced the case's fix passed{when}. **Needs** is what a machine needs beyond a container engine,
 and the size of the largest image.
 """
 
@@ -206,7 +206,7 @@ def _verdicts(cells: Sequence[Seen]) -> str:
 
 
 def _fixes(cells: Sequence[Seen]) -> str:
-    """``fix holds in 2``: where the failure was reproduced, and the fixed variant ended well in the same cell."""
+    """``fix holds in 2``: where the failure was reproduced, and the fixed variant passed in the same cell."""
 
     def key(one: Seen) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(one.cell.items()))

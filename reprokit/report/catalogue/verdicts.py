@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case import CaseFile
 from reprokit.case.facts import Facts
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import engine_kind
+from reprokit.evidence.origin import engine_kind
 
 FILE = "verdicts.json"
 FORMAT = "reprokit-verdicts/v1"

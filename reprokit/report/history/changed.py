@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from reprokit.case.recorded import recorded_case
+from reprokit.environment.cases import recorded_case
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Record = tuple[RunRecord, CellRecord]
 Texts = Callable[[str], str]
-"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` tells it."""
+"""The text of a case by its digest, as :meth:`reprokit.store.database.Store.case_text` returns it."""
 
 
 def side(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
@@ -50,13 +50,13 @@ def _sections(before: str, after: str) -> list[str]:
 def _whole(texts: Texts, run: RunRecord, cell: CellRecord) -> Side:
     """A side with what matters over time alone: within one run these are the same, or the matter of the comparison."""
     found = side(texts, run, cell)
-    base = cell.details.get("base") or {}
+    base = cell.details.base
     facts = {concern: dict(values) for concern, values in found.facts.items()}
-    facts["operating system"]["base image"] = str(base.get("digest") or base.get("id") or "")[:SHORT]
+    facts["operating system"]["base image"] = (base.digest or base.id if base else "")[:SHORT]
     facts["case"] = {"text": cell.case_digest[:SHORT], "trials": str(len(cell.trials))}
     if (signature := judged_by(cell)) != cell.case_digest:
         facts["case"]["judged again by the signature of"] = signature[:SHORT]
-    version = (cell.details.get("job") or {}).get("version") or run.version
+    version = (cell.details.job.version if cell.details.job else "") or run.version
     facts["reprokit"] = {"version": version, "rules": cell.rules}
     known = {concern: {name: value for name, value in values.items() if value} for concern, values in facts.items()}
     return dataclasses.replace(found, facts=known)

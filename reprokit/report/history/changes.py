@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class Change:
     """A transition of one cell. ``before``: the last record of the old state, None for a new cell; ``after``: the first
-
     of the new one; ``settled``: the run that made it count. ``differences``: what changed between the two records.
     """
 
@@ -106,6 +105,6 @@ def _record_json(record: Record | None) -> Mapping[str, Any] | None:
         "number": cell.number,
         "verdict": cell.verdict and cell.verdict.value,
         "reason": cell.reason,
-        "failure": cell.details.get("failure"),
+        "failure": cell.details.failure and cell.details.failure.to_json(),
         "case_digest": cell.case_digest,
     }

@@ -7,12 +7,13 @@ case as it was. What the case expected of the cell stays as it was then.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from reprokit.evidence.failure_details import failure_details
+from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
+from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
@@ -20,7 +21,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.case.model import Expect
 
 BY_TRIALS = (
@@ -31,7 +32,7 @@ BY_TRIALS = (
     Verdict.TIMED_OUT,
     Verdict.OUT_OF_MEMORY,
 )
-"""The verdicts that trials come to. The others tell of builds, hosts and engines: no log is behind them."""
+"""The verdicts that trials come to. The others are about builds, hosts and engines: no log is behind them."""
 
 
 class CannotJudge(Exception):
@@ -78,7 +79,7 @@ def rejudge(
 ) -> Again | None:
     """Judge a cell again; None where no trial decided it. Raises CannotJudge.
 
-    ``read``: a case by its digest, None where it cannot be had. ``folder``: the store's. ``edited``: a case whose
+    ``read``: a case by its digest, None where it is not available. ``folder``: the store's. ``edited``: a case whose
     signature is asked instead of the recorded one. ``now``: the time, RFC 3339.
     """
     if cell.verdict not in BY_TRIALS or not cell.trials:
@@ -92,28 +93,29 @@ def rejudge(
     trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
     policy = _policy(cell)
     verdict, reason = concluded(trials, policy)
-    details = {name: value for name, value in cell.details.items() if name not in ("failure", "failures", "known")}
-    details["trials"] = figures([one.outcome for one in trials], policy)
+    details = dataclasses.replace(
+        with_failures(cell.details, verdict, trials),
+        trials=figures([one.outcome for one in trials], policy),
+        rejudged=(*cell.details.rejudged, _judgement(cell, digest, file.digest, now)),
+    )
     after = dataclasses.replace(
         cell,
         verdict=verdict,
         reason=reason,
         rules=RULES_VERSION,
         trials=trials,
-        details={**details, **failure_details(verdict, trials), "rejudged": _earlier(cell, digest, file.digest, now)},
+        details=details,
     )
     return Again(run=run, before=cell, after=after)
 
 
 def judged_by(cell: CellRecord) -> str:
     """The digest of the case whose signature a cell was judged by: its own, unless it was judged again by another."""
-    earlier = cell.details.get("rejudged")
-    return str(earlier[-1]["by"]) if earlier else cell.case_digest
+    return cell.details.rejudged[-1].by if cell.details.rejudged else cell.case_digest
 
 
 def _policy(cell: CellRecord) -> Trials:
-    known = (cell.details.get("trials") or {}).get("policy")
-    return Trials.of(known or len(cell.trials))
+    return Trials.of(cell.details.trials.policy.to_json() if cell.details.trials else len(cell.trials))
 
 
 def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> TrialRecord:
@@ -129,17 +131,13 @@ def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> T
     return found
 
 
-def _earlier(cell: CellRecord, digest: str, by: str, now: str) -> list[Mapping[str, Any]]:
-    """What the record said so far, the oldest first, and by which signature each judgement since was made."""
-    was = {
-        "at": now,
-        "by": by,
-        "before": {
-            "verdict": cell.verdict and cell.verdict.value,
-            "reason": cell.reason,
-            "rules": cell.rules,
-            "by": digest,
-            "trials": [{"number": t.number, "outcome": t.outcome.value, "reason": t.reason} for t in cell.trials],
-        },
-    }
-    return [*cell.details.get("rejudged", ()), was]
+def _judgement(cell: CellRecord, digest: str, by: str, now: str) -> RejudgementRecord:
+    """What the record said so far, by the signature of the case ``digest``, and who judges it again ``now``."""
+    was = FormerJudgement(
+        verdict=cell.verdict,
+        reason=cell.reason,
+        rules=cell.rules,
+        by=digest,
+        trials=tuple(FormerTrial(number=one.number, outcome=one.outcome, reason=one.reason) for one in cell.trials),
+    )
+    return RejudgementRecord(at=now, by=by, before=was)

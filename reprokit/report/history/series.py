@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.history.transitions import State, Tally, Transition, state_of, transitions, wavers
 
@@ -64,9 +65,9 @@ class History:
     series: tuple[Series, ...]
 
 
-def by_a_test(details: Mapping[str, Any]) -> bool:
+def by_a_test(details: CellDetails) -> bool:
     """Whether a sequential test decided a cell, from its details."""
-    return (details.get("trials") or {}).get("decided") is not None
+    return details.trials is not None and details.trials.decided is not None
 
 
 def gather(
@@ -77,7 +78,8 @@ def gather(
     What a search asked of the case itself is a result as any; what it asked of a case that it rewrote is none.
     """
     runs = {run.id: run for run in reversed(store.runs(limit=None))}
-    rewritten = store.rewritten({run.id: run.request["search"]["digest"] for run in runs.values() if run.searches})
+    searches = {run.id: run.request.search for run in runs.values()}
+    rewritten = store.rewritten({run_id: search.digest for run_id, search in searches.items() if search})
     rank = {run_id: at for at, run_id in enumerate(runs)}
     engines = _engines(runs)
     kept: dict[str, bool] = {}

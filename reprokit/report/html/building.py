@@ -17,7 +17,7 @@ from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 ASSETS = Path(__file__).parent / "assets"
@@ -32,17 +32,16 @@ CHUNK = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class PagesRequest:
     """What a report is about. ``cases``: ids, none = all. ``files``: the cases of a folder, those never run included.
 
-    ``runs``: see RUNS. ``also``: runs whose cells get pages whatever their age. ``clean``: what every text passes.
+    ``runs``: see RUNS. ``also``: runs whose cells get pages whatever their age.
     """
 
     cases: Sequence[str] = ()
     files: Sequence[CaseFile] = ()
     runs: int = RUNS
     also: Collection[str] = ()
-    clean: Clean = str
 
 
 @dataclass(kw_only=True)
@@ -60,16 +59,19 @@ class Built:
     left_out: int = 0
 
 
-def build(store: Store, target: Path, wanted: Wanted) -> Built:
-    """Write the report for a store to the folder ``target``. Raises UsageError, before anything is written."""
+def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Built:
+    """Write the report for a store to the folder ``target``. Raises UsageError, before anything is written.
+
+    ``clean``: what every text passes.
+    """
     built = Built()
-    with replacing(target, wanted.clean) as folder:
+    with replacing(target, clean) as folder:
         rows: list[dict[str, Any]] = []
-        files = {file.case.id: file for file in wanted.files}
-        for known in known_cases(store, wanted.cases):
-            elsewhere = bool(wanted.files) and not wanted.cases and known.id not in files
+        files = {file.case.id: file for file in request.files}
+        for known in known_cases(store, request.cases):
+            elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
-            _case(store, folder, known, wanted, built)
+            _case(store, folder, known, request, clean, built)
         rows += [never_run(file) for file in files.values()]
         folder.data("overview", overview(rows, __version__))
         _assets(folder)
@@ -77,9 +79,9 @@ def build(store: Store, target: Path, wanted: Wanted) -> Built:
     return built
 
 
-def _case(store: Store, folder: Folder, known: Known, wanted: Wanted, built: Built) -> None:
-    newest = {run.id for run in known.runs[-wanted.runs :]} if wanted.runs else set()
-    paged = {run for run in known.results if run in newest or run in wanted.also}
+def _case(store: Store, folder: Folder, known: Known, request: PagesRequest, clean: Clean, built: Built) -> None:
+    newest = {run.id for run in known.runs[-request.runs :]} if request.runs else set()
+    paged = {run for run in known.results if run in newest or run in request.also}
     rows = {one.row: run for run in paged for one in known.results[run]}
     pages = {(run, one.number) for run in paged for one in known.results[run]}
     current = {(run.id, record.number) for run, record in known.current}
@@ -94,7 +96,7 @@ def _case(store: Store, folder: Folder, known: Known, wanted: Wanted, built: Bui
             path = f"{name(run.id)}/{record.number}"
 
             def log(trial: TrialRecord, path: str = path) -> Log:
-                return _log(store.folder, folder, f"{path}-{trial.number}.txt", trial, wanted.clean, built)
+                return _log(store.folder, folder, f"{path}-{trial.number}.txt", trial, clean, built)
 
             folder.data(f"cell/{path}", cell_data(known, run, record, log), share=True)
             built.cells += 1

@@ -52,7 +52,6 @@ class Once(Generic[T]):
 
 def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
     """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, blind, axes,
-
     cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
 
     ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix;
@@ -65,7 +64,7 @@ def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
     more were run when the case was another. ``pages``: ``{night: numbers}``, of the nights in which cells have pages,
     each cell's number, 0 without one. ``failures``: ways of failing, ``{id, title, known, other}``. ``changes``: see
     ``reprokit changes --json``, those that are alike as one, with its ``cells``. ``concerns``: the order in which
-    differences are told.
+    differences are shown.
     """
     case = known.file.case if known.file else None
     return {
@@ -172,11 +171,11 @@ def _failure(
     failures: Once[tuple[str, bool]], titles: dict[tuple[str, bool], Mapping[str, Any]], record: CellRecord
 ) -> int:
     """The position of the way in which a cell failed, whose words ``titles`` keeps; -1 where it did not."""
-    one = record.details.get("failure")
+    one = record.details.failure
     if not one:
         return -1
-    key = str(one["id"]), record.verdict is Verdict.DIFFERENT_FAILURE
-    titles.setdefault(key, {name: one.get(name) for name in ("id", "title", "known")})
+    key = one.id, record.verdict is Verdict.DIFFERENT_FAILURE
+    titles.setdefault(key, {"id": one.id, "title": one.title, "known": one.known or None})
     return failures.at(key)
 
 
@@ -194,9 +193,9 @@ def _run(known: Known, run_id: str) -> dict[str, Any]:
     return {
         "id": run.id,
         "at": run.started_at,
-        "engine": str(run.host.get("engine") or ""),
+        "engine": run.host.engine or "",
         "version": run.version,
-        "search": str((run.request.get("search") or {}).get("kind", "")),
+        "search": run.request.search.kind if run.request.search else "",
         "found": dict(found),
     }
 
@@ -207,17 +206,17 @@ def _explanation(known: Known) -> dict[str, Any]:
     ``decided``: in how many cells; ``open``: what the others are; ``fix``: as in the overview; ``axes``: those that it
     names; ``commands``: lines to type, with the cells that they decide.
     """
-    told = explanation.to_json(known.explained)
+    shown = explanation.to_json(known.explained)
     return {
-        "claim": told["claim"],
-        "words": told["words"],
+        "claim": shown["claim"],
+        "words": shown["words"],
         "lines": list(explanation.full(known.explained))[1:],
-        "decided": told["decided"],
+        "decided": shown["decided"],
         "open": list(explanation.left_open(known.explained)),
         "fix": fix(known),
-        "axes": list(dict.fromkeys(each["axis"] for one in told["conditions"] for each in one["axes"])),
+        "axes": list(dict.fromkeys(each["axis"] for one in shown["conditions"] for each in one["axes"])),
         "commands": [
-            {"cell": label(each["cell"]), "line": each["command"]} for each in told["tell_apart"] if each["command"]
+            {"cell": label(each["cell"]), "line": each["command"]} for each in shown["tell_apart"] if each["command"]
         ],
     }
 
@@ -225,10 +224,10 @@ def _explanation(known: Known) -> dict[str, Any]:
 def _told(alike: Sequence[Change], known: Known) -> dict[str, Any]:
     """Changes that are alike, as one."""
     _, name = timeline.names(known.history.series)
-    told = change_json(alike[0])
+    change = change_json(alike[0])
     kept = ("words", "confirmed", "seen", "chance", "before", "after", "changed")
     return {
-        **{key: told[key] for key in kept},
+        **{key: change[key] for key in kept},
         "count": len(alike),
         "cells": [name(one.series) for one in sorted(alike, key=lambda one: one.after[1].number)[:FEW]],
     }

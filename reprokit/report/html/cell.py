@@ -9,9 +9,8 @@ from typing import Any
 
 from reprokit import environment
 from reprokit.case.facts import canonical
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.case.matrix import matches as covers
-from reprokit.environment.measured import Measured
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.versions import matches
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
@@ -35,7 +34,6 @@ AROUND = 50
 @dataclass(frozen=True, kw_only=True)
 class Log:
     """A trial's log as it may be shown: ``text`` whole and scrubbed ('' where there is none), with as many lines as the
-
     recorded one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or
     what is left out of it.
     """
@@ -47,7 +45,6 @@ class Log:
 
 def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]) -> dict[str, Any]:
     """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
-
     reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
     dockerfile, repeat, byHand, trials, log1, log2 ...}``.
 
@@ -69,7 +66,7 @@ def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[T
         "case": known.id,
         "run": run.id,
         "at": run.started_at,
-        "engine": str(run.host.get("engine") or ""),
+        "engine": run.host.engine or "",
         "version": run.version,
         "number": record.number,
         "cell": dict(record.cell),
@@ -80,14 +77,18 @@ def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[T
         "reason": record.reason,
         "rules": record.rules,
         "seconds": record.seconds,
-        "tried": details.get("tried"),
-        "failures": details.get("failures") or [one for one in [details.get("failure")] if one],
+        "tried": details.tried or None,
+        "failures": [one.to_json() for one in details.ways],
         "rejudged": [
-            {"at": again["at"], "rules": again["before"]["rules"], "verdict": again["before"]["verdict"]}
-            for again in details.get("rejudged", ())
+            {
+                "at": again.at,
+                "rules": again.before.rules,
+                "verdict": again.before.verdict and again.before.verdict.value,
+            }
+            for again in details.rejudged
         ],
-        "build": details.get("build"),
-        "notes": list(details.get("notes", ())),
+        "build": details.build and details.build.to_json(),
+        "notes": list(details.notes),
         "image": _image(record),
         "asked": _asked(record),
         "facts": {concern: values for concern, values in facts.items() if values},
@@ -104,24 +105,24 @@ def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[T
 def _image(record: CellRecord) -> dict[str, Any] | None:
     if not record.image:
         return None
-    base = record.details.get("base") or {}
+    base = record.details.base
     return {
-        **{name: record.image.get(name) for name in ("tag", "id", "size", "built", "seconds")},
-        "base": f"{base['reference']} ({base['source']})" if base.get("reference") and base.get("source") else "",
-        "servedBy": {name: str(text) for name, text in record.details.get("served_by", {}).items() if name != "base"},
-        "sources": {name: str(tree.get("commit") or "") for name, tree in record.details.get("sources", {}).items()},
+        **record.image.to_json(),
+        "base": f"{base.reference} ({base.source})" if base and base.reference and base.source else "",
+        "servedBy": {name: text for name, text in record.details.served_by.items() if name != "base"},
+        "sources": {name: tree.commit for name, tree in record.details.sources.items()},
     }
 
 
 def _asked(record: CellRecord) -> list[dict[str, Any]]:
     """What the cell asks for beside what was measured; ``differs`` says how, '' where it does not or none can tell."""
-    measured = Measured.from_json(record.environment) if record.environment else None
+    measured = record.environment
     installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
     rows: list[dict[str, Any]] = []
     for axis, value in record.cell.items():
-        found = getattr(measured, axis) if measured and axis in KNOWN_AXES else installed.get(canonical(axis))
+        found = measured.get(axis) if measured and axis in AXIS_NAMES else installed.get(canonical(axis))
         differs = ""
-        if measured and axis in KNOWN_AXES:
+        if measured and axis in AXIS_NAMES:
             differs = "; ".join(environment.compare({axis: value}, measured))
         elif found and not matches(value, found.partition("+")[0]):
             differs = f"the cell asks for {axis} {value}, the image measures {found}"
@@ -134,7 +135,7 @@ def _by_hand(known: Known, record: CellRecord) -> list[str]:
 
     The image that ``reprokit render`` writes holds the files of the case, which a trial has mounted.
     """
-    tag = (record.image or {}).get("tag")
+    tag = record.image.tag if record.image else ""
     if not tag or not record.repeat or record.dockerfile.startswith("#!") or not _in_matrix(known, record):
         return []
     words = shlex.split(record.repeat)
@@ -173,7 +174,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "oom": trial.oom,
         "timedOut": trial.timed_out,
         "reason": trial.reason,
-        "exception": trial.exception,
+        "exception": trial.exception and trial.exception.to_json(),
         "lines": list(trial.lines),
         "file": log.file,
         "note": log.note,
@@ -182,8 +183,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
 
 def _judged(trial: TrialRecord) -> set[int]:
     """The lines, from 1, that the judge looked at."""
-    seen = trial.exception
-    return {*trial.lines, *(range(seen["line"], seen["end_line"] + 1) if seen else ())}
+    return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
 
 def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:

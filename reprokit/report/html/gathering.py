@@ -1,4 +1,4 @@
-"""What a report tells of a case, out of the store: read once, for :mod:`.overview`, :mod:`.case` and :mod:`.cell`."""
+"""What a report shows of a case, out of the store: read once, for :mod:`.overview`, :mod:`.case` and :mod:`.cell`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import cell_key
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import explanation
@@ -17,12 +18,12 @@ from reprokit.report.history.changes import Change, describe
 from reprokit.report.history.series import History, Series, gather
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
     from reprokit.store.database import Store
 
 Recorded = tuple[RunRecord, CellRecord]
 CHANGES = 30
-"""The newest transitions of a case that its page tells, with what changed around each."""
+"""The newest transitions of a case that its page shows, with what changed around each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ def _current(store: Store, history: History, engines: set[str], last: RunRecord)
             decided = [one for one in reversed(series.results) if one.verdict is not None]
             sure = [one for one in decided if _sure(one.verdict)]
             rows |= {one.row: one.run_id for one in (*decided[:1], *sure[:1])}
-    pool: dict[str, Mapping[str, Any]] = {}
+    pool: dict[str, Measured] = {}
     records = {row: _lean(record, pool) for row, record in store.records(rows).items()}
     digest = next((one.case_digest for row, one in records.items() if rows[row] == last.id), None)
     if digest is None:  # the last run has decided nothing yet: the newest that has
@@ -143,9 +144,9 @@ def _current(store: Store, history: History, engines: set[str], last: RunRecord)
     return sorted(found, key=lambda one: order[cell_key(one[1].cell), one[1].variant])
 
 
-def _lean(record: CellRecord, pool: dict[str, Mapping[str, Any]]) -> CellRecord:
+def _lean(record: CellRecord, pool: dict[str, Measured]) -> CellRecord:
     """A record without what only its own page shows; equal environments are one object."""
     environment = record.environment
     if environment is not None:
-        environment = pool.setdefault(json.dumps(environment, sort_keys=True), environment)
+        environment = pool.setdefault(json.dumps(environment.to_json(), sort_keys=True), environment)
     return replace(record, dockerfile="", repeat="", trials=(), environment=environment)

@@ -19,7 +19,7 @@ from reprokit.search.explain.conditions import words
 from reprokit.search.explain.explain import Claim
 
 if TYPE_CHECKING:
-    from reprokit.case import CaseFile
+    from reprokit.case.files import CaseFile
 
 NIGHTS = 14
 """Runs of a case in its strip."""
@@ -56,7 +56,6 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
 
 def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
     """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
-
     flip, failures, strip, last, changed, elsewhere}``. ``name``: of its data file. ``status``: one of
     :data:`STATUS`, or ``never-run``.
     ``tally``: verdict -> cells, of the newest verdicts without the fix. ``blind``: cells that are inconclusive since:
@@ -72,7 +71,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     cells = frozenset(cell_key(record.cell) for record in records)
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
-    titles = [record.details["failure"]["title"] for record in records if record.details.get("failure")]
+    titles = [one.title for record in records if (one := record.details.failure)]
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
@@ -83,7 +82,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
         "fix": fix(known),
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),
-        "failures": [str(title)[:200] for title in dict.fromkeys(titles)][:5],
+        "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
         "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
         "changed": file is not None and file.digest != known.digest,
@@ -133,7 +132,6 @@ def _flip(known: Known) -> dict[str, Any]:
 
 def fix(known: Known) -> dict[str, int] | None:
     """How many ``cells`` there are, in how many it is ``decided`` whether the fix helps, and in how many the failure is
-
     ``left``; None where no cell was run with a fix.
     """
     with_it = sum(record.variant == "fix" for _, record in known.current)
@@ -141,7 +139,7 @@ def fix(known: Known) -> dict[str, int] | None:
         return None
     found = [reading(record.verdict) for record in known.explained.fixed]
     without = len(known.current) - with_it
-    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.BAD)}
+    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.FAIL)}
 
 
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:

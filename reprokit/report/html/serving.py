@@ -34,7 +34,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
-    """Serve a folder on 127.0.0.1 until Ctrl-C; ``ready`` is told the address. Raises UsageError for a taken port."""
+    """Serve a folder on 127.0.0.1 until Ctrl-C; ``ready`` gets the address. Raises UsageError for a taken port."""
     try:
         server = ThreadingHTTPServer((HOST, port), partial(_Handler, directory=str(folder)))
     except OSError as error:

@@ -19,7 +19,7 @@ from reprokit.core.errors import UsageError
 FORMAT = "reprokit-report/v1"
 MARKER = "reprokit-report.json"
 OURS = ("data", "assets", "index.html", ".nojekyll", MARKER)
-"""What a report consists of, in the order in which it is put in place. Anything else beside it is somebody else's."""
+"""What a report consists of, in the order in which it is put in place. Anything else beside it is not ours."""
 STAGE = ".reprokit-new-"
 SHARED_FROM = 1500
 """Characters from which on a value of a cell is written once for all cells that have the same."""
@@ -106,7 +106,7 @@ class Folder:
 
 @contextlib.contextmanager
 def replacing(target: Path, clean: Clean) -> Iterator[Folder]:
-    """A new report for the folder ``target``: put in place when the block ends well, gone without a trace otherwise.
+    """A new report for the folder ``target``: put in place when the block ends without an error, removed otherwise.
 
     What lies in the folder beside the report stays. Raises UsageError for a folder that holds something, and no report.
     """
@@ -139,7 +139,7 @@ def check(target: Path) -> None:
     others = [each.name for each in target.iterdir() if not each.name.startswith(STAGE)]
     if others and not (target / MARKER).is_file():
         raise UsageError(
-            f"{target} holds {sorted(others)[0]} and is no report of reprokit (it has no {MARKER}): "
+            f"{target} holds {sorted(others)[0]} and is not a report of reprokit (it has no {MARKER}): "
             "name another folder, or empty this one"
         )
 

@@ -90,11 +90,9 @@ def run_summary(
     run: RunRecord,
     file_of: FileOf = lambda digest: None,
     *,
-    scrub: Scrub = str,
     limit: int = SUMMARY_LIMIT,
 ) -> str:
     """A run in short, every case of it: for the summary of a job. ``limit``: bytes."""
-    run = scrubbed(run, scrub)
     cases: dict[tuple[str, str], list[CellRecord]] = {}
     for cell in run.cells:
         cases.setdefault((cell.case_id, cell.case_digest), []).append(cell)
@@ -133,7 +131,7 @@ def _head(subject: Subject, run: RunRecord) -> str:
 
 
 def _ran(run: RunRecord) -> str:
-    engine = f", {prose(str(run.host['engine']))}" if run.host.get("engine") else ""
+    engine = f", {prose(run.host.engine)}" if run.host.engine else ""
     return f"Run {run.started_at[:10]} by reprokit {prose(run.version)}{engine}."
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
-from reprokit.environment.dockerfile import gist
-from reprokit.environment.measured import Measured
+from reprokit.environment.dockerfile import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
@@ -68,16 +67,16 @@ def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.T
     if not found:
         return ""
     asked = "" if all(side.measured for side in sides) else ", of what was asked, since not both were measured"
-    head = f"From {_named(good)} (`-`), which ends well, to {_named(bad)} (`+`), which does not{asked}:\n\n"
+    head = f"From {_named(good)} (`-`), which passes, to {_named(bad)} (`+`), which does not{asked}:\n\n"
     return head + block(_first(differences.table(found), most))
 
 
 def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
     """The failure of a cell: how it ended, and its log around what the judge looked at."""
-    failure = cell.details.get("failure")
-    title = f"{code(failure['title'])}\n\n" if failure else ""
-    if built := cell.details.get("build"):
-        return f"{code(gist(built['step']))}\n\n{block(_public(built['tail'][-most:]))}"
+    failure = cell.details.failure
+    title = f"{code(failure.title)}\n\n" if failure else ""
+    if built := cell.details.build:
+        return f"{code(short_step(built.step))}\n\n{block(_public(built.tail[-most:]))}"
     trial = next((one for one in cell.trials if one.outcome.value == str(cell.verdict)), None) or next(
         iter(cell.trials), None
     )
@@ -103,8 +102,8 @@ def _blanked(key: re.Match[str]) -> str:
 
 def measured(cell: CellRecord, run: RunRecord) -> str:
     """The environment of a cell as measured, in the words of bug reports, and what ran it."""
-    lines = Measured.from_json(dict(cell.environment)).report().splitlines() if cell.environment else []
-    engine, kernel = run.host.get("engine") or "no engine", run.host.get("kernel") or "?"
+    lines = cell.environment.report().splitlines() if cell.environment else []
+    engine, kernel = run.host.engine or "no engine", run.host.kernel or "?"
     return block([*lines, f"Engine: {engine}", f"Kernel: {kernel}"])
 
 

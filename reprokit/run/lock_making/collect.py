@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress, Trial
 from reprokit.environment import bootstrap, dockerfile
-from reprokit.environment.lock import Artefact, LockedBase, Pins, base_reference, normalised
+from reprokit.environment.axes import AXES
+from reprokit.environment.lock import Artefact, LockedBase, Pins, base_reference
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
 
@@ -53,7 +56,8 @@ def pins_of(
         pip=tuple(one for one in groups.get("pip", []) if one not in own),
         cuda=tuple(groups.get("cuda", [])),
         cudnn=tuple(groups.get("cudnn", [])),
-        local={normalised(name): version for name, version in found.get("local", {}).items()},
+        trees={name: tuple(found) for name, found in groups.items() if name in environment.parts},
+        local={canonicalize_name(name): version for name, version in found.get("local", {}).items()},
     )
 
 
@@ -126,12 +130,11 @@ def _rendered(standing: Standing) -> dockerfile.Rendered:
     environment = standing.environment
     words = [word for option in (*environment.pip_options, *environment.pip) for word in dockerfile.split_words(option)]
     brought = standing.base_measured.packages.get("pip", {})
-    wheels = {"cuda": environment.cuda, "cudnn": environment.cudnn}
     asked = {
         "options": dockerfile.index_options(words),
         # A virtual environment of ours sees nothing of what its base brought.
-        "skip": {} if environment.venv else {normalised(name): version for name, version in brought.items()},
-        "groups": {name: part.requirements for name, part in wheels.items() if part and part.requirements},
+        "skip": {} if environment.venv else {canonicalize_name(name): version for name, version in brought.items()},
+        "groups": {axis.name: found for axis in AXES if axis.locked and (found := axis.locked(environment))},
     }
     files: Mapping[str, bytes | Path] = {
         "reprokit/hashes_inside.py": (Path(__file__).parent / "hashes_inside.py").read_bytes(),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprokit.case import CaseFile
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.case.read import LOCK_SUFFIX
 from reprokit.core.errors import ReprokitError

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from reprokit.core import cache
 from reprokit.core.errors import EngineError, Unsupported
+from reprokit.core.locks import locked
 from reprokit.engine import bases
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
@@ -47,7 +48,7 @@ def ensure(
         )
     if (found := engine.image(base.reference)) is not None:
         return found
-    with bases.locked(cache.folder("locks") / f"base-{base.name}.lock", cancel):
+    with locked(cache.folder("locks") / f"base-{base.name}.lock", cancel, "base image"):
         if (found := engine.image(base.reference)) is not None:
             return found
         ordinary = engine.image(BASE_PREFIX + base.name)

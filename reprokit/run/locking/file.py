@@ -16,6 +16,7 @@ from reprokit.case.tree import Tree, parse, value_at
 from reprokit.core.errors import UsageError
 from reprokit.environment.lock import (
     FORMAT,
+    GROUPS,
     Artefact,
     Entry,
     Lock,
@@ -32,7 +33,6 @@ HEAD = """\
 # named here is refused. `reprokit run --locked {name}` builds from this and from nothing else;
 # `reprokit lock --upgrade {name}` makes it anew.
 """
-_ARTEFACTS = ("pip_itself", "cuda", "cudnn", "pip")
 BASE_SOURCES = ("bootstrap", "registry", "image")
 _NEW = "make it anew: reprokit lock --upgrade"
 # What goes into a file of the build is one word of its own syntax, and can begin nothing else there.
@@ -101,7 +101,7 @@ def _entry(entry: Entry) -> dict[str, Any]:
         providers=Flow(entry.providers),
         served_by=_sorted(entry.served_by),
         sources={name: Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
-        **{group: {one.name: _artefact(one) for one in getattr(pins, group)} for group in _ARTEFACTS},
+        **{group: {one.name: _artefact(one) for one in pins.group(group)} for group in GROUPS},
         local=_sorted(pins.local),
         apt=_sorted(pins.apt),
     )
@@ -147,7 +147,8 @@ class _Reader:
 
     def entry(self, at: tuple[str | int, ...]) -> Entry:
         reference = self.text((*at, "base"))
-        groups = {group: self.artefacts((*at, group)) for group in _ARTEFACTS}
+        groups = {group: self.artefacts((*at, group)) for group in GROUPS}
+        own = {group: groups.pop(group) for group in ("pip_itself", "cuda", "cudnn", "pip")}
         sources = self.mapping((*at, "sources"))
         return Entry(
             image=self.text((*at, "image"), like=_IMAGE, what="reprokit/img: and hexadecimal digits"),
@@ -158,7 +159,8 @@ class _Reader:
                 date=self.text((*at, "date"), like=_DATE, what="a date such as 2026-01-31T12:00:00Z"),
                 apt=self.versions((*at, "apt")),
                 local=self.versions((*at, "local")),
-                **groups,
+                trees={name: found for name, found in groups.items() if found},
+                **own,
             ),
             providers=self.providers((*at, "providers")),
             served_by=self.texts((*at, "served_by")),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from packaging.utils import canonicalize_name
+
 from reprokit import __version__
 from reprokit.core.errors import BuildFailed, ReprokitError, Unsupported
-from reprokit.environment.lock import Artefact, Entry, Lock, normalised
+from reprokit.environment.lock import GROUPS, Artefact, Entry, Lock
 from reprokit.environment.measured import Measured
 
-GROUPS = ("pip_itself", "cuda", "cudnn", "pip")
 SHOWN = 5
 _MISMATCH = re.compile(
     r"Expected sha256 ([0-9a-f]{64})(?:\s*(?:Expected|or) sha256 [0-9a-f]{64})*\s*Got\s+([0-9a-f]{64})"
@@ -35,7 +36,7 @@ def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
                 return BuildFailed(reason, step=error.step, tail=error.tail, reason=reason)
     if found := _NO_FILE.search(text):
         for group, one in _artefacts(entry):
-            if normalised(one.name) == normalised(found[1]):
+            if canonicalize_name(one.name) == canonicalize_name(found[1]):
                 reason = f"{lock.where(entry, group, one.name)}: the index no longer has {one.name} {one.version}"
                 return BuildFailed(reason, step=error.step, tail=error.tail, reason=reason)
     gone = list(dict.fromkeys((*_NO_VERSION.findall(text), *_NO_PACKAGE.findall(text))))
@@ -76,10 +77,12 @@ def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, compar
         found.append(f"{another_image(lock, entry, tag)}; make it anew (reprokit lock --upgrade)")
     pins = entry.pins
     apt = {**pins.base.packages, **pins.apt}
-    pip = {normalised(one.name): one.version for one in (*pins.pip_itself, *pins.pip)} | dict(pins.local)
+    pip: dict[str, str] = {canonicalize_name(one.name): one.version for one in (*pins.pip_itself, *pins.pip)} | dict(
+        pins.local
+    )
     has = measured.packages
     found += _differing(lock, entry, "apt", apt, has.get("apt", {}), whole=bool(pins.base.packages))
-    normal = {normalised(name): version for name, version in has.get("pip", {}).items()}
+    normal: dict[str, str] = {canonicalize_name(name): version for name, version in has.get("pip", {}).items()}
     found += _differing(lock, entry, "pip", pip, normal, whole=bool(pins.pip_itself))
     return found
 
@@ -99,4 +102,4 @@ def _differing(
 
 
 def _artefacts(entry: Entry) -> list[tuple[str, Artefact]]:
-    return [(group, one) for group in GROUPS for one in getattr(entry.pins, group)]
+    return [(group, one) for group in GROUPS for one in entry.pins.group(group)]

@@ -1,1 +1,1 @@
-"""Since which release, or commit, a case is broken, or fixed."""
+"""Finds the release or commit since which a case is broken or fixed."""

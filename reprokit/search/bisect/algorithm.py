@@ -1,7 +1,7 @@
-"""Bisection of an ordered line of candidates: after which one the failure comes, or goes. Pure.
+"""Bisection of an ordered line of candidates: after which one the failure appears or disappears. Pure.
 
-Both ends are judged first. What cannot be judged is stepped around, as ``git bisect skip`` does; where such candidates
-lie at the boundary, the answer is the range between the nearest ones that could be judged.
+Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does; where they lie at the boundary,
+the answer is the range between the nearest resolved ones.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from reprokit.evidence.reading import Reading
 from reprokit.search.asking import Ask, Candidate, Search
 
-Tell = Callable[[Sequence[int], Mapping[int, Reading], int], None]
+Progress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
+"""Called with the places just decided, all readings so far, and how many places the boundary may still be at."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bisection:
-    """What was found, by place in the line: ``last`` reads as the first end does and ``next`` as the last end does.
+    """What was found, by place in the line: ``last`` has the reading of the first end, ``next`` that of the last end.
 
-    Between them lie only places that could not be judged (``skipped`` has all of those, elsewhere too). Where the ends
-    read alike, or one cannot be judged, ``last`` and ``next`` are those ends. ``readings``: of every place asked.
+    Only unresolved places lie between them (``skipped`` lists all of those, elsewhere too). Where the ends have the
+    same reading, or one is unresolved, ``last`` and ``next`` are the ends. ``readings``: of every place that was run.
     """
 
     last: int
@@ -29,32 +30,34 @@ class Bisection:
 
     @property
     def found(self) -> bool:
-        """Whether there is a boundary; the ends then read differently, and both could be judged."""
-        return {self.readings[self.last], self.readings[self.next]} == {Reading.GOOD, Reading.BAD}
+        """Whether there is a boundary: one end passes and the other fails."""
+        return {self.readings[self.last], self.readings[self.next]} == {Reading.PASS, Reading.FAIL}
 
     @property
     def broken_since(self) -> bool:
-        """The failure comes there; if not, it goes. Only of use where :attr:`found`."""
-        return self.readings[self.next] is Reading.BAD
+        """Whether the failure appears at the boundary rather than disappears. Only meaningful where :attr:`found`."""
+        return self.readings[self.next] is Reading.FAIL
 
     @property
     def skipped(self) -> tuple[int, ...]:
-        """The places that could not be judged."""
-        return tuple(sorted(place for place, reading in self.readings.items() if reading is Reading.UNKNOWN))
+        """The unresolved places."""
+        return tuple(sorted(place for place, reading in self.readings.items() if reading is Reading.UNRESOLVED))
 
     @property
     def unclear(self) -> tuple[int, ...]:
-        """Those of them at which the boundary may lie."""
+        """The unresolved places at which the boundary may lie."""
         return tuple(place for place in self.skipped if self.last < place < self.next)
 
 
-def bisect(candidates: Sequence[Candidate], *, ahead: bool = True, tell: Tell | None = None) -> Search[Bisection]:
-    """Find one boundary along at least two candidates with few asks: about log2 of their number, and the skips.
+def bisect(
+    candidates: Sequence[Candidate], *, ahead: bool = True, progress: Progress | None = None
+) -> Search[Bisection]:
+    """Find one boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
 
-    If there are several boundaries, it is one of them. ``ahead``: name what may be asked for next, in either case.
-    ``tell``: is told, after each answer but the last, what was judged and how many places the boundary may still be at.
+    If there are several boundaries, it finds one of them. ``ahead``: name the likely next candidates, for either
+    result, so that their images can be built meanwhile. ``progress``: called after each answer but the last.
     """
-    tell = tell or (lambda places, readings, left: None)
+    progress = progress or (lambda places, readings, left: None)
     readings: dict[int, Reading] = {}
     low, high = 0, len(candidates) - 1
 
@@ -67,10 +70,10 @@ def bisect(candidates: Sequence[Candidate], *, ahead: bool = True, tell: Tell | 
 
     answers = yield ask((low, high), (choose(low, high, readings),))
     readings[low], readings[high] = answers
-    if {readings[low], readings[high]} != {Reading.GOOD, Reading.BAD}:
+    if {readings[low], readings[high]} != {Reading.PASS, Reading.FAIL}:
         return Bisection(last=low, next=high, readings=readings)
     if high - low > 1:
-        tell((low, high), readings, high - low)
+        progress((low, high), readings, high - low)
     while (place := choose(low, high, readings)) is not None:
         (answer,) = yield ask((place,), (choose(low, place, readings), choose(place, high, readings)))
         readings[place] = answer
@@ -79,20 +82,20 @@ def bisect(candidates: Sequence[Candidate], *, ahead: bool = True, tell: Tell | 
         elif answer is readings[high]:
             high = place
         if high - low > 1:
-            tell((place,), readings, high - low)
+            progress((place,), readings, high - low)
     return Bisection(last=low, next=high, readings=readings)
 
 
 def choose(low: int, high: int, readings: Mapping[int, Reading]) -> int | None:
-    """The place between two that is asked for next; None when all there are judged, or cannot be.
+    """The place between two to run next; None when all of them have been run.
 
-    The middle of what is open. Neighbours often share what broke (a build that failed for a while): where two places
-    or more could not be judged, it lies off the middle by 1, 3, 7 ... places, by a quarter of what is open at most.
+    The middle of the places not run yet. Unresolved places often have neighbours with the same problem (a build that
+    failed for a while): after two or more, the choice moves 1, 3, 7 ... places off the middle, by a quarter at most.
     """
     inside = range(low + 1, high)
     places = [place for place in inside if place not in readings]
     if not places:
         return None
-    skips = len(inside) - len(places)  # what was judged is no longer between the two
+    skips = len(inside) - len(places)  # resolved places are no longer between the two
     off = min(2 ** min(skips // 2, 30) - 1, len(places) // 4) if skips > 1 else 0
     return places[(len(places) - 1) // 2 + (off if skips % 2 else -off)]

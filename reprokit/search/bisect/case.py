@@ -1,4 +1,4 @@
-"""``reprokit bisect``: a bisection along an axis or the commits of a source, over a case's cells, and its words."""
+"""``reprokit bisect``: a bisection along an axis or the commits of a source, and its answer in words and as JSON."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ from reprokit.search.session import Answer, SearchSession
 
 FEW = 5
 """How many names a line lists."""
+_SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is unresolved"}
+_SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
 
 def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
-    """The search that ``session.arguments`` ask for: axis or source, ends, and which releases count."""
+    """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
+
+    Raises UsageError as :func:`along_axis` and :func:`along_source` do.
+    """
     line = Line.from_json(session.recall("line", lambda: _line(session).to_json()))
     file = session.file
     if line.source:
         file = commits.with_axis(file, line.source, line.axis)
-        # Every commit lies there: none of them has to be fetched on its own.
+        # That repository has every commit: none has to be fetched on its own.
         places = {**session.request.sources, line.source: Path(line.repository)}
         session.request = dataclasses.replace(session.request, sources=places)
-    session.telling = (line.axis,)
+    session.label_axes = (line.axis,)
     before = session.recall("before", lambda: _before(session, line))
     # A case that is not rewritten keeps what it expects of its own cells.
     other = None if file is session.file else file
@@ -40,17 +45,17 @@ def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
 
 
 def _before(session: SearchSession, line: Line) -> dict[str, str]:
-    """How values of the line read by the last run of the case."""
+    """Value of the line -> its reading in the last run of the case, where it was in that run."""
     known = {cell_key(cell.cell): str(reading(cell.verdict)) for cell in session.decided_before()}
     return {value: known[key] for value in line.values if (key := cell_key(line.cell(value))) in known}
 
 
 def _line(session: SearchSession) -> Line:
-    asked = session.arguments
-    if asked.get("source"):
-        return along_source(session.file, session.request, asked["source"], asked["ends"], tags_only=asked["tags_only"])
-    policy = Policy(pre=asked["pre"], since=asked["since"], before=asked["before"])
-    return along_axis(session.file, session.request, asked["axis"], asked["ends"], policy)
+    given = session.arguments
+    if given.get("source"):
+        return along_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
+    policy = Policy(pre=given["pre"], since=given["since"], before=given["before"])
+    return along_axis(session.file, session.request, given["axis"], given["ends"], policy)
 
 
 def _search(
@@ -59,13 +64,13 @@ def _search(
     for note in opening(line):
         session.note(note)
 
-    def tell(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
-        told = " and ".join(f"{line.values[place]} is {readings[place]}" for place in places)
+    def progress(places: Sequence[int], readings: Mapping[int, Reading], left: int) -> None:
+        results = " and ".join(f"{line.values[place]} {_SHOWS[readings[place]]}" for place in places)
         more = pluralize(math.ceil(math.log2(left)), "more run")
-        session.note(f"{line.of} {told}: {left} places are left for the boundary, about {more}")
+        session.note(f"{line.of} {results}: {left} places are left for the boundary, about {more}")
 
-    # With one job at a time, nothing is built beside what runs.
-    found = yield from bisect(candidates, ahead=session.request.jobs > 1, tell=tell)
+    # With one job at a time, nothing is built while a cell runs.
+    found = yield from bisect(candidates, ahead=session.request.jobs > 1, progress=progress)
     reasons = {}
     for place in found.skipped:
         record = session.record_of(candidates[place])
@@ -77,20 +82,20 @@ def _search(
 
 
 def against(line: Line, found: Bisection, before: Mapping[str, str]) -> list[str]:
-    """Values that read otherwise before than a line with this one change, or with none, has them."""
+    """Values whose reading in the last run contradicts a line with this one change, or with none."""
     first, last = (found.readings[place] for place in (found.last, found.next))
-    if Reading.UNKNOWN in (first, last):
+    if Reading.UNRESOLVED in (first, last):
         return []
     expected = {
         value: str(first if place <= found.last else last)
         for place, value in enumerate(line.values)
         if not found.last < place < found.next or first is last
     }
-    return [value for value, was in before.items() if was != Reading.UNKNOWN and was != expected.get(value, was)]
+    return [value for value, was in before.items() if was != Reading.UNRESOLVED and was != expected.get(value, was)]
 
 
 def opening(line: Line) -> list[str]:
-    """What a bisection goes along, before it begins."""
+    """Lines to print before a bisection starts: its values, what is left out and why, and notes."""
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
     texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {pluralize(steps, 'run')}"]
@@ -98,7 +103,7 @@ def opening(line: Line) -> list[str]:
 
 
 def _grouped(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Names that have the same reason, and that."""
+    """(names, reason) for each reason, with all names that have it."""
     grouped: dict[str, list[str]] = {}
     for value, why in reasons.items():
         grouped.setdefault(why, []).append(value)
@@ -111,12 +116,11 @@ def _some(values: list[str]) -> str:
 
 
 def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> Answer:
-    """What was found, in words and as JSON; ``reasons``: why places could not be judged. ``before``: how values read
+    """The result of a bisection in words and as JSON.
 
-    by the last run of the case.
-
-    Exit status 0: a boundary between two neighbours. 1: the ends read alike, so that there is none to be found. 3: an
-    end, or what lies at the boundary, cannot be judged.
+    ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in the last run of the case.
+    Exit status 0: a boundary between two neighbours. 1: both ends have the same reading, so there is no boundary.
+    3: an end, or a place at the boundary, is unresolved.
     """
     values = line.values
     data: dict[str, Any] = {
@@ -139,38 +143,42 @@ def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mappin
         words, status = _boundary(line, found, reasons), 3 if found.unclear else 0
     if odd := against(line, found, before):
         data["against"] = odd
-        was = "; ".join(f"{some} {reading}" for some, reading in _grouped({value: before[value] for value in odd}))
-        words.append(f"  but by the last run of the case: {was}; so there are more changes, or verdicts vary by chance")
+        was = "; ".join(
+            f"{some} {shown}" for some, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
+        )
+        words.append(
+            f"  but in the last run of the case: {was}; so there is more than one change, or the failure is flaky"
+        )
     skipped = f", {len(found.skipped)} skipped" if found.skipped else ""
     words.append(f"{len(found.readings)} of {len(values)} {line.things} run{skipped}")
     return Answer(words=tuple(words), data=data, exit_status=status)
 
 
 def _boundary(line: Line, found: Bisection, reasons: dict[int, str]) -> list[str]:
-    change, before = ("broken", "good") if found.broken_since else ("fixed", "bad")
+    change, before = ("broken", "passing") if found.broken_since else ("fixed", "failing")
     last, after = line.values[found.last], line.values[found.next]
     words = []
     if found.unclear:
         words.append(f"{change} after {line.of} {_full(line, last)} and not later than {_full(line, after)}")
-        words.append(f"  cannot be judged: {_unjudged(line, found.unclear, reasons)}")
+        words.append(f"  unresolved: {_unresolved(line, found.unclear, reasons)}")
     else:
         words.append(f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}")
         if after in line.merges:
-            words.append(f"  it is a merge: go on inside with --source {line.source}={after}^1..{after}^2")
+            words.append(f"  it is a merge: bisect inside it with --source {line.source}={after}^1..{after}^2")
     words += (f"  left out between them: {some} ({why})" for some, why in _grouped(line.left_out_between(last, after)))
-    if not line.source:  # what could not be asked may know of more
+    if not line.source:  # an index that did not answer may have more releases
         words += (f"  {note}" for note in line.notes)
     return words
 
 
 def _nothing(line: Line, found: Bisection, reasons: dict[int, str]) -> tuple[list[str], int]:
-    ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNKNOWN]
+    ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNRESOLVED]
     low, high = line.values[found.last], line.values[found.next]
     if ends:
-        which = _unjudged(line, tuple(ends), reasons)
-        return [f"not decided: an end cannot be judged: {line.of} {which}; begin from a neighbour that can"], 3
-    reads = "reproduces" if found.readings[found.last] is Reading.BAD else "does not reproduce"
-    return [f"no change: the failure {reads} with {line.of} {low} and with {high}; name ends that differ"], 1
+        which = _unresolved(line, tuple(ends), reasons)
+        return [f"not decided: an end of the range is unresolved: {line.of} {which}; start from a value next to it"], 3
+    shows = "reproduces" if found.readings[found.last] is Reading.FAIL else "does not reproduce"
+    return [f"no change: the failure {shows} with {line.of} {low} and with {high}; choose a range whose ends differ"], 1
 
 
 def _full(line: Line, value: str) -> str:
@@ -178,6 +186,6 @@ def _full(line: Line, value: str) -> str:
     return f"{value} ({details})" if details else value
 
 
-def _unjudged(line: Line, places: tuple[int, ...], reasons: dict[int, str]) -> str:
+def _unresolved(line: Line, places: tuple[int, ...], reasons: dict[int, str]) -> str:
     named = {line.values[place]: reasons.get(place, "unknown") for place in places}
     return "; ".join(f"{some} ({why})" for some, why in _grouped(named))

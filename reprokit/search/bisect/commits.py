@@ -1,4 +1,4 @@
-"""The commits of a source between two of its refs, and a case whose cells name the commit that they are built from."""
+"""The commits of a source between two of its refs, and a case with an axis for the commit of a source."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reprokit.case import Case, CaseFile
+from reprokit.case.files import CaseFile
+from reprokit.case.model import Case
 from reprokit.case.templates import inspect
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
@@ -21,7 +22,7 @@ _SEPARATOR = "\x1f"
 
 @dataclass(frozen=True, kw_only=True)
 class Commit:
-    """``value``: how cells name it (its tag where the case or the user does, else the start of its hash)."""
+    """A commit. ``value``: its name in cells (its tag where the case or the user names that, else a short hash)."""
 
     value: str
     sha: str
@@ -38,7 +39,7 @@ class Commit:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Commits, oldest first, and what is odd about them in words, or ''."""
+    """Commits, oldest first. ``note``: what the user should know about their order, or ''."""
 
     commits: tuple[Commit, ...]
     note: str = ""
@@ -47,10 +48,10 @@ class History:
 def between(
     name: str, repository: Path, low: str, high: str, *, spelt: tuple[str, ...] = (), tags_only: bool = False
 ) -> History:
-    """The commits from ``low`` to ``high``, both included, along first parents: as the branch saw them come.
+    """The commits from ``low`` to ``high``, both included, along first parents: in the order of the branch.
 
-    Where ``low`` is on a branch of its own, such as a release's, the commit from which both come follows it.
-    ``tags_only``: only the ends and what has a tag. ``spelt``: tags by which cells name their commits, beside the refs.
+    Where ``low`` is on another branch, such as a release's, the merge base of both follows it.
+    ``tags_only``: only the ends and tagged commits. ``spelt``: tags by which cells name their commits, beside the refs.
     Raises UsageError when the repository has no such refs, or they have no commit in common.
     """
     at = f"--source {name}={low}..{high}"
@@ -64,8 +65,8 @@ def between(
         first, last, base = last, first, last
     note = ""
     if base != first:
-        note = f"{low} is not part of {high}: {base[:SHORT]}, from which both come, stands between them"
-    # Subjects may hold whatever some take for the end of a line.
+        note = f"{low} is not an ancestor of {high}: their merge base {base[:SHORT]} is placed between them"
+    # Subjects may hold characters that splitlines() would take for the end of a line.
     log = ["log", "-z", "--reverse", f"--format={_SEPARATOR.join(('%H', '%P', '%cs', '%D', '%s'))}"]
     log += ["--decorate=full", "--decorate-refs=refs/tags/*"]
     parts = [["-1", commit] for commit in dict.fromkeys((first, base))] + [["--first-parent", f"{base}..{last}"]]
@@ -81,7 +82,7 @@ def between(
 
 
 def axis_of(file: CaseFile, name: str) -> str:
-    """The axis that says which commit of a source a cell has: the one that its ref is, else one named like it.
+    """The axis that chooses the commit of a source: the axis that its ref uses, else a new one named after the source.
 
     Raises UsageError when the case has no such source, or uses that name for another axis.
     """
@@ -103,7 +104,7 @@ def axis_of(file: CaseFile, name: str) -> str:
 
 
 def with_axis(file: CaseFile, name: str, axis: str) -> CaseFile:
-    """The case with the ref of a source taken from an axis, which then only cells that a search makes have."""
+    """The case with the ref of a source taken from ``axis``; only the cells that a search makes have that axis."""
 
     def changed(case: Case) -> Case:
         source = case.sources[name].model_copy(update={"ref": f"{{{{ {axis} }}}}"})

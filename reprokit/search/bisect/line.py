@@ -1,4 +1,4 @@
-"""The line of cells that a bisection goes along: the values of one axis, or the commits of a source, between two."""
+"""The line of cells that a bisection searches: the values of one axis, or the commits of a source, between two ends."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Cell, label
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell, label
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.resolving import resolve
 from reprokit.run import sources
 from reprokit.run.plan import cells_of
@@ -25,10 +26,10 @@ from reprokit.search.bisect import commits
 class Line:
     """Cells that differ in ``axis`` alone: ``rest`` with each of ``values``, in order from one end to the other.
 
-    ``of``: what the values are of, in words; ``things``: what they are ("releases"). ``details``: value -> its day, and
-    what else tells it from others. ``left_out``: value -> why. ``every``: the values and those left out, in order.
-    ``notes``: what the user has to know. ``source`` and ``repository``: whose commits the values are, and where they
-    lie; '' for an axis. ``merges``: which are merges.
+    ``of``: the package, axis or source; ``things``: the plural noun of the values ("releases"). ``details``: value ->
+    its date, and a commit's subject. ``left_out``: value -> why. ``every``: the values and those left out, in order.
+    ``notes``: lines for the user. ``source`` and ``repository``: the source whose commits the values are, and its
+    local repository; '' for an axis. ``merges``: which commits are merges.
     """
 
     axis: str
@@ -67,18 +68,20 @@ class Line:
 
 
 def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str], policy: releases.Policy) -> Line:
-    """The values of an axis between two ends, with what the request selects for the other axes. Asks package indexes.
+    """The values of an axis between two ends, with the other axes as the request selects them. Reads package indexes.
 
-    Raises UsageError where that is not one cell for each value, or as :func:`reprokit.search.releases.between` does.
+    Raises UsageError where more than one cell remains for a value, and as :func:`reprokit.search.releases.between`.
     """
     rest = _rest(file, request, axis, ends)
-    if axis not in rest and axis not in file.names and axis not in KNOWN_AXES:
+    if axis not in rest and axis not in file.names and axis not in AXIS_NAMES:
         has = sorted({*file.case.matrix.axes, *file.names})
         hint = near(axis, has, prefix="; ") or (f"; it has: {', '.join(has)}" if has else "")
         raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{hint}")
     low, high = ends
-    if policy != releases.Policy() and (axis in KNOWN_AXES or not releases.distributions(file, rest, axis, low)):
-        raise UsageError(f"--pre, --since and --before are of a package's releases, and the values of {axis} are none")
+    if policy != releases.Policy() and (axis in AXIS_NAMES or not releases.distributions(file, rest, axis, low)):
+        raise UsageError(
+            f"--pre, --since and --before apply to a package's releases, and the values of {axis} are not releases"
+        )
     found = releases.between(file, rest, axis, low, high, policy)
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
     return Line(
@@ -95,7 +98,7 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
 
 
 def _unserved(file: CaseFile, request: Request, cells: Sequence[Cell], axis: str) -> dict[str, str]:
-    """Value of ``axis`` -> why this host cannot serve such a cell: what is known without building anything."""
+    """Value of ``axis`` -> why this host cannot serve such a cell, as far as that is known without building."""
     supply = supply_of(request)
     refused: dict[str, str] = {}
     for cell in cells if supply.host is None else ():
@@ -107,9 +110,9 @@ def _unserved(file: CaseFile, request: Request, cells: Sequence[Cell], axis: str
 
 
 def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> Line:
-    """The commits of a source between two refs, with what the request selects for the axes. Fetches its history.
+    """The commits of a source between two refs, with the axes as the request selects them. Fetches its history.
 
-    Raises UsageError, as :func:`along_axis` does, and SourceError.
+    ``tags_only``: only the ends and tagged commits. Raises UsageError, as :func:`along_axis` does, and SourceError.
     """
     axis = commits.axis_of(file, name)
     rest = _rest(file, request, axis, ends)
@@ -136,17 +139,17 @@ def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str
 
 
 def _rest(file: CaseFile, request: Request, axis: str, ends: Sequence[str]) -> Cell:
-    """What the selected cells have in common beside ``axis``. Raises UsageError where they differ in more than that."""
+    """The one cell that the selection leaves, apart from ``axis``. Raises UsageError where other axes differ too."""
     cells = [cell for _, cell in cells_of([file], request.selection)]
     if not cells:
-        raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
+        raise UsageError("the selection is empty: --only, --skip, the axis options and exclude leave no cell")
     rests: dict[str, Cell] = {}
     having: dict[str, set[str]] = {}
     for cell in cells:
         others = {name: value for name, value in cell.items() if name != axis}
         rests.setdefault(label(others), dict(cell))
         having.setdefault(label(others), set()).add(cell.get(axis, ""))
-    # Where the matrix ties the ends to other axes (an old release to an old Python), the ends choose those.
+    # Where the matrix ties the ends to values of other axes (an old release to an old Python), those are used.
     if tied := {name: rests[name] for name, values in having.items() if {*ends} <= values}:
         rests = tied
     if len(rests) > 1:
@@ -159,7 +162,7 @@ def _rest(file: CaseFile, request: Request, axis: str, ends: Sequence[str]) -> C
         open_axes = "; ".join(f"{name} is {', '.join(some[:-1])} or {some[-1]}" for name, some in several.items())
         example = ",".join(f"{name}={some[0]}" for name, some in several.items())
         raise UsageError(
-            f"a bisection goes along one axis, and the selected cells differ in others too: {open_axes}; "
-            f"say which, such as --only {example}"
+            f"a bisection searches one axis, but the selected cells differ in others too: {open_axes}; "
+            f"choose one value of each, such as --only {example}"
         )
     return next(iter(rests.values()))

@@ -17,18 +17,19 @@ Value = str | None
 """A value of an axis; None: the cell has no such axis."""
 
 MOST_SETS = 256
-"""Most sets of values of one axis that are tried; of an axis of few values all are."""
+"""Most sets of values of one axis that are tried; an axis of few values has fewer."""
 MOST_RANGES = 64
 """Most values of an axis whose ranges are tried."""
 MOST_VALUES = 200
-"""Most values of an axis that conditions are made of; one with more tells cells apart as their numbers would."""
+"""Most values of an axis that conditions are made of; an axis with more would only number the cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AxisCondition:
-    """One axis, compared: ``named`` are the values in the words, ``accepted`` those of the values seen that fulfil it.
+    """A condition on one axis. ``named``: the values in its text; ``accepted``: the values of ``seen`` that fulfil it.
 
-    ``op``: ``between`` includes both ends; ``in`` and ``not in`` name two values or more.
+    ``op``: ``between`` includes both ends; ``in`` and ``not in`` name two values or more. ``seen``: all values of the
+    axis among the decided cells.
     """
 
     axis: str
@@ -44,7 +45,7 @@ class AxisCondition:
 
     @property
     def rank(self) -> int:
-        """How much more there is to understand than one value: one value before a threshold before a set."""
+        """How hard it is to understand, 0 is simplest: one value before a threshold before a set."""
         return {"=": 0, "<": 1, ">=": 1, "in": 2, "between": 2, "!=": 3, "not in": 4}[self.op]
 
     def holds(self, value: Value) -> bool | None:
@@ -60,7 +61,7 @@ class AxisCondition:
         return f"{self.axis} {self.op} {{{named}}}" if "in" in self.op else f"{self.axis} {self.op} {named}"
 
     def to_json(self) -> dict[str, Any]:
-        """As in the result file."""
+        """The condition as JSON, as in the result file."""
         return {"axis": self.axis, "op": self.op, "values": list(self.named)}
 
 
@@ -72,7 +73,7 @@ Conditions = tuple[Conjunction, ...]
 
 
 def text(value: Value) -> str:
-    """A value in words, in quotes where it could be read as more than one word."""
+    """A value as text, in quotes where it could be read as more than one word; ``absent`` for None."""
     if value is None:
         return "absent"
     return (
@@ -83,7 +84,7 @@ def text(value: Value) -> str:
 
 
 def gap(condition: AxisCondition) -> tuple[str, str, str] | None:
-    """Axis and two neighbours of those seen, the last value before a threshold and the first after it."""
+    """(axis, last value below, first value above) of a threshold condition; None for any other."""
     if condition.op not in (">=", "<"):
         return None
     ordered = in_order(condition.axis, condition.seen)
@@ -97,7 +98,7 @@ def words(conditions: Conditions) -> str:
 
 
 def holds(conditions: Conditions, cell: Mapping[str, str]) -> bool | None:
-    """Whether a cell fulfils any of the conditions; None where that hangs on a value that was not among those seen."""
+    """Whether a cell fulfils any of the conditions; None where that depends on a value that was not seen."""
     found = [_all(one.holds(cell.get(one.axis)) for one in conjunction) for conjunction in conditions]
     return True if True in found else None if None in found else False
 
@@ -108,22 +109,22 @@ def _all(answers: Iterable[bool | None]) -> bool | None:
 
 
 def in_order(axis: str, values: Iterable[Value]) -> list[str]:
-    """Those values that have an order, in it. ``none``, a missing axis and operating systems are in none."""
+    """The values of an axis that can be ordered, in order. ``none``, a missing axis and operating systems cannot."""
     texts = [value for value in values if value is not None and value != NONE]
     return [] if axis == "os" or len(texts) < 2 else ordering.in_order(axis, texts)
 
 
 def listed(axis: str, values: Iterable[Value]) -> list[Value]:
-    """Values in the order in which they are named: their own where they have one, else that of their texts."""
+    """Values in the order in which they are printed: their own order where they have one, else alphabetical."""
     values = set(values)
     places = {value: at for at, value in enumerate(in_order(axis, sorted(values - {None}, key=str)))}
     return sorted(values, key=lambda value: (value is None, places.get(value or "", -1), str(value)))
 
 
 def of_axis(axis: str, values: Sequence[Value]) -> tuple[list[AxisCondition], float]:
-    """The conditions on an axis that had these values, each set of values once, in its simplest words.
+    """The conditions on an axis that had these values, each set of values once, in its simplest form.
 
-    Of an axis of many values not every set is made; also how many values the shortest that is not made would name.
+    An axis of many values does not get every set; the second value is how many values the shortest missing set has.
     """
     seen = frozenset(values)
     found: dict[frozenset[Value], AxisCondition] = {}
@@ -139,7 +140,7 @@ Form = tuple[Literal["=", "<", ">=", "!=", "between", "in", "not in"], tuple[Val
 
 
 def _forms(axis: str, values: Sequence[Value]) -> Iterator[Form]:
-    """Ways to name sets of values, the shorter and simpler before the others."""
+    """Ways to name sets of values, the shorter and simpler first."""
     seen, ordered = frozenset(values), in_order(axis, values)
     values = listed(axis, values)
     for value in values:
@@ -150,7 +151,7 @@ def _forms(axis: str, values: Sequence[Value]) -> Iterator[Form]:
     for value in values:
         yield "!=", (value,), seen - {value}
     for first, last in itertools.combinations(range(len(ordered[:MOST_RANGES])), 2):
-        if last > first + 1:  # two values are simpler named as such
+        if last > first + 1:  # a range of two values is simpler as a set
             yield "between", (ordered[first], ordered[last]), frozenset(ordered[first : last + 1])
     made = 0
     for count in range(2, len(values)):

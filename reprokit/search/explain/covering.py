@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from reprokit.case.matrix import Cell
+from reprokit.environment.axes import AXES
 from reprokit.search.explain.conditions import (
     MOST_VALUES,
     AxisCondition,
@@ -34,7 +35,7 @@ MOST_USEFUL = 2_000
 """Conjunctions of which some are chosen."""
 MOST_ALIKE = 200
 """Equally small answers that are kept."""
-PLAIN = ("cuda", "cudnn", "gcc", "python", "os")
+PLAIN = tuple(axis.name for axis in sorted(AXES, key=lambda axis: axis.matters))
 """Axes that follow from others more often than they matter, those that tell least last."""
 
 Cost = tuple[int, ...]
@@ -192,44 +193,31 @@ class _Search:
         limit = 0
         while limit < best and self.complete:
             limit += 1
-            self._find(limit, best)
+            self._find(limit)
             cheaper, found = self._covers(best)
             if found:
                 best, covers = cheaper, found
         return covers
 
-    def _find(self, limit: int, best: int) -> None:
-        """Every term that names ``limit`` values, but for those that cannot be part of a cover as good as ``best``."""
-        known = sorted((terms[0] for terms in self.terms.values()), key=lambda one: -one.mask.bit_count())[:40]
-        apart = self._apart(limit)
-
-        def hopeless(mask: int, size: int) -> bool:
-            """Whether a term of ``limit`` values that covers at most these is of no use."""
-            rest = sum(price for bit, price in apart if not mask & bit)
-            if limit + min(rest, limit) > best or (limit == best and mask != self.bad):
-                return True
-            return any(one.size <= size and not mask & ~one.mask for one in known)
+    def _find(self, limit: int) -> None:
+        """Every term that names ``limit`` values and no fewer, until the work is too much."""
 
         def grow(start: int, mask: int, against: int, size: int, chosen: tuple[_Piece, ...]) -> None:
             for index in range(start, len(self.pieces)):
                 piece = self.pieces[index]
                 total = size + piece.size
-                if total > limit:
-                    return  # the pieces behind it name no fewer
                 self.budget -= 1
                 if self.budget < 0:
                     self.complete = False
-                    return
-                if chosen and not _of_several_axes((*chosen, piece)):
-                    continue
+                if total > limit or not self.complete:
+                    return  # the pieces behind it name no fewer
                 covered, left = mask & piece.mask, against & piece.mask
-                if not covered or left == against:
+                if not covered or left == against or not _of_several_axes((*chosen, piece)):
                     continue
-                if not left:
-                    if total == limit:
-                        self._keep(_Term(covered, total, (*chosen, piece)))
-                elif total < limit and not hopeless(covered, total):
+                if left and total < limit:
                     grow(index + 1, covered, left, total, (*chosen, piece))
+                elif not left and total == limit:
+                    self._keep(_Term(covered, total, (*chosen, piece)))
 
         grow(0, self.bad, self.good, 0, ())
 
@@ -239,20 +227,6 @@ class _Search:
             alike.clear()
         if (not alike or alike[0].size == term.size) and len(alike) < MOST_ALIKE and term not in alike:
             alike.append(term)
-
-    def _apart(self, limit: int) -> list[tuple[int, int]]:
-        """Cells of which no two are covered by one known term, each with the fewest values that cover it."""
-        terms = [alike[0] for alike in self.terms.values()]
-        left = self.bad
-        found: list[tuple[int, int]] = []
-        while left and len(found) <= MOST_CONDITIONS:
-            bit = left & -left
-            covering = [term for term in terms if term.mask & bit]
-            found.append((bit, min((term.size for term in covering), default=limit)))
-            left &= ~bit
-            for term in covering:
-                left &= ~term.mask
-        return found
 
     def _useful(self) -> list[_Term]:
         """One of every kind of term, without those that a shorter one covers."""
@@ -269,7 +243,6 @@ class _Search:
         useful = self._useful()
         found: list[tuple[_Term, ...]] = []
         budget = MOST_COVERS
-        rare = _rare(useful)
         covering: dict[int, list[_Term]] = {}
 
         def choose(uncovered: int, size: int, chosen: tuple[_Term, ...]) -> None:
@@ -283,8 +256,7 @@ class _Search:
                 return
             if len(chosen) == MOST_CONDITIONS:
                 return
-            wanted = next((layer & uncovered for layer in rare if layer & uncovered), uncovered)
-            bit = wanted & -wanted
+            bit = uncovered & -uncovered
             if bit not in covering:
                 covering[bit] = [term for term in useful if term.mask & bit]
             for term in covering[bit]:
@@ -321,7 +293,6 @@ class _Search:
 
     def _widened(self) -> tuple[int, list[tuple[_Term, ...]]]:
         """Some cover: cells, each with as few of its values as exclude what ends well. None where it takes too many,
-
         or where only axes of too many values tell the cells apart.
         """
         left = self.bad
@@ -370,16 +341,6 @@ def _of_several_axes(pieces: Sequence[_Piece]) -> bool:
     axes = frozenset().union(*(piece.axes for piece in pieces))
     pairs = itertools.combinations((piece.axes for piece in pieces), 2)
     return len(axes) >= len(pieces) and all(len(one | other) > 1 for one, other in pairs)
-
-
-def _rare(terms: Sequence[_Term]) -> list[int]:
-    """The cells that one term covers, those that two do, and so on."""
-    layers = [0] * 6  # layers[n]: covered by more than n
-    for term in terms:
-        carried = term.mask
-        for at, layer in enumerate(layers):
-            layers[at], carried = layer | carried, layer & carried
-    return [layer & ~more for layer, more in itertools.pairwise(layers)]
 
 
 def _answers(cover: Sequence[_Term], axes: Sequence[str]) -> Iterator[Conditions]:

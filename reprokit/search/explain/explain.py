@@ -1,6 +1,6 @@
-"""Which difference matters: the conditions under which decided cells reproduce, and what would tell rivals apart. Pure.
+"""Which difference matters: the conditions under which decided cells reproduce, and what would distinguish rivals.
 
-A claim is about the cells that were decided, and says so. Cells that nothing was decided about count for neither side.
+Pure. A claim covers the decided cells, and says so. Unresolved cells count for neither side.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from reprokit.search.explain.conditions import Conditions, Conjunction, Value, h
 from reprokit.search.explain.covering import separate
 
 FEW = 2
-"""As many cells are an explanation by themselves; of more, a list is none."""
+"""A list of up to so many cells is an explanation; a longer list is not."""
 MOST_RIVALS = 20
 """Most other explanations that are kept."""
 MOST_TELLING = 3
-"""Most cells that are named to tell explanations apart."""
+"""Most cells that are proposed to distinguish explanations."""
 
 
 class Claim(StrEnum):
@@ -34,9 +34,10 @@ class Claim(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Condition:
-    """``reproducing``: the cells that fulfil it; ``near``: those without the failure, one axis away from one of them.
+    """One alternative of an explanation, with the cells behind it.
 
-    Both are positions among the cells that were explained.
+    ``reproducing``: the failing cells that fulfil it; ``near``: the passing cells one axis away from one of these.
+    Both are positions among the explained cells.
     """
 
     conjunction: Conjunction
@@ -46,9 +47,9 @@ class Condition:
 
 @dataclass(frozen=True, kw_only=True)
 class Telling:
-    """A cell about which explanations differ. ``at``: its position, None where it is none of the given ones.
+    """A cell for which explanations predict different results. ``at``: its position; None for a cell not given.
 
-    ``kept``: which explanations (0 is the first, then the rivals) stand if it reproduces.
+    ``kept``: which explanations (0 is the first, then the rivals) remain if it reproduces.
     """
 
     cell: Cell
@@ -58,10 +59,10 @@ class Telling:
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Why decided cells reproduce or do not. ``why``: in words, where there is no claim.
+    """Why decided cells reproduce or do not. ``why``: why there is no claim, in words.
 
-    ``bad``, ``good`` and ``undecided`` are positions among the given cells; ``predicted`` says of undecided ones
-    whether the conditions hold there, where that can be said. ``minimal``: nothing shorter could be said.
+    ``bad`` (failing), ``good`` (passing) and ``undecided`` are positions among the given cells; ``predicted``: an
+    undecided position -> whether the conditions hold there, if known. ``minimal``: there is no shorter explanation.
     """
 
     claim: Claim
@@ -78,7 +79,7 @@ class Explanation:
 
     @property
     def decided(self) -> int:
-        """How many cells the claim is about."""
+        """How many cells the claim covers."""
         return len(self.bad) + len(self.good)
 
     @property
@@ -94,22 +95,23 @@ def explain(
     first: Collection[str] = (),
     askable: Callable[[Cell], bool] = lambda cell: True,
 ) -> Explanation:
-    """The smallest conditions that hold in the cells that reproduce and in no other decided one.
+    """The smallest conditions that hold in the cells that reproduce and in no other decided cell.
 
-    ``cells``: those that were run and those that could be, each once. ``first``: axes to prefer where several serve.
-    ``askable``: whether a cell that is none of them may be named to tell explanations apart.
+    ``cells``: those that were run and those that could be, each once; ``readings``: one for each. ``first``: axes to
+    prefer where several fit equally well. ``askable``: whether a cell that is not given may be proposed to distinguish
+    explanations.
     """
     of = {reading: tuple(at for at, each in enumerate(readings) if each is reading) for reading in Reading}
-    bad, good, undecided = of[Reading.BAD], of[Reading.GOOD], of[Reading.UNKNOWN]
+    bad, good, undecided = of[Reading.FAIL], of[Reading.PASS], of[Reading.UNRESOLVED]
     why = _no_difference(len(bad), len(good))
     if why:
         return Explanation(claim=Claim.NONE, why=why, bad=bad, good=good, undecided=undecided)
-    failing, well = [cells[at] for at in bad], [cells[at] for at in good]
-    found = separate(failing, well, first)
+    failing, passing = [cells[at] for at in bad], [cells[at] for at in good]
+    found = separate(failing, passing, first)
     if not found.answers or is_a_list(found.answers[0], len(bad)):
         why = f"no condition is shorter than a list of the {len(bad)} cells that reproduce"
         return Explanation(claim=Claim.NONE, why=why, bad=bad, good=good, undecided=undecided, minimal=found.minimal)
-    seen = _seen(failing + well)
+    seen = _seen(failing + passing)
     different = _different(found.answers, seen)
     answer, rivals = different[0], different[1 : MOST_RIVALS + 1]
     predictions = ((at, holds(answer, cells[at])) for at in undecided)
@@ -121,8 +123,10 @@ def explain(
         conditions=tuple(_condition(one, cells, bad, good) for one in answer),
         rivals=tuple(rivals),
         more_rivals=len(different) - 1 - len(rivals),
-        tell_apart=tuple(_telling((answer, *rivals), cells, failing, undecided, seen, askable)) if rivals else (),
-        predicted={at: said for at, said in predictions if said is not None},
+        tell_apart=tuple(_discriminating((answer, *rivals), cells, failing, undecided, seen, askable))
+        if rivals
+        else (),
+        predicted={at: prediction for at, prediction in predictions if prediction is not None},
         minimal=found.minimal,
     )
 
@@ -132,14 +136,14 @@ def _no_difference(bad: int, good: int) -> str:
     if bad + good == 0:
         return "no cell is decided"
     if bad + good == 1:
-        return "one cell is decided, and none to compare it with"
+        return "only one cell is decided: there is no other to compare it with"
     if not good:
         return f"{'both' if bad == 2 else f'all {bad}'} cells decided reproduce: no difference between them matters"
     return "" if bad else f"none of the {good} cells decided reproduces"
 
 
 def is_a_list(conditions: Conditions, bad: int) -> bool:
-    """Whether conditions say no more than a list of the ``bad`` cells would. A set counts once per value."""
+    """Whether conditions are no shorter than a list of the ``bad`` failing cells. A set counts once per value."""
     alternatives = (math.prod(one.size for one in each if one.op == "in") for each in conditions)
     return bad > FEW and sum(alternatives) >= bad
 
@@ -150,7 +154,7 @@ def _seen(cells: Sequence[Cell]) -> dict[str, frozenset[Value]]:
 
 
 def _different(answers: Sequence[Conditions], seen: Mapping[str, frozenset[Value]]) -> list[Conditions]:
-    """The answers that differ about some combination of the values seen; others are the same in other words."""
+    """The answers without those that accept the same combinations of the values seen as an earlier one."""
     kept: list[Conditions] = []
     for answer in answers:
         if not any(_same(answer, other, seen) for other in kept):
@@ -166,7 +170,7 @@ Box = Mapping[str, frozenset[Value]]
 
 
 def _apart(one: Conditions, other: Conditions, seen: Box) -> Iterator[Box]:
-    """Values per axis, of which every combination fulfils ``one`` and not ``other``."""
+    """Boxes (a set of values per axis) in which every combination fulfils ``one`` and not ``other``."""
     for conjunction in one:
         yield from _outside({**seen, **{each.axis: each.accepted for each in conjunction}}, other)
 
@@ -201,7 +205,7 @@ def _without(cell: Cell, axis: str) -> frozenset[tuple[str, str]]:
     return frozenset(item for item in cell.items() if item[0] != axis)
 
 
-def _telling(
+def _discriminating(
     answers: Sequence[Conditions],
     cells: Sequence[Cell],
     bad: Sequence[Cell],
@@ -209,15 +213,15 @@ def _telling(
     seen: Box,
     askable: Callable[[Cell], bool],
 ) -> Iterator[Telling]:
-    """Few cells that tell as many of the answers apart as cells can; given ones come before those to be made up."""
+    """A few cells whose results would distinguish as many answers as possible; given cells first, then new ones."""
     own = [(cells[at], at) for at in undecided]
     groups = [frozenset(range(len(answers)))]
     pool: Iterable[tuple[Cell, int | None]] = own
     for _ in range(MOST_TELLING):
-        best = _most_telling(pool, answers, groups)
+        best = _most_discriminating(pool, answers, groups)
         if best is None and pool is own:
-            pool = [(cell, None) for cell in _made_up(answers, cells, bad, seen) if askable(cell)]
-            best = _most_telling(pool, answers, groups)
+            pool = [(cell, None) for cell in _new_cells(answers, cells, bad, seen) if askable(cell)]
+            best = _most_discriminating(pool, answers, groups)
         if best is None:
             return
         yield best
@@ -225,26 +229,26 @@ def _telling(
         groups = [part for group in groups for part in (group & kept, group - kept) if len(part) > 1]
 
 
-def _most_telling(
+def _most_discriminating(
     pool: Iterable[tuple[Cell, int | None]], answers: Sequence[Conditions], groups: Sequence[frozenset[int]]
 ) -> Telling | None:
-    """The first of the cells that split the groups most evenly: of any answer of them, as many as can be are gone."""
+    """The first of the cells that split the groups most evenly: either result rules out as many answers as possible."""
     best, most = None, 0
     for cell, at in pool:
-        said = [holds(answer, cell) for answer in answers]
-        if None in said:
+        predictions = [holds(answer, cell) for answer in answers]
+        if None in predictions:
             continue
-        kept = frozenset(index for index, each in enumerate(said) if each)
+        kept = frozenset(index for index, each in enumerate(predictions) if each)
         pairs = sum(len(group & kept) * len(group - kept) for group in groups)
         if pairs > most:
             best, most = Telling(cell=cell, at=at, kept=tuple(sorted(kept))), pairs
     return best
 
 
-def _made_up(answers: Sequence[Conditions], cells: Sequence[Cell], bad: Sequence[Cell], seen: Box) -> list[Cell]:
-    """Cells about which the first answer and another differ, those first that are most like one that reproduces.
+def _new_cells(answers: Sequence[Conditions], cells: Sequence[Cell], bad: Sequence[Cell], seen: Box) -> list[Cell]:
+    """Cells for which the first answer and another predict different results, the closest to a failing cell first.
 
-    Then those whose values were met together: not every compiler is to be had in every system.
+    Among equals, first those whose values were seen together: not every compiler is available on every system.
     """
     known = {frozenset(cell.items()) for cell in cells}
     together = {pair for cell in cells for pair in itertools.combinations(sorted(cell.items()), 2)}
@@ -261,7 +265,7 @@ def _made_up(answers: Sequence[Conditions], cells: Sequence[Cell], bad: Sequence
 
 
 def _nearest(cell: Cell, box: Box) -> tuple[int, Cell | None]:
-    """The cell with as few axes changed as puts it into the box, and how many; None where it would lack an axis."""
+    """How many axes must change to bring the cell into the box, and the changed cell; None where it lacks an axis."""
     changed = {axis: min(filter(None, some), default=None) for axis, some in box.items() if cell.get(axis) not in some}
     if None in changed.values():
         return 0, None

@@ -10,18 +10,18 @@ from typing import Any
 from packaging.version import InvalidVersion, Version
 
 from reprokit.case import units
-from reprokit.case.matrix import KNOWN_AXES
 from reprokit.environment import versions as numbers
+from reprokit.environment.axes import AXIS_NAMES
 
 
 def in_order(axis: str, values: Iterable[str], *, versions: bool | None = None) -> list[str]:
-    """Those values in their order: versions, numbers, sizes, durations. [] where it is not certain.
+    """The values in order: versions, numbers, sizes, durations. [] where the order is not certain.
 
-    ``versions``: whether an axis of one's own is known to hold a package's versions (True), or not to (False). Where
+    ``versions``: True where a free axis is known to hold a package's versions, False where it is known not to. Where
     neither is known, texts that are versions as well as numbers (0.9 and 0.10) have an order only if the two agree.
     """
     texts = list(dict.fromkeys(values))
-    if axis in KNOWN_AXES:
+    if axis in AXIS_NAMES:
         return _sorted(texts, numbers.order)
     if versions is not None:
         first: Callable[[str], Any] = Version if versions else _number
@@ -34,14 +34,14 @@ def in_order(axis: str, values: Iterable[str], *, versions: bool | None = None) 
 
 
 def inside(axis: str, values: Iterable[str], first: str, last: str, *, versions: bool) -> list[str]:
-    """The values strictly between two, from the one to the other; none where the two have no order.
+    """The values strictly between two, in order from ``first`` to ``last``; [] where the two have no order.
 
-    ``versions``: see :func:`in_order`. Text before the number has to be the same: ubuntu-20.04 lies between no two
-    releases of Debian.
+    ``versions``: see :func:`in_order`. The text before the number has to be the same: ubuntu-20.04 does not lie
+    between two releases of Debian.
     """
     head = _head(first)
     tails = {value[len(head) :]: value for value in (*values, first, last) if _head(value) == head and value != head}
-    if versions and axis not in KNOWN_AXES:
+    if versions and axis not in AXIS_NAMES:
         tails = _releases(tails)
     line = [tails[tail] for tail in in_order(axis, tails, versions=versions)]
     if first not in line or last not in line:
@@ -51,7 +51,7 @@ def inside(axis: str, values: Iterable[str], first: str, last: str, *, versions:
 
 
 def _releases(tails: dict[str, str]) -> dict[str, str]:
-    """Those that are versions, each release once: as the ends, which come last, are written."""
+    """Those that are versions, each release once, in the spelling of the ends (which come last)."""
     found: dict[Version, str] = {}
     for tail in tails:
         try:
@@ -62,7 +62,7 @@ def _releases(tails: dict[str, str]) -> dict[str, str]:
 
 
 def _head(value: str) -> str:
-    """The text before a value's number, whose sign belongs to it."""
+    """The text before a value's number; a sign belongs to the number."""
     found = re.match(r"(?=[+-]?\.?\d)|\D*", value)
     return found[0] if found else ""
 
@@ -75,7 +75,7 @@ def _number(written: str) -> float:
 
 
 def _sorted(texts: Sequence[str], key: Callable[[str], Any]) -> list[str]:
-    """The texts in the order of ``key``; [] where it does not take one of them, or takes two of them for the same."""
+    """The texts in the order of ``key``; [] where ``key`` rejects one of them, or is equal for two of them."""
     try:
         keys = {each: key(each) for each in texts}
     except (ValueError, InvalidVersion):

@@ -1,9 +1,9 @@
-"""Which differences between a cell that fails and one that does not are the cause: delta debugging over axes. Pure.
+"""Which differences between a failing and a passing cell are the cause: delta debugging over axes. Pure.
 
-Both ends are judged first. Then mixes of the two are asked for, each the one that tells most about which sets of
+Both cells are run first. Then mixes of the two are run, each time the one that gives most information on which sets of
 differences are enough for the failure (:mod:`reprokit.search.isolate.explanations`), until one explanation is left and
-was seen: what it names fails on its own in the good end, and the bad end ends well without it. Last, along axes that
-have values between, the boundary by bisection.
+confirmed: its changes alone make the good cell fail, and without them the bad cell passes. Last, a bisection finds the
+boundary along axes that have values in between.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from reprokit.search.isolate.explanations import (
 )
 
 RIVALS = 6
-"""Most rival explanations that are worth telling."""
+"""Most rival explanations that are reported."""
 SETTLED = 0.98
-"""The share of all weight from which on cells are only asked for to prove, or refute, the explanation that has it."""
+"""Once one explanation has this share of all weight, only cells that confirm or refute it are run."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """An axis in which the ends differ; None where one of them is without it."""
+    """An axis in which the two cells differ, with its value in either; None where a cell does not have the axis."""
 
     axis: str
     good: str | None
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Boundary:
-    """Along one axis: ``line`` are the cells from the good value to the bad one, all else as in ``line[-1]``."""
+    """The boundary along one axis. ``line``: a cell for each of ``values``, from the good value to the bad one."""
 
     axis: str
     values: tuple[str, ...]
@@ -55,14 +55,13 @@ class Boundary:
 
 @dataclass(frozen=True, kw_only=True)
 class Isolation:
-    """What was found between two ends.
+    """What was found between two cells. A mix is a bit mask of ``changes``: those that have their bad value.
 
-    ``explanations``: the one that is left, rivals that nothing could tell apart (the likeliest first, by ``weights``),
-    or none where the verdicts contradict every one; each is a tuple of sets of changes, each of which is enough.
-    ``readings``: of every mix that was asked.
-    ``untold``: mixes that would tell the rivals apart and cannot; of these the case leaves out the ``excluded``.
-    ``pair``: the closest two mixes, one within the other, of which the lesser ends well and the larger fails.
-    ``stopped``: the limit on cells was reached.
+    ``explanations``: the one that is left, or rivals that could not be distinguished (the most likely first, by
+    ``weights``), or none where the results contradict every one; each is a tuple of sets of changes, each of which is
+    enough. ``readings``: of every mix that was run. ``undistinguished``: mixes that would distinguish the rivals but
+    are unresolved or ``excluded`` by the case. ``pair``: the closest two mixes, one a subset of the other, of which the
+    smaller passes and the larger fails. ``stopped``: the limit on cells was reached.
     """
 
     good: Cell
@@ -71,7 +70,7 @@ class Isolation:
     readings: Mapping[int, Reading]
     explanations: tuple[Explanation, ...] = ()
     weights: Mapping[Explanation, float] = field(default_factory=dict)
-    untold: tuple[int, ...] = ()
+    undistinguished: tuple[int, ...] = ()
     excluded: frozenset[int] = frozenset()
     pair: tuple[int, int] | None = None
     boundaries: tuple[Boundary, ...] = ()
@@ -79,7 +78,7 @@ class Isolation:
 
     @property
     def plausible(self) -> tuple[Explanation, ...]:
-        """The likeliest explanation, and the rivals that are worth telling: they bring in no axis needlessly."""
+        """The most likely explanation, and the rivals that are likely enough and add no axis without need."""
         likely = [
             one for one in self.explanations if self.weights[one] >= PLAUSIBLE * self.weights[self.explanations[0]]
         ]
@@ -89,9 +88,9 @@ class Isolation:
 
     @property
     def ends_hold(self) -> bool:
-        """Whether the bad end fails and the good one does not."""
+        """Whether the bad cell fails and the good cell passes."""
         whole = (1 << len(self.changes)) - 1
-        return self.readings[whole] is Reading.BAD and self.readings[0] is Reading.GOOD
+        return self.readings[whole] is Reading.FAIL and self.readings[0] is Reading.PASS
 
     def cell(self, mix: int) -> Cell:
         """The cell of a mix."""
@@ -103,13 +102,13 @@ class Isolation:
 
 
 PLAUSIBLE = 0.004
-"""The least weight, as a share of the likeliest's, of a rival that is worth telling."""
+"""The least weight, as a share of the most likely one's, of a rival that is reported."""
 FURTHER = 5
-"""Cells that are asked for where an explanation is as good as settled, and a cell that proves it is inconclusive."""
+"""Most further cells that are run where an explanation is nearly settled but a cell that confirms it is unresolved."""
 
 
 def changes_between(good: Cell, bad: Cell) -> tuple[Change, ...]:
-    """Where two cells differ, in the order of the bad one's axes."""
+    """The axes in which two cells differ, in the order of the bad cell's axes."""
     names = dict.fromkeys((*bad, *good))
     return tuple(
         Change(axis=name, good=good.get(name), bad=bad.get(name)) for name in names if good.get(name) != bad.get(name)
@@ -117,7 +116,7 @@ def changes_between(good: Cell, bad: Cell) -> tuple[Change, ...]:
 
 
 def mixed(good: Cell, bad: Cell, changes: Sequence[Change], mix: int) -> Cell:
-    """The good cell with the changes of a mix made."""
+    """The good cell with the changes of a mix applied."""
     values: dict[str, str | None] = {**bad, **good}
     values |= {change.axis: change.bad if mix >> bit & 1 else change.good for bit, change in enumerate(changes)}
     return {name: value for name in dict.fromkeys((*bad, *good)) if (value := values[name]) is not None}
@@ -150,9 +149,9 @@ class _State:
         return best(weights, readings, len(self.changes), usable, self.price)
 
     def hidden(self, mix: int) -> bool:
-        """Whether a mix could not be judged, or is not worth asking for, for others like it."""
+        """Whether a mix is unresolved, or likely to be, since similar mixes are."""
         if mix in self.readings:
-            return self.readings[mix] is Reading.UNKNOWN
+            return self.readings[mix] is Reading.UNRESOLVED
         return doubt(mix, len(self.changes), self.readings) >= HOPELESS
 
     @property
@@ -170,18 +169,18 @@ def isolate(
     limit: int = 1000,
     ahead: bool = True,
 ) -> Search[Isolation]:
-    """Find which changes from ``good`` to ``bad`` make the failure. The two must differ.
+    """Find which changes from ``good`` to ``bad`` cause the failure. The two cells must differ.
 
-    ``possible``: cells that may be tried at all. ``cost``: see ``SearchSession.cost``. ``between``: axis and a cell
-    that fails -> the axis' values between those of the ends, from the good one's to the bad one's. ``limit``: most
-    cells, without those of the boundary. ``ahead``: name what is likely to be asked for next.
+    ``possible``: whether a cell may be run at all. ``cost``: see ``SearchSession.cost``. ``between``: (axis, failing
+    cell) -> the axis' values between those of the two cells, from the good one to the bad one. ``limit``: most cells,
+    not counting those of the boundary. ``ahead``: name likely next candidates, so that their images can be built.
     """
     changes = changes_between(good, bad)
     state = _State(good=good, bad=bad, changes=changes, possible=possible, cost=cost, limit=limit)
     state.weights = explanations(len(changes))
     usable = [mix for mix in mixes(len(changes)) if mix in (0, state.whole) or possible(state.candidate(mix).cell)]
     yield from _ask(state, [state.whole, 0])
-    if state.readings[state.whole] is not Reading.BAD or state.readings[0] is not Reading.GOOD:
+    if state.readings[state.whole] is not Reading.FAIL or state.readings[0] is not Reading.PASS:
         return _result(state)
     yield from _tell_apart(state, usable, ahead)
     if not state.weights:
@@ -203,7 +202,7 @@ def _ask(state: _State, wanted: Sequence[int], soon: Sequence[int | None] = ()) 
 
 
 def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[None]:
-    """Ask until one explanation is left and was seen, or none is left, or what may still be asked tells too little."""
+    """Run mixes until one explanation is left and confirmed, or none is left, or no further mix helps."""
     further = 0
     while state.weights and len(state.readings) < state.limit:
         likeliest = min(state.weights, key=lambda one: (-state.weights[one], one))
@@ -220,20 +219,20 @@ def _tell_apart(state: _State, usable: Sequence[int], ahead: bool) -> Search[Non
             return
         soon = [
             state.next({**state.readings, mix: seen}, consistent(state.weights, mix, seen), usable)
-            for seen in (Reading.BAD, Reading.GOOD)
+            for seen in (Reading.FAIL, Reading.PASS)
             if ahead
         ]
         yield from _ask(state, [mix], soon)
 
 
 def _proof(state: _State, explanation: Explanation) -> list[int]:
-    """The mixes to see for oneself what an explanation says."""
+    """The mixes that confirm an explanation."""
     least, largest = certificate(explanation, len(state.changes))
     return [*least, *largest]
 
 
 def _narrow(state: _State, usable: Sequence[int]) -> Search[None]:
-    """No explanation holds: bring the closest two mixes that differ in their verdict yet closer."""
+    """No explanation fits: reduce the difference between a passing and a failing mix as far as possible."""
     while len(state.readings) < state.limit:
         low, high = _closest(state.readings)
         inside = [mix for mix in usable if low & mix == low and mix & high == mix and mix not in state.readings]
@@ -244,19 +243,19 @@ def _narrow(state: _State, usable: Sequence[int]) -> Search[None]:
 
 
 def _closest(readings: Mapping[int, Reading]) -> tuple[int, int]:
-    good = [mix for mix, seen in readings.items() if seen is Reading.GOOD]
-    bad = [mix for mix, seen in readings.items() if seen is Reading.BAD]
+    good = [mix for mix, seen in readings.items() if seen is Reading.PASS]
+    bad = [mix for mix, seen in readings.items() if seen is Reading.FAIL]
     pairs = [(low, high) for low in good for high in bad if low & high == low]
     return min(pairs, key=lambda pair: ((pair[0] ^ pair[1]).bit_count(), pair))
 
 
 def _boundary(state: _State, bit: int, between: Callable[[str, Cell], Sequence[str]]) -> Search[Boundary | None]:
-    """Where along the axis of a change the verdict turns, between two mixes that differ in that alone."""
+    """The boundary along the axis of a change, between a passing and a failing mix that differ only in that."""
     change = state.changes[bit]
     turning = [
         mix | 1 << bit
         for mix, seen in state.readings.items()
-        if not mix >> bit & 1 and seen is Reading.GOOD and state.readings.get(mix | 1 << bit) is Reading.BAD
+        if not mix >> bit & 1 and seen is Reading.PASS and state.readings.get(mix | 1 << bit) is Reading.FAIL
     ]
     if not turning or change.good is None or change.bad is None:
         return None
@@ -275,7 +274,7 @@ def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundar
     every = mixes(len(state.changes))
     excluded = frozenset(every).difference(usable) if usable else frozenset()
     hidden = [mix for mix in every if mix in excluded or state.hidden(mix)]
-    telling = splits({one: state.weights[one] for one in left[:RIVALS]}, hidden) if usable and len(left) > 1 else {}
+    information = splits({one: state.weights[one] for one in left[:RIVALS]}, hidden) if usable and len(left) > 1 else {}
     seen = set(state.readings.values())
     return Isolation(
         good=state.good,
@@ -284,9 +283,9 @@ def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundar
         readings=dict(state.readings),
         explanations=tuple(left) if usable else (),
         weights=dict(state.weights),
-        untold=tuple(sorted(telling, key=lambda mix: (-telling[mix], mix))),
+        undistinguished=tuple(sorted(information, key=lambda mix: (-information[mix], mix))),
         excluded=excluded,
-        pair=_closest(state.readings) if usable and seen >= {Reading.GOOD, Reading.BAD} else None,
+        pair=_closest(state.readings) if usable and seen >= {Reading.PASS, Reading.FAIL} else None,
         boundaries=boundaries,
         stopped=len(state.readings) >= state.limit,
     )

@@ -1,4 +1,4 @@
-"""``reprokit isolate``: the ends of an isolation over a case's cells, its way through them, and its answer."""
+"""``reprokit isolate``: chooses the two cells of an isolation, runs it over the case's cells, and gives its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reprokit.case import CaseFile, matrix
+from reprokit.case import matrix
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
@@ -23,21 +24,23 @@ from reprokit.search.session import Answer, SearchSession
 
 
 def make(session: SearchSession) -> Search[Answer]:
-    """The search that ``session.arguments`` ask for. Raises UsageError for ends that are missing or cannot be."""
-    asked = session.arguments
+    """The search that ``session.arguments`` ask for. Raises UsageError where a cell is missing or not possible."""
+    given = session.arguments
     found: dict[str, Any] = session.recall("ends", lambda: _ends(session))
     known = {name for cell in found["cells"] for name in cell}
-    for axis in asked["axes"]:
+    for axis in given["axes"]:
         if axis not in known or len({cell.get(axis) for cell in found["cells"]}) == 1:
             raise UsageError(
-                f"--axis {axis}=...: the two ends do not differ in it; name its values in --bad and --good"
+                f"--axis {axis}=...: the two cells do not differ in it; name its values in --bad and --good"
             )
     return _search(session, found)
 
 
 def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
     cells: list[Cell] = found["cells"]
-    session.telling = tuple(dict.fromkeys(change.axis for cell in cells for change in changes_between(cells[0], cell)))
+    session.label_axes = tuple(
+        dict.fromkeys(change.axis for cell in cells for change in changes_between(cells[0], cell))
+    )
     for note in found["notes"]:
         session.note(note)
     if found["reported"]:
@@ -58,17 +61,17 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
         cost=session.cost,
         between=between,
         limit=session.arguments["max_cells"] or 1000,
-        # With one job at a time nothing is built beside what runs.
+        # With one job at a time, nothing is built while a cell runs.
         ahead=session.request.jobs > 1,
     )
     size = matrix.count(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
-    telling = Telling(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
-    words = [*telling.words(), *_closer(session, result)]
-    return Answer(words=tuple(words), data=telling.json(), exit_status=telling.exit_status)
+    report = Telling(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
+    words = [*report.words(), *_closer(session, result)]
+    return Answer(words=tuple(words), data=report.json(), exit_status=report.exit_status)
 
 
 def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
-    """How to look between two releases that were found next to each other, in words."""
+    """How to search the releases between two values that were found next to each other, in words."""
     if len(found.explanations) != 1:
         return
     known = {one.axis: one for one in found.boundaries}
@@ -79,41 +82,42 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
         if axis in session.arguments["axes"] or good is None or bad is None:
             continue
         if releases.distributions(session.file, found.bad, axis, bad):
-            yield f"releases between {axis} {good} and {bad}: --axis {axis}={good}..{bad} looks among them, too"
+            yield f"to search the releases between {axis} {good} and {bad}, add --axis {axis}={good}..{bad}"
 
 
 def _roles(session: SearchSession, cells: Sequence[Cell]) -> Search[tuple[Cell, Cell]]:
-    """Which of a report's environments is the bad end and which the good one: the report does not say.
+    """Run all environments of a report to find a failing and a passing one: the report does not say which is which.
 
-    Those that do not fail, or fail otherwise, leave the first two as they are, to be told of.
+    Returns the closest such pair, or the first two where there is none; the answer then says so.
     """
     readings = yield Ask(candidates=tuple(Candidate(cell=cell) for cell in cells))
-    bad = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.BAD]
-    good = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.GOOD]
+    bad = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.FAIL]
+    good = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.PASS]
     return ends.from_cells(bad, good, {"--bad": {}, "--good": {}}) or (cells[0], cells[1])
 
 
 def _ends(session: SearchSession) -> dict[str, Any]:
-    """The cells of the ends, the bad one first, and what to say of how they were chosen, as JSON."""
-    asked, file = session.arguments, session.file
-    if asked["reported"]:
+    """The two cells, the bad one first, and notes on how they were chosen, as JSON."""
+    arguments, file = session.arguments, session.file
+    if arguments["reported"]:
         return _reported(file)
-    given = {name: ends.parse(name, asked[key]) for name, key in (("--bad", "bad"), ("--good", "good")) if asked[key]}
+    options = {"--bad": arguments["bad"], "--good": arguments["good"]}
+    given = {name: ends.parse(name, text) for name, text in options.items() if text}
     if len(given) == 2:
         chosen = ends.choose(file, given["--bad"], given["--good"])
         return {"cells": [chosen.bad, chosen.good], "notes": list(chosen.notes), "reported": False}
     partial = {"--bad": given.get("--bad", {}), "--good": given.get("--good", {})}
     for where, bad, good in (_last_run(session), _promised(file)):
         if pair := ends.from_cells(bad, good, partial):
-            notes = [f"{name} end, {where}: {label(cell)}" for name, cell in zip(("bad", "good"), pair, strict=True)]
+            notes = [f"{name} cell, {where}: {label(cell)}" for name, cell in zip(("bad", "good"), pair, strict=True)]
             return {"cells": list(pair), "notes": notes, "reported": False}
     raise ends.both_missing(file, given)
 
 
 def _last_run(session: SearchSession) -> tuple[str, list[Cell], list[Cell]]:
     seen = [(dict(cell.cell), reading(cell.verdict)) for cell in session.decided_before()]
-    bad, good = ([cell for cell, one in seen if one is wanted] for wanted in (Reading.BAD, Reading.GOOD))
-    return "of the last run", bad, good
+    bad, good = ([cell for cell, one in seen if one is wanted] for wanted in (Reading.FAIL, Reading.PASS))
+    return "from the last run", bad, good
 
 
 def _promised(file: CaseFile) -> tuple[str, list[Cell], list[Cell]]:
@@ -127,8 +131,8 @@ def _reported(file: CaseFile) -> dict[str, Any]:
     environments = file.case.report.environments if file.case.report else ()
     if len(environments) < 2:
         raise UsageError(
-            f"--reported: {file.case.id} has {len(environments)} of the two report.environments that it takes; "
-            "name the ends with --bad and --good"
+            f"--reported needs at least two report.environments, and {file.case.id} has {len(environments)}; "
+            "name the cells with --bad and --good"
         )
     own = ends.axes_of(file)
     found = [reported.read(environment, own, file.names) for environment in environments]
@@ -137,25 +141,25 @@ def _reported(file: CaseFile) -> dict[str, Any]:
     notes = []
     for number, (one, cell) in enumerate(zip(found, cells, strict=True), 1):
         used = ", ".join(f"{key}: {axis}" for key, axis in one.used.items())
-        notes.append(f"environment {number} of the report: {used or 'nothing of it is an axis'}")
+        notes.append(f"environment {number} of the report: {used or 'none of its keys is an axis'}")
         if one.unused:
-            notes.append(f"  not read: {', '.join(one.unused)}")
+            notes.append(f"  ignored keys: {', '.join(one.unused)}")
         if left := {name: value for name, value in cell.items() if name not in one.cell}:
-            notes.append(f"  not in the report, and as in the case: {label(left)}")
+            notes.append(f"  not in the report, taken from the case: {label(left)}")
     notes += reported.hidden(environments, found)
     if len({tuple(sorted(cell.items())) for cell in cells}) < 2:
-        raise UsageError("\n  ".join(["--reported: the environments of the report are one and the same cell", *notes]))
+        raise UsageError("\n  ".join(["--reported: all environments of the report give the same cell", *notes]))
     return {"cells": cells, "notes": notes, "reported": True}
 
 
 def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cell) -> list[str]:
-    """The values of an axis between those of the ends: the case's own, and those that ``--axis`` asks for."""
-    asked, file = session.arguments, session.file
+    """The values of an axis between those of the two cells: the case's own, and those that ``--axis`` asks for."""
+    arguments, file = session.arguments, session.file
     values = list(releases.of_matrix(file, axis))
-    given = asked["axes"].get(axis, {})
+    given = arguments["axes"].get(axis, {})
     if "ends" in given:
         low, high = given["ends"]
-        found = releases.between(file, base, axis, low, high, releases.Policy(**asked["policy"]))
+        found = releases.between(file, base, axis, low, high, releases.Policy(**arguments["policy"]))
         for note in found.notes:
             session.note(note)
         values += found.values

@@ -1,4 +1,4 @@
-"""The two ends of an isolation: whole cells, from what the user said of them, or from what a case knows. Pure."""
+"""The two cells of an isolation, one that fails (bad) and one that passes (good): from options or the case. Pure."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from reprokit.case import CaseFile
-from reprokit.case.matrix import KNOWN_AXES, Cell, Partial, expand, label, matches, parse_group
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell, Partial, expand, label, matches, parse_group
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.axes import AXIS_NAMES
 from reprokit.evidence.model import Verdict
 from reprokit.run.plan import promised_of
 
 MANY = 300
-"""Most cells for either end among which the closest two are looked for."""
+"""Most candidates for either cell among which the closest two are chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ends:
-    """``notes``: what was chosen for the user, in words."""
+    """The two cells. ``notes``: which values were chosen for the user, in words."""
 
     bad: Cell
     good: Cell
@@ -27,18 +28,18 @@ class Ends:
 
 
 def parse(option: str, text: str) -> Cell:
-    """``cuda=12.0,gcc=12`` as a partial cell. Raises UsageError."""
+    """The value of ``option``, such as ``cuda=12.0,gcc=12``, as a partial cell. Raises UsageError."""
     try:
         found = parse_group(text)
     except UsageError as error:
         raise UsageError(f"{option} {text}: {error}") from error
     if twice := next((name for name, values in found.items() if len(values) > 1), ""):
-        raise UsageError(f"{option} {text}: {twice} is given twice; an end is one cell")
+        raise UsageError(f"{option} {text}: {twice} is given twice; name one cell")
     return {name: value for name, (value,) in found.items()}
 
 
 def axes_of(file: CaseFile) -> dict[str, tuple[str, ...]]:
-    """The axes that a case's own cells have, each with its values, in the order in which they come."""
+    """The axes of a case's matrix (``include`` too), each with its values in the order of the case."""
     matrix = file.case.matrix
     found: dict[str, dict[str, None]] = {name: dict.fromkeys(values) for name, values in matrix.axes.items()}
     for cell in matrix.include:
@@ -48,18 +49,18 @@ def axes_of(file: CaseFile) -> dict[str, tuple[str, ...]]:
 
 
 def possible(file: CaseFile, cell: Partial) -> bool:
-    """Whether the case lets such a cell be tried: its ``exclude`` does not name it."""
+    """Whether the case allows such a cell: its ``exclude`` does not match it."""
     return not any(matches(cell, partial) for partial in file.case.matrix.exclude)
 
 
 def choose(file: CaseFile, bad: Partial, good: Partial) -> Ends:
-    """Whole cells that have what is said of them, and differ in as little else as they can.
+    """Complete two partial cells so that they differ in as few other axes as possible.
 
-    Axes that are left open are as in cells of the case, first those in which it expects the end's verdict. Raises
-    UsageError for an axis that the case does not know, where its ``exclude`` leaves no such cell, and for equal ends.
+    Axes that are not given are taken from cells of the case, first from those with the expected verdict. Raises
+    UsageError for an axis that the case does not have, where ``exclude`` leaves no such cell, and for equal cells.
     """
     if bad == good:
-        raise UsageError(f"--bad and --good say the same: {label(bad)}; name what differs between them")
+        raise UsageError(f"--bad and --good are the same: {label(bad)}; name what differs between them")
     whole = {}
     for option, partial in (("--bad", bad), ("--good", good)):
         _check(file, option, partial)
@@ -87,7 +88,10 @@ def choose(file: CaseFile, bad: Partial, good: Partial) -> Ends:
 
 
 def from_cells(bad: Sequence[Cell], good: Sequence[Cell], partial: Mapping[str, Partial]) -> tuple[Cell, Cell] | None:
-    """The closest two of some cells, one that fails and one that does not, with what is said of them; None = none."""
+    """The closest two cells, one of ``bad`` and one of ``good``; None where no pair matches.
+
+    ``partial``: what the options ``--bad`` and ``--good`` ask for, by option.
+    """
     left = [cell for cell in bad if matches(cell, partial["--bad"])]
     right = [cell for cell in good if matches(cell, partial["--good"])]
     pairs = itertools.product(enumerate(left[:MANY]), enumerate(right[:MANY]))
@@ -103,14 +107,14 @@ def distance(one: Partial, other: Partial) -> int:
 def _completions(file: CaseFile, partial: Partial) -> list[Cell]:
     matrix = file.case.matrix
     own = expand(matrix.axes, matrix.exclude, matrix.include) or [{}]
-    # Those that are cells of the case as they stand come first.
+    # Unchanged cells of the case come first.
     cells = sorted(({**cell, **partial} for cell in own), key=lambda cell: cell not in own) if partial else own
     unique = {tuple(sorted(cell.items())): cell for cell in reversed(cells)}
     return [cell for cell in reversed(unique.values()) if possible(file, cell)]
 
 
 def _check(file: CaseFile, option: str, partial: Partial) -> None:
-    known = (*axes_of(file), *KNOWN_AXES, *file.names)
+    known = (*axes_of(file), *AXIS_NAMES, *file.names)
     for name in partial:
         if name not in known:
             has = ", ".join(axes_of(file)) or "none"
@@ -119,18 +123,19 @@ def _check(file: CaseFile, option: str, partial: Partial) -> None:
             )
 
 
-def _chosen(file: CaseFile, option: str, said: Partial, cell: Cell) -> list[str]:
-    single = {name for name, values in axes_of(file).items() if len(values) == 1}  # where nothing was chosen
-    added = {name: value for name, value in cell.items() if name not in said and name not in single}
-    return [f"{option} leaves open, and is taken with: {label(added)}"] if added and said else []
+def _chosen(file: CaseFile, option: str, given: Partial, cell: Cell) -> list[str]:
+    single = {name for name, values in axes_of(file).items() if len(values) == 1}  # there was no choice
+    added = {name: value for name, value in cell.items() if name not in given and name not in single}
+    return [f"{option}: other axes taken from the case: {label(added)}"] if added and given else []
 
 
 def both_missing(file: CaseFile, given: Iterable[str]) -> UsageError:
-    """What to do where an end is not said, and nothing known stands in for it."""
+    """The error where a cell is not given and neither the last run nor the case supplies it."""
     missing = " and ".join(option for option in ("--bad", "--good") if option not in given)
     environments = len(file.case.report.environments) if file.case.report else 0
-    reported = "; or --reported: the case has the environments of its report" if environments > 1 else ""
+    reported = "; or use --reported, since the case has the environments of its report" if environments > 1 else ""
     return UsageError(
-        f"{missing}: say in which cell the failure shows and in which it does not, such as --bad cuda=12.0,gcc=12 "
-        f"--good cuda=11.8,gcc=11; or run the case first, and the ends are taken from its last run{reported}"
+        f"{missing}: name a cell in which the failure shows and one in which it does not, such as "
+        "--bad cuda=12.0,gcc=12 --good cuda=11.8,gcc=11; or run the case first, and both are taken from its last run"
+        f"{reported}"
     )

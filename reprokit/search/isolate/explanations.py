@@ -26,26 +26,29 @@ THOUGHT = 800
 """Most explanations, the likeliest, that are weighed for what to ask for next."""
 DEEP = 7
 """Most differences of which sets of every size are thought of; of more, those of four."""
+FURTHER_SET = 0.25
+"""How likely a second set of differences is, each enough for the failure, against one that names as many."""
 
 
 def explanations(count: int) -> dict[Explanation, float]:
     """Every explanation that is thought of for so many differences, with its weight before anything was run.
 
-    One set of any size, two of at most two differences each, or of one and three, or three single ones. One difference
-    is thought as likely as all else together.
+    One set of any size, two of at most two differences each, or of one and three, or three single ones. Each difference
+    that is named, and each further set, makes an explanation less likely.
     """
     sizes = count if count <= DEEP else 4
     sets = [_mask(chosen) for size in range(1, sizes + 1) for chosen in itertools.combinations(range(count), size)]
-    small = [one for one in sets if one.bit_count() <= 2]
-    singles = [one for one in sets if one.bit_count() == 1]
-    groups: dict[float, list[Explanation]] = {}
-    for one in sets:
-        groups.setdefault({1: 0.5, 2: 0.3}.get(one.bit_count(), 0.04 / one.bit_count()), []).append((one,))
-    groups[0.08] = list(itertools.combinations(singles, 2))
-    groups[0.02] = [pair for pair in itertools.combinations(small, 2) if _apart(pair) and pair not in groups[0.08]]
-    groups[0.015] = [(one, many) for one in singles for many in sets if many.bit_count() == 3 and not one & many]
-    groups[0.01] = list(itertools.combinations(singles, 3))
-    return {one: weight / len(group) for weight, group in groups.items() for one in group}
+    pairs = [
+        (one, other)
+        for one, other in itertools.combinations(sets, 2)
+        if _apart((one, other))
+        and (max(one.bit_count(), other.bit_count()) <= 2 or (one.bit_count(), other.bit_count()) == (1, 3))
+    ]
+    threes = itertools.combinations(sets[:count], 3)
+    return {
+        one: float(count) ** -sum(enough.bit_count() for enough in one) * FURTHER_SET ** (len(one) - 1)
+        for one in (*((one,) for one in sets), *pairs, *threes)
+    }
 
 
 def fails(explanation: Explanation, mix: int) -> bool:
@@ -55,9 +58,9 @@ def fails(explanation: Explanation, mix: int) -> bool:
 
 def consistent(weights: Mapping[Explanation, float], mix: int, seen: Reading) -> dict[Explanation, float]:
     """The explanations that a reading leaves; all of them where it is unknown."""
-    if seen is Reading.UNKNOWN:
+    if seen is Reading.UNRESOLVED:
         return dict(weights)
-    return {one: weight for one, weight in weights.items() if fails(one, mix) is (seen is Reading.BAD)}
+    return {one: weight for one, weight in weights.items() if fails(one, mix) is (seen is Reading.FAIL)}
 
 
 def mixes(count: int) -> list[int]:
@@ -89,10 +92,10 @@ def doubt(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
 
     Two versions that do not go together, or one that cannot be had, make many cells inconclusive and leave the others.
     """
-    unknown = [other for other, seen in readings.items() if seen is Reading.UNKNOWN]
+    unknown = [other for other, seen in readings.items() if seen is Reading.UNRESOLVED]
     if not unknown:
         return 0.05
-    known = [other for other, seen in readings.items() if seen is not Reading.UNKNOWN]
+    known = [other for other, seen in readings.items() if seen is not Reading.UNRESOLVED]
     worst = 0.05
     for pair in itertools.combinations_with_replacement(range(count), 2):
         both = 1 << pair[0] | 1 << pair[1]

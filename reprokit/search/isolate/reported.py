@@ -1,4 +1,4 @@
-"""The environments of a report, as people paste them, as axes of cells. Pure; every key that is read is told."""
+"""The environments of a report, as people paste them, as axes of cells. Pure; it lists every key that it used."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 
 from reprokit.case.matrix import Cell
 from reprokit.environment import catalog, versions, wording
-
-PRECISE = {"python": 2, "gcc": 1, "cuda": 2, "cudnn": 2}
-"""Parts of a version that an axis gets where the case's own values do not tell."""
+from reprokit.environment.axes import AXES, BY_NAME, READERS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,17 +22,18 @@ class Reported:
 
 
 def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], names: Collection[str]) -> Reported:
-    """The axes that an environment speaks of: known ones, and those that the case has or its templates use (``names``).
+    """The axes that an environment gives: known ones, and those that the case has or its templates use (``names``).
 
-    ``axes``: the case's own with their values; a version is cut to the parts that those have.
+    ``environment``: one entry of ``report.environments``. ``axes``: the case's own with their values; a version is cut
+    to as many parts as those have.
     """
     cell: Cell = {}
     used: dict[str, str] = {}
     for key, value in environment.items():
         folded = wording.folded(str(key))
         text = str(value).strip()
-        for axis, keys in wording.KEYS.items():
-            if axis not in cell and folded in keys and (found := _read(axis, text, axes.get(axis, ()))):
+        for axis in _meant(folded, {*axes, *names}):
+            if axis not in cell and (found := _read(axis, text, axes.get(axis, ()))):
                 cell[axis] = found
                 used[str(key)] = f"{axis} {found}"
                 break
@@ -50,15 +49,23 @@ def read(environment: Mapping[str, Any], axes: Mapping[str, Sequence[str]], name
     return Reported(cell={name: cell[name] for name in order}, used=used, unused=unused)
 
 
+def _meant(key: str, own: Collection[str]) -> list[str]:
+    """The known axes that a key speaks of. ``own``: those that the case has or uses."""
+    among = [axis for axis in AXES if axis.name in own or not axis.wording.incidental]
+    return [axis.name for axis in among if key in axis.wording.keys]
+
+
 def _read(axis: str, text: str, own: Sequence[str]) -> str:
-    """What a text says of a known axis, as the case's own values write it."""
+    """The value of a known axis in a text, in the spelling of the case's own values; '' for none."""
     if axis == "os":
         return _release(text, own)
-    version = wording.READERS[axis](text)
+    version = READERS[axis](text)
     if not version:
         return ""
     fitting = next((value for value in own if versions.matches(value, version)), "")
-    precise = max((len(versions.parts(value)) for value in own if value != versions.NONE), default=PRECISE[axis])
+    precise = max(
+        (len(versions.parts(value)) for value in own if value != versions.NONE), default=BY_NAME[axis].precision
+    )
     return fitting or ".".join(versions.parts(version)[:precise])
 
 
@@ -72,19 +79,19 @@ def _release(text: str, own: Sequence[str]) -> str:
 
 
 def _free(axis: str, text: str, own: Sequence[str]) -> str:
-    if text in own or axis in wording.READERS:  # what the reader of a known axis refused says something else
+    if text in own or axis in READERS:  # what the reader of a known axis refused says something else
         return text if text in own else ""
     found = re.match(rf"v?({wording.VERSION}\S*)", text)
     return found[1] if found and "," not in text else ""
 
 
 def hidden(environments: Sequence[Mapping[str, Any]], found: Sequence[Reported]) -> list[str]:
-    """Keys whose texts differ although they are read as the same value, in words: what an axis does not tell apart."""
+    """Keys whose texts differ although they are read as the same value, in words: differences that are not tested."""
     words = []
     for key in dict.fromkeys(key for one in found for key in one.used):
         read_as = {one.used[key] for one in found if key in one.used}
         texts = dict.fromkeys(str(environment[key]) for environment in environments if key in environment)
         if len(read_as) == 1 and len(texts) > 1:
             shown = " and ".join(repr(text.split(" (")[0]) for text in texts)
-            words.append(f"{key} is {shown}, both read as {next(iter(read_as))}: what differs in that is not looked at")
+            words.append(f"{key} is {shown}, both read as {next(iter(read_as))}: this difference is not tested")
     return words

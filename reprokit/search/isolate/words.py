@@ -14,14 +14,14 @@ from reprokit.evidence.records import CellRecord
 from reprokit.search.isolate.algorithm import RIVALS, Boundary, Change, Isolation
 from reprokit.search.isolate.explanations import Explanation, certificate
 
-UNSEEN = "not seen, since a cell is excluded or cannot be judged, but what was seen leaves nothing else"
+UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
 SHOWN = 3
 """Cells that are named where there are many."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Telling:
-    """Tells of an isolation. ``record``: of a cell that was run, else None. ``matrix``: how many cells the case has."""
+    """An isolation as text and JSON. ``record``: cell -> its record, None if not run. ``matrix``: the case's cells."""
 
     found: Isolation
     record: Callable[[Cell], CellRecord | None]
@@ -29,13 +29,13 @@ class Telling:
 
     @property
     def exit_status(self) -> int:
-        """0 decided; 1 an end is not what it was said to be; 3 not decided."""
+        """0 decided; 1 the bad cell passes or the good cell fails; 3 not decided."""
         if self.found.ends_hold:
             return 0 if len(self.found.explanations) == 1 else 3
-        return 3 if Reading.UNKNOWN in self.found.readings.values() else 1
+        return 3 if Reading.UNRESOLVED in self.found.readings.values() else 1
 
     def words(self) -> tuple[str, ...]:
-        """Lines for people."""
+        """Lines for the terminal."""
         if not self.found.ends_hold:
             return tuple(self._ends())
         some = self.found.explanations
@@ -45,14 +45,14 @@ class Telling:
         return (*lines, self._counts())
 
     def json(self) -> dict[str, Any]:
-        """The same for programs; see the contract, reprokit-search/v1."""
+        """The same as JSON, in the format reprokit-search/v1."""
         found = self.found
         decided = found.ends_hold and len(found.explanations) == 1
         return {
             "decided": decided,
             "ends": {"bad": self._cell_json(found.bad), "good": self._cell_json(found.good)},
             "differ": [_change_json(change) for change in found.changes],
-            # Each list is enough on its own; where nothing is decided, there is none.
+            # Each list is enough on its own; empty where nothing is decided.
             "changes": _sets_json(found, found.explanations[0]) if decided else [],
             "rivals": [] if decided else [_sets_json(found, one) for one in found.plausible[:RIVALS]],
             "closest": [self._cell_json(found.cell(mix)) for mix in found.pair] if found.pair else [],
@@ -68,7 +68,7 @@ class Telling:
                 if one.found.found
             ],
             "unknown": [
-                self._cell_json(found.cell(mix)) for mix, seen in found.readings.items() if seen is Reading.UNKNOWN
+                self._cell_json(found.cell(mix)) for mix, seen in found.readings.items() if seen is Reading.UNRESOLVED
             ],
             "mixes": 1 << len(found.changes),
             "matrix": self.matrix,
@@ -78,73 +78,72 @@ class Telling:
         mixes = pluralize(1 << len(self.found.changes), "mix", "mixes")
         inner = sum(len(one.found.readings) - 2 for one in self.found.boundaries)
         more = f", and {pluralize(inner, 'cell')} between them" if inner else ""
-        asked = f"asked for: {len(self.found.readings)} of the {mixes} of both ends{more}; the matrix has {self.matrix}"
+        matrix = f"the matrix has {pluralize(self.matrix, 'cell')}"
+        tried = f"tried {len(self.found.readings)} of the {mixes} of the two cells{more}; {matrix}"
         ran = {len(record.trials) for mix in self.found.readings if (record := self.record(self.found.cell(mix)))} - {0}
-        # A failure that does not show each time would mislead where every cell had but one trial.
-        return asked + (f"; {pluralize(max(ran), 'trial')} of a cell at most" if ran else "")
+        # A flaky failure would mislead where every cell had only one trial.
+        return tried + (f"; at most {pluralize(max(ran), 'trial')} per cell" if ran else "")
 
     def _ends(self) -> Iterable[str]:
         whole = (1 << len(self.found.changes)) - 1
         bad, good = self.found.readings[whole], self.found.readings[0]
-        for name, mix, wanted in (("bad", whole, Reading.BAD), ("good", 0, Reading.GOOD)):
+        for name, mix, wanted in (("bad", whole, Reading.FAIL), ("good", 0, Reading.PASS)):
             seen, record = self.found.readings[mix], self.record(self.found.cell(mix))
-            no = (
-                "" if seen is wanted else f", not {wanted}" if seen is not Reading.UNKNOWN else ", neither bad nor good"
-            )
-            yield f"{name} end {self._cell(mix, whole_cell=True)}: {record.verdict if record else seen}{no}"
-            if no and record and record.reason:
+            odd = "" if seen is wanted else f", expected to {'fail' if wanted is Reading.FAIL else 'pass'}"
+            yield f"{name} cell {self._cell(mix, whole_cell=True)}: {record.verdict if record else seen}{odd}"
+            if odd and record and record.reason:
                 yield f"  {record.reason.splitlines()[0]}"
-        if bad is Reading.GOOD and good is Reading.BAD:
-            yield "it is the other way round: exchange --bad and --good"
+        if bad is Reading.PASS and good is Reading.FAIL:
+            yield "the two cells are the wrong way round: swap --bad and --good"
         else:
-            yield "nothing is isolated: it takes an end that fails with the signature, and one that ends well"
+            yield "nothing was isolated: name a cell that fails with the signature (--bad) and one that passes (--good)"
 
     def _decided(self, explanation: Explanation) -> Iterable[str]:
         sets = [_named(self.found.named(mix)) for mix in explanation]
         if len(sets) > 1:
             yield f"each of these is enough: {'; or '.join(sets)}"
         elif explanation[0].bit_count() > 1:
-            yield f"it takes these together: {sets[0]}"
+            yield f"all of these are required: {sets[0]}"
         else:
             yield f"the difference that matters: {sets[0]}"
         least, largest = certificate(explanation, len(self.found.changes))
-        alone = self._numbers(least, Reading.BAD)
-        back = self._numbers(largest, Reading.GOOD)
+        alone = self._numbers(least, Reading.FAIL)
+        back = self._numbers(largest, Reading.PASS)
         one = explanation == (explanation[0],) and explanation[0].bit_count() == 1
-        what = "this alone" if one else "these alone" if len(sets) == 1 else "either of them alone"
-        undone = "this" if one else "any one of them" if len(sets) == 1 else "all of them"
-        yield f"  with {what} changed the good end fails: {alone or UNSEEN}"
-        yield f"  with {undone} set back the bad end ends well: {back or UNSEEN}"
-        yield from self._no_matter([explanation])
+        made = "only it" if one else "only these" if len(sets) == 1 else "only one of them"
+        undone = "it" if one else "any one of them" if len(sets) == 1 else "all of them"
+        yield f"  changing {made} makes the good cell fail: {alone or UNSEEN}"
+        yield f"  reverting {undone} makes the bad cell pass: {back or UNSEEN}"
+        yield from self._no_effect([explanation])
 
     def _open(self) -> Iterable[str]:
         rivals = [" or ".join(_named(self.found.named(mix)) for mix in one) for one in self.found.plausible]
         if len(rivals) == 1:
-            yield f"not proven, and by far the likeliest: {rivals[0]}"
+            yield f"not proven, but by far the most likely: {rivals[0]}"
         else:
-            yield "not decided between these, the likeliest first:"
+            yield "not decided between these, the most likely first:"
             yield from (f"  {one}" for one in rivals[:RIVALS])
             yield from [f"  ... and {len(rivals) - RIVALS} more"] if len(rivals) > RIVALS else []
-        if self.found.untold:
-            cells = [f"{self._cell(mix)} ({self._why(mix)})" for mix in self.found.untold[:SHOWN]]
-            more = _more(self.found.untold)
-            yield f"  the cells that would tell them apart cannot be judged: {'; '.join(cells)}{more}"
+        if self.found.undistinguished:
+            cells = [f"{self._cell(mix)} ({self._why(mix)})" for mix in self.found.undistinguished[:SHOWN]]
+            more = _more(self.found.undistinguished)
+            yield f"  the cells that would distinguish them are unresolved: {'; '.join(cells)}{more}"
         if self.found.stopped:
-            yield f"  stopped at {pluralize(len(self.found.readings), 'cell')}: --max-cells allows more"
-        yield from self._no_matter(self.found.plausible, "no sign of")
+            yield f"  stopped at the limit of {pluralize(len(self.found.readings), 'cell')}: raise it with --max-cells"
+        yield from self._no_effect(self.found.plausible, "no evidence for")
 
     def _contradicted(self) -> Iterable[str]:
         yield (
-            "not decided: no set of changes explains the verdicts; a change heals what another breaks, "
-            "or a flaky failure needs more trials"
+            "not decided: no set of changes explains the verdicts; either one change hides the effect of another, "
+            "or the failure is flaky and needs more --trials"
         )
         if self.found.pair:
             good, bad = self.found.pair
             changes = self.found.named(good ^ bad)
-            well, ill = self._cell(good), self._cell(bad)
-            yield f"  certain is: {well} ends well and {ill} fails, and they differ in {_named(changes)}"
+            passing, failing = self._cell(good), self._cell(bad)
+            yield f"  confirmed: {passing} passes and {failing} fails, and they differ in {_named(changes)}"
 
-    def _no_matter(self, explanations: Iterable[Explanation], words: str = "no matter") -> Iterable[str]:
+    def _no_effect(self, explanations: Iterable[Explanation], words: str = "no effect") -> Iterable[str]:
         named = 0
         for one in explanations:
             for mix in one:
@@ -155,25 +154,25 @@ class Telling:
 
     def _boundary(self, one: Boundary) -> str:
         if not one.found.found:
-            return f"along {one.axis}: no boundary, the ends of the line cannot be judged"
+            return f"along {one.axis}: no boundary found, because the first or the last value is unresolved"
         good, bad = one.values[one.found.last], one.values[one.found.next]
         if unclear := [one.values[place] for place in one.found.unclear]:
-            judged = f"turns between {good} (ends well) and {bad} (fails)"
-            return f"along {one.axis}: {judged}; between them cannot be judged: {', '.join(unclear)}"
-        which = f"{good} is the last that ends well and {bad} the first that fails"
+            turns = f"the boundary is between {good} (passes) and {bad} (fails)"
+            return f"along {one.axis}: {turns}; unresolved in between: {', '.join(unclear)}"
+        which = f"{good} is the last that passes and {bad} the first that fails"
         return f"along {one.axis}: {which}, of {len(one.values)} values from {one.values[0]} to {one.values[-1]}"
 
     def _flaky(self) -> Iterable[str]:
         records = (self.record(self.found.cell(mix)) for mix in self.found.readings)
         numbers = [f"#{record.number}" for record in records if record and record.verdict is Verdict.FLAKY]
         if numbers:
-            yield f"flaky, and read as failing: {', '.join(numbers)}"
+            yield f"flaky, counted as failing: {', '.join(numbers)}"
 
     def _why(self, mix: int) -> str:
         record = self.record(self.found.cell(mix))
         if record:
             return str(record.verdict)
-        return "the case excludes it" if mix in self.found.excluded else "not tried: several like it cannot be judged"
+        return "the case excludes it" if mix in self.found.excluded else "not tried: similar cells are unresolved"
 
     def _numbers(self, mixes: Sequence[int], wanted: Reading) -> str:
         seen = [mix for mix in mixes if self.found.readings.get(mix) is wanted]
@@ -200,7 +199,7 @@ def _named(changes: Sequence[Change]) -> str:
 
 def _change(change: Change) -> str:
     if change.good is None:
-        return f"{change.axis} {change.bad} (the good end has none)"
+        return f"{change.axis} {change.bad} (the good cell has none)"
     return f"{change.axis} {change.good} -> {change.bad or 'none'}"
 
 

@@ -1,7 +1,7 @@
-"""The smallest case that still fails in the same way: parts are left out for as long as it does. Pure.
+"""The smallest case that still fails in the same way: removes parts as long as the case keeps failing. Pure.
 
 In each group first all parts at once, then halves, quarters and so on down to single ones; then, over all groups,
-single ones until none can go any more: what is left is 1-minimal. Then the contents of files, and single parts again.
+single ones until none can be removed: the result is 1-minimal. Then the contents of files, and single parts again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from reprokit.search.reduce.trying import Asking, Trying
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A part that is still there. ``without``: the case without it, which does not fail in the same way."""
+    """A part that was kept. ``without``: the case without it, which does not fail in the same way."""
 
     kind: str
     name: str
@@ -26,7 +26,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Reduced:
-    """The smaller case, what is left of its parts, and by kind the names of what could go."""
+    """A reduced case. ``kept``: the parts that are left; ``gone``: kind -> names of the removed parts."""
 
     data: Data
     kept: tuple[Kept, ...]
@@ -34,7 +34,10 @@ class Reduced:
 
 
 def reduced(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, axes: bool = True) -> Asking[Reduced]:
-    """Leave out of ``data``, which is known to fail, whatever it fails without. ``axes`` False: the matrix stays."""
+    """Remove every part of ``data`` that the failure does not need. ``data`` is known to fail.
+
+    ``kinds``: which kinds of parts may be removed (keys of ``parts.KINDS``). ``axes`` False: the matrix stays.
+    """
     gone: dict[str, list[str]] = {}
     data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=True)
     if "contents" in kinds:
@@ -57,7 +60,7 @@ def _groups(data: Data, kinds: Sequence[str], *, axes: bool) -> Iterator[Group]:
 def _parts(
     data: Data, trying: Trying, kinds: Sequence[str], gone: dict[str, list[str]], *, axes: bool, coarse: bool
 ) -> Asking[Data]:
-    """One round over all groups after the other, until one changes nothing."""
+    """Rounds over all groups, until a round changes nothing."""
     while True:
         before = data
         for kind in kinds:
@@ -73,18 +76,21 @@ def _parts(
 
 
 def smallest(group: Group, trying: Trying, *, coarse: bool = True) -> Asking[frozenset[int]]:
-    """The indices of parts that can go together, so that no other can go alone. Later ones are tried first."""
+    """The indices of parts that can be removed together, such that no further single part can. Tries later ones first.
+
+    ``coarse``: try large chunks first, rather than single parts only.
+    """
     gone: frozenset[int] = frozenset()
     count = len(group.names)
     for size, smaller in pairwise([*(_sizes(count, pairs=group.pairs) if coarse else [1]), 1]):
         while True:
             before, end = gone, count
             while chunk := _chunk(end, gone, size):
-                on = chunk[-1] if group.pairs and size == 2 else chunk[0]  # where it goes on if these stay
+                on = chunk[-1] if group.pairs and size == 2 else chunk[0]  # where to continue if these stay
                 ways = ((gone | set(chunk), chunk[0]), (gone, on))
                 soon = [
                     group.without(after | set(following))
-                    # Most single parts can go, but few halves.
+                    # Most single parts can be removed, but few halves.
                     for after, at in (ways if size == 1 else ways[::-1])
                     if group.builds and (following := _chunk(at, after, size) or _chunk(count, after, smaller))
                 ]

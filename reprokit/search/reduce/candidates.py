@@ -1,4 +1,4 @@
-"""From the data of a smaller case to a case file that can be run. Pure, but for asking bash whether it can read it."""
+"""From the data of a smaller case to a case file that can be run. Pure, but for running ``bash -n`` on its scripts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reprokit.case import CaseFile
-from reprokit.case.files import load_text
-from reprokit.case.matrix import KNOWN_AXES, Cell
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell
 from reprokit.case.render import SHELL, TemplateProblem, render
 from reprokit.core.errors import CaseError
+from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.cases import load_text
 from reprokit.search.asking import Candidate
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import Data, changed
@@ -30,9 +31,10 @@ def start(file: CaseFile, cell: Cell, failure: Mapping[str, Any], *, keep_matrix
 
 
 def written(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Candidate | None:
-    """The candidate that ``data`` makes of ``file``, for ``path``; None where it is no valid case or no shell text.
+    """The candidate for ``data``, a smaller version of ``file``; None where it is not a valid case or shell script.
 
-    A fix that the smaller case no longer takes is left out.
+    ``cell``: the cell to run, without axes that are gone. ``name``: its label. ``path``: the file to be written. A fix
+    that no longer fits the smaller case is left out.
     """
     for attempt in (data, changed(data, ("fix",), None)) if "fix" in data else (data,):
         try:
@@ -48,11 +50,11 @@ def written(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Can
 
 
 def same(candidate: Candidate) -> object:
-    """What a candidate would run: equal ones show the same. Free axes count by what they do alone."""
+    """A key for what a candidate would run: equal keys give equal results. Free axes count only by their effect."""
     assert candidate.file is not None
     case = candidate.file.case
     spec = render(case, candidate.cell)
-    known = [(name, value) for name, value in candidate.cell.items() if name in KNOWN_AXES]
+    known = [(name, value) for name, value in candidate.cell.items() if name in AXIS_NAMES]
     parts = {name: value for name, value in vars(spec).items() if name not in ("cell", "reproduces")}
     return repr((known, parts, case.trials, case.expect.failure))
 
@@ -65,7 +67,7 @@ def _readable(file: CaseFile, cell: Cell) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _bash_reads(text: str) -> bool:
-    """Whether the text has the form of a shell program; true where this host cannot tell."""
+    """Whether the text is a valid shell script; True where this host has no bash."""
     bash = shutil.which("bash")
     if not text or bash is None:
         return True
@@ -74,7 +76,7 @@ def _bash_reads(text: str) -> bool:
 
 def header(lines: Sequence[str]) -> str:
     """Lines as a comment at the top of a case."""
-    # What would end the comment, or cannot stand in YAML at all.
+    # Replaces characters that would end the comment, or are not allowed in YAML.
     shown = ("".join(c if c.isprintable() else " " for c in line) for line in lines)
     wrapped = (part for line in shown for part in textwrap.wrap(line, 110, subsequent_indent="    "))
     return "".join(f"# {line}\n" for line in wrapped)

@@ -1,6 +1,7 @@
 """The contents of a case's files, made shorter by Lithium (``pip install lithium-reducer``). Pure.
 
-Lithium proposes, we ask. Of a Python file first whole statements, outer ones first, then lines; of others lines.
+Lithium proposes texts, and the search runs them. In a Python file it removes whole statements, outer ones first, then
+lines; in other files lines.
 """
 
 from __future__ import annotations
@@ -23,11 +24,14 @@ if TYPE_CHECKING:
     from reprokit.search.reduce.trying import Asking, Trying
 
 Pieces = list[tuple[str, bool]]
-"""A text in pieces, each with whether it can go."""
+"""A text in pieces, each with whether it can be removed."""
 
 
 def shorter(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Asking[Data]:
-    """Leave lines out of the files of ``data`` for as long as it fails. Raises ImportError without Lithium."""
+    """Remove lines from the files of ``data`` as long as it keeps failing. Raises ImportError without Lithium.
+
+    ``gone``: gets a line for each file that became shorter, below ``contents``.
+    """
     for path, text in (data.get("files") or {}).items():
         after = yield from _shortened(data, path, text, trying)
         if after != text:
@@ -42,7 +46,7 @@ def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
     from lithium.testcases import TestcaseLine
 
     logging.getLogger("lithium").setLevel(logging.WARNING)
-    # What its own parser cannot read need not be run, unless that is how the file was written.
+    # A text that the parser of its format rejects is not run, unless the parser rejected the original file too.
     reads = _PARSERS.get(PurePosixPath(path).suffix, _anything)
     if not reads(text):
         reads = _anything
@@ -77,7 +81,7 @@ def _by_lines(text: str) -> Pieces:
 
 
 def _ways(text: str) -> Iterator[Callable[[str], Pieces]]:
-    """Ways to cut a Python file: statements by their depth, as long as there are any so deep, then lines."""
+    """Ways to cut a Python file: statements at each depth of nesting that has some, then lines."""
 
     def at(depth: int) -> Callable[[str], Pieces]:
         return lambda text: _statements(text, depth)
@@ -90,7 +94,7 @@ def _ways(text: str) -> Iterator[Callable[[str], Pieces]]:
 
 
 def _statements(text: str, depth: int) -> Pieces:
-    """The lines of each statement at a depth of nesting, and what lies between."""
+    """The lines of each statement at a depth of nesting, and the lines in between."""
     lines = text.splitlines(keepends=True)
     pieces: Pieces = []
     at = 0
@@ -105,7 +109,7 @@ def _statements(text: str, depth: int) -> Pieces:
 
 
 def _spans(node: ast.AST, depth: int) -> Iterator[tuple[int, int]]:
-    """First line and end, from 0, of the statements at a depth below ``node``, in their order."""
+    """First line and end, from 0, of the statements at a depth below ``node``, in order."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt) and depth == 0:
             first = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))])

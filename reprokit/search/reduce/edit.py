@@ -1,7 +1,7 @@
-"""The text of a case with less in it. Pure: what is kept stays as it was written, comments and quotes included.
+"""The text of a case with parts removed. Pure: what is kept stays as it was written, comments and quotes included.
 
 Own code rather than a round-trip library: those read scalars by YAML's guesses, or write flow collections and quotes
-their own way, whereas :mod:`reprokit.case.tree` already knows where everything stands.
+their own way, whereas :mod:`reprokit.case.tree` already knows the position of everything.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from reprokit.case import emit
 from reprokit.case.tree import Loc, Place, Tree, parse
 
 Edit = tuple[int, int, str]
-"""Offsets of what is replaced, and by what."""
+"""Start and end offset of the text to replace, and its replacement."""
 
 
 def rewrite(tree: Tree, data: Mapping[str, Any]) -> str:
-    """The text of ``tree`` changed to say ``data``, which :func:`reprokit.case.tree.parse` then reads from it.
+    """The text of ``tree`` edited so that :func:`reprokit.case.tree.parse` reads ``data`` from it.
 
-    Meant for data with entries left out, scalars changed and keys added at the end of mappings. Where that cannot be
-    had by cutting and replacing (anchors, merged keys), the whole is written anew, without comments.
+    Meant for data with entries removed, scalars changed and keys added at the end of mappings. Where cutting and
+    replacing cannot do that (anchors, merged keys), the whole text is written anew, without comments.
     """
     text = tree.text
-    # From the end: what stands before keeps its offsets.
+    # From the end, so that the offsets before an edit stay valid.
     for start, end, new in sorted(_edits(tree, (), tree.data, data), reverse=True):
         text = text[:start] + new + text[end:]
     text = re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" not in tree.text else text
@@ -63,7 +63,7 @@ def _mapping(tree: Tree, loc: Loc, old: dict[str, Any], new: dict[str, Any]) -> 
 
 
 def _left_out(old: Sequence[Any], new: Sequence[Any]) -> set[int] | None:
-    """The indices of ``old`` that ``new`` leaves out; None when it is more than leaving out."""
+    """The indices of ``old`` that ``new`` leaves out; None where ``new`` differs in more than that."""
     kept: list[int] = []
     for item in new:
         start = kept[-1] + 1 if kept else 0
@@ -75,7 +75,7 @@ def _left_out(old: Sequence[Any], new: Sequence[Any]) -> set[int] | None:
 
 
 def _cuts(tree: Tree, entries: Sequence[Loc], gone: set[Loc], parent: Loc) -> Iterator[Edit]:
-    """Cut the entries that are gone out of a mapping or list of which something stays."""
+    """Cut the entries that are gone out of a mapping or list that keeps at least one entry."""
     if not _flow(tree, parent):
         for entry in entries:
             if entry in gone:
@@ -85,7 +85,7 @@ def _cuts(tree: Tree, entries: Sequence[Loc], gone: set[Loc], parent: Loc) -> It
     for place, entry in enumerate(entries):
         if entry not in gone:
             continue
-        # Up to the next entry; behind the last that stays, from the end of the one before.
+        # Up to the next entry; after the last entry that stays, from the end of the one before.
         if any(later not in gone for later in entries[place:]):
             yield _start(tree, entry), _start(tree, entries[place + 1]), ""
         else:
@@ -118,7 +118,7 @@ def _start(tree: Tree, loc: Loc) -> int:
 
 
 def _end(tree: Tree, loc: Loc) -> int:
-    """Offset behind the last character of a value; libyaml's own end of a block lies behind comments that follow."""
+    """Offset after the last character of a value; libyaml's own end of a block includes comments that follow."""
     place = tree.places[loc]
     if place.style in ("[", "{") and not _flow(tree, loc):
         return max(_end(tree, below) for below in _children(tree.places, loc))
@@ -139,7 +139,7 @@ def _line_end(text: str, offset: int) -> int:
 
 
 def _with_comment(text: str, start: int) -> int:
-    """The start of the comment lines right above a line and as far in, which speak of it; else of the line itself."""
+    """The start of the comment lines right above a line with the same indent; else the start of the line itself."""
     indent = re.match(r" *", text[start:])
     while start:
         above = _line_start(text, start - 1)

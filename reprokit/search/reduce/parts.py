@@ -1,7 +1,7 @@
-"""What a case can lose, in groups of like things. Pure, on the data of a case as it was written.
+"""The parts that can be removed from a case, in groups of similar ones. Pure, on the data of a case as it was written.
 
-Left as they are: what only speaks of the bug (title, description, report), ``os`` and ``python``, which every image
-has in some version, and ``memory``, ``pids`` and ``timeout``, which protect the host that tries all this.
+Never removed: text about the bug (title, description, report); ``os`` and ``python``, which every image has in some
+version; ``memory``, ``pids`` and ``timeout``, which protect the host.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS = {
     "axes": "axes",
     "contents": "lines of files",
 }
-"""Kinds of parts in the order in which they are tried, with their names for people."""
+"""Kinds of parts in the order in which they are tried, with the names that users see."""
 
 _BUILT = ("setup", "sources", "pip", "apt", "image", "axes")
 PROTECTING = ("memory", "pids", "timeout")
@@ -42,9 +42,9 @@ ALWAYS = ("os", "python")
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Parts of one kind by ``names``; ``without`` gives the case without those of some indices.
+    """Parts of one kind by ``names``; ``without`` maps a set of indices to the case without these parts.
 
-    ``pairs``: neighbours may only go together, as an option and its value.
+    ``pairs``: some neighbours can only be removed together, such as an option and its value.
     """
 
     kind: str
@@ -54,12 +54,12 @@ class Group:
 
     @property
     def builds(self) -> bool:
-        """Whether a case without some of them has another image."""
+        """Whether removing some of them changes the image."""
         return self.kind in _BUILT
 
 
 def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], Group]]:
-    """Makers of the groups of one kind, coarse ones first: each is asked of the case as it has become by then.
+    """Functions that make the groups of one kind, coarse ones first; call each with the case as reduced so far.
 
     ``axes`` False: the matrix stays.
     """
@@ -87,7 +87,7 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
 
 
 def changed(data: Data, loc: Loc, value: Any) -> Data:
-    """The case with another value at ``loc``; with nothing there for None, nor around it where that was all."""
+    """The case with ``value`` at ``loc``; None removes the entry, and its parents where they become empty."""
     result = copy.deepcopy(dict(data))
     around = value_at(result, loc[:-1])
     if value is not None:

@@ -1,4 +1,4 @@
-"""The search of ``reprokit reduce``: a cell that reproduces, its strict signature, what can go, and a last look."""
+"""The search of ``reprokit reduce``: finds a cell that reproduces, reduces the case, and runs the result once more."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reprokit.case.files import load_text
 from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
+from reprokit.environment.cases import load_text
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
@@ -26,15 +27,15 @@ from reprokit.search.session import Answer, SearchSession
 from reprokit.store.recorder import RecordError
 
 SHOWN = 5
-"""Cells that are shown of more that do not reproduce."""
+"""Most cells that are listed where none reproduces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
     """The arguments of a reduction, as recorded.
 
-    ``out``: the file to write. ``kinds``: what may go (keys of ``parts.KINDS``). ``max_cells`` and ``seconds`` end
-    it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
+    ``out``: the file to write. ``kinds``: what may be removed (keys of ``parts.KINDS``). ``max_cells`` and ``seconds``
+    stop it early; 0 for no such limit. ``keep_matrix``: all cells stay in the case.
     """
 
     out: str
@@ -45,34 +46,34 @@ class Wish:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Wish:
-        """The wish as a record holds it."""
+        """The inverse of ``dataclasses.asdict``, for what a record holds."""
         return cls(**{**data, "kinds": tuple(data["kinds"])})
 
 
 @dataclass(kw_only=True)
 class Spent:
-    """What a search has used up, as recorded: a resumed one ends where the first would have.
+    """The cells and time that a search has used, as recorded: a resumed search stops where the first would have.
 
-    ``seconds``: from asking to knowing, summed.
+    ``seconds``: the total time that candidates took to be decided.
     """
 
     session: SearchSession
-    wish: Wish
+    arguments: Wish
     asked: list[Candidate] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
     def records(self) -> list[CellRecord]:
-        """The records of what was asked for, in that order."""
+        """The records of the candidates, in the order in which they were run."""
         return [record for one in self.asked if (record := self.session.record_of(one)) is not None]
 
     def all(self) -> bool:
-        """Whether nothing more may be tried: one cell is kept for the last look."""
-        cells, seconds = self.wish.max_cells, self.wish.seconds
+        """Whether a limit is reached; one cell is kept for the final check."""
+        cells, seconds = self.arguments.max_cells, self.arguments.seconds
         return bool(cells and len(self.asked) + 1 >= cells) or bool(seconds and self.seconds >= seconds)
 
     def watch(self, search: Search[Any]) -> Search[Any]:
-        """``search``, with what it asks for counted."""
+        """``search``, with its candidates and their time counted."""
         readings: tuple[Reading, ...] | None = None
         while True:
             try:
@@ -87,24 +88,24 @@ class Spent:
 
 
 def make(session: SearchSession, folder: Path) -> Search[Answer]:
-    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError for a wrong cell."""
+    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError for no cell."""
     cells = _cells(session)
-    wish = Wish.from_json(session.arguments)
-    spent = Spent(session=session, wish=wish)
-    return spent.watch(_reduce(session, folder, wish, spent, cells))
+    arguments = Wish.from_json(session.arguments)
+    spent = Spent(session=session, arguments=arguments)
+    return spent.watch(_reduce(session, folder, arguments, spent, cells))
 
 
 def _cells(session: SearchSession) -> list[Cell]:
-    """The cells that may be taken: those that are expected to reproduce; where that is not said, all."""
+    """The cells to choose from: those that are expected to reproduce, else those without an expectation, else all."""
     cells = [cell for _, cell in cells_of([session.file], session.request.selection)]
     if not cells:
-        raise UsageError("the selection is empty: no cell is left by --only, --skip and the axis options")
+        raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
     promised = [(promised_of(session.file, cell), cell) for cell in cells]
     wanted = [cell for verdict, cell in promised if verdict is Verdict.REPRODUCED]
     return wanted or [cell for verdict, cell in promised if verdict is None] or cells
 
 
-def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
+def _reduce(session: SearchSession, folder: Path, arguments: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
     found = yield from _verified(session, spent, cells)
     if found is None:
         return Answer(words=_nothing(spent, cells), exit_status=_departs(spent.records))
@@ -112,16 +113,16 @@ def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cell
     assert record is not None
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
     failure = tightened(given, _seen(record, folder))
-    data = candidates.start(session.file, found.cell, failure, keep_matrix=wish.keep_matrix)
+    data = candidates.start(session.file, found.cell, failure, keep_matrix=arguments.keep_matrix)
     session.note(words.signature(given, failure))
 
     def holds(candidate: Candidate, reading: Reading) -> bool:
-        # What failed every time is not to become something that fails at times.
+        # A failure that always showed must not become a flaky one.
         tried = session.record_of(candidate)
-        return reading is Reading.BAD and tried is not None and tried.verdict in (record.verdict, Verdict.REPRODUCED)
+        return reading is Reading.FAIL and tried is not None and tried.verdict in (record.verdict, Verdict.REPRODUCED)
 
     trying = Trying(
-        write=partial(candidates.written, session.file, found.cell, path=wish.out),
+        write=partial(candidates.written, session.file, found.cell, path=arguments.out),
         same=candidates.same,
         holds=holds,
         spent=spent.all,
@@ -130,14 +131,14 @@ def _reduce(session: SearchSession, folder: Path, wish: Wish, spent: Spent, cell
     if whole is None:
         raise UsageError(f"{session.file.path}: its text cannot be rewritten as a case of one cell; try --keep-matrix")
     trying.knows(whole, fails=True)
-    result = yield from reduced(data, trying, wish.kinds, axes=not wish.keep_matrix)
-    return (yield from _last_look(session, folder, wish, spent, found, trying, result))
+    result = yield from reduced(data, trying, arguments.kinds, axes=not arguments.keep_matrix)
+    return (yield from _final_check(session, folder, arguments, spent, found, trying, result))
 
 
 def _verified(
     session: SearchSession, spent: Spent, cells: list[Cell]
 ) -> Generator[Ask, tuple[Reading, ...], Candidate | None]:
-    """The first cell that reproduces, cheapest first; None when none does, as far as the limits let it look."""
+    """The first cell that reproduces, cheapest first; None when none of those tried within the limits does."""
     waiting = [Candidate(cell=cell) for cell in cells]
     if len(waiting) > 1:
         waiting.sort(key=session.cost)
@@ -145,17 +146,17 @@ def _verified(
         if spent.all():
             return None
         (reading,) = yield Ask(candidates=(candidate,))
-        if reading is Reading.BAD:
+        if reading is Reading.FAIL:
             return candidate
     return None
 
 
 def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
-    told = [f"{label(record.cell)}: {record.verdict}: {record.reason}" for record in spent.records]
-    told = told if len(told) <= SHOWN else [*told[:SHOWN], f"and {len(told) - SHOWN} more"]
+    lines = [f"{label(record.cell)}: {record.verdict}: {record.reason}" for record in spent.records]
+    lines = lines if len(lines) <= SHOWN else [*lines[:SHOWN], f"and {len(lines) - SHOWN} more"]
     tried = len(spent.asked)
-    some = "" if tried == len(cells) else f" ({tried} of {len(cells)} cells were, then the limit was reached)"
-    return (f"nothing to reduce: no cell that was tried reproduces{some}", *(f"  {line}" for line in told))
+    some = "" if tried == len(cells) else f" ({tried} of {len(cells)} cells were tried before the limit was reached)"
+    return (f"nothing to reduce: no cell that was tried reproduces{some}", *(f"  {line}" for line in lines))
 
 
 def _seen(record: CellRecord, folder: Path) -> list[Seen]:
@@ -169,22 +170,22 @@ def _seen(record: CellRecord, folder: Path) -> list[Seen]:
     ]
 
 
-def _last_look(
+def _final_check(
     session: SearchSession,
     folder: Path,
-    wish: Wish,
+    arguments: Wish,
     spent: Spent,
     found: Candidate,
     trying: Trying,
     result: Reduced,
 ) -> Search[Answer]:
-    """The reduced case as it will be written, run once more and written."""
+    """Run the reduced case once more, exactly as it will be written, and write it if it still fails."""
     first = session.record_of(found)
     smaller = trying.write(result.data, "")
     assert first is not None
     assert smaller is not None
     assert smaller.file is not None
-    told = words.Told(
+    report = words.Told(
         case_id=session.file.case.id,
         digest=session.file.digest,
         cell=found.cell,
@@ -195,32 +196,32 @@ def _last_look(
         stopped=trying.stopped,
         versions=words.versions(first.environment, _environment(session, trying.decider(result.data))),
     )
-    text = candidates.header(told.comment()) + smaller.file.text
-    final = Candidate(cell=smaller.cell, file=load_text(wish.out, text), name="the reduced case, once more")
+    text = candidates.header(report.comment()) + smaller.file.text
+    final = Candidate(cell=smaller.cell, file=load_text(arguments.out, text), name="the reduced case, once more")
     (reading,) = yield Ask(candidates=(final,))
     record = session.record_of(final)
     assert record is not None
-    told.cells, told.seconds = len(spent.asked), spent.seconds
+    report.cells, report.seconds = len(spent.asked), spent.seconds
     holds = trying.holds(final, reading)
-    data = {**told.to_json(), "file": wish.out, "verdict": str(record.verdict), "text": text}
+    data = {**report.to_json(), "file": arguments.out, "verdict": str(record.verdict), "text": text}
     if holds:
         # Before the answer is recorded: a search that is killed in between writes it again.
-        place, why = _written(Path(wish.out), text, folder)
+        place, why = _written(Path(arguments.out), text, folder)
         status = RecordError.exit_status if why else 0
         data["file"] = str(place)
-        return Answer(words=(*told.lines(), f"written: {place}{why}"), data=data, exit_status=status)
+        return Answer(words=(*report.lines(), f"written: {place}{why}"), data=data, exit_status=status)
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
-    return Answer(words=(*told.lines(), gave, hint), data=data, exit_status=_departs([record]))
+    return Answer(words=(*report.lines(), gave, hint), data=data, exit_status=_departs([record]))
 
 
 def _departs(records: Sequence[CellRecord]) -> int:
-    """The contract's exit status where none of these reproduced: 1, or 3 where one of them is no finding."""
+    """The exit status where none of these reproduced: 1, or 3 where one of them is inconclusive."""
     return 1 if all(record.verdict is not None and record.verdict.conclusive for record in records) else 3
 
 
 def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
-    """Write the reduced case; into the store where its place cannot be written any more, and why not."""
+    """Write the reduced case, or put it into the store where ``out`` cannot be written; returns the path and why."""
     try:
         write(out, text)
     except OSError as error:
@@ -229,7 +230,7 @@ def _written(out: Path, text: str, folder: Path) -> tuple[Path, str]:
     return out, ""
 
 
-def _environment(session: SearchSession, decider: Candidate | None) -> Mapping[str, Any] | None:
+def _environment(session: SearchSession, decider: Candidate | None) -> Measured | None:
     record = session.record_of(decider) if decider else None
     return record.environment if record else None
 

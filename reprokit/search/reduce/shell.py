@@ -1,7 +1,7 @@
-"""What a command can lose: lines, parts between ``&&`` and ``;``, options with their values, words. Pure.
+"""The pieces that can be removed from a command: lines, parts between ``&&`` and ``;``, options, words. Pure.
 
-A guess at the pieces is enough: whether something matters is decided by running what is left. What is hard to cut
-(here-documents, substitutions, blocks) stays in one piece.
+A guess at the pieces is enough: running the rest decides whether a piece matters. What is hard to cut (here-documents,
+substitutions, blocks) stays in one piece.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _WHOLE = re.compile(r"<<|\$\(|`|\(\(")
-"""In a line with one of these, words are not told apart."""
+"""A line with one of these is not split into words."""
 _OPENING = ("if", "for", "while", "until", "case", "select", "{%if", "{%for")
 _CLOSING = ("fi", "done", "esac", "{%endif", "{%endfor")
 
 
 def lines(text: str) -> list[Span]:
-    """The lines of a shell text, each with what belongs to it: continuations, quotes, here-documents, blocks."""
+    """The lines of a shell text, each with its continuations, multi-line quotes, here-documents and blocks."""
     spans: list[Span] = []
     start = end = 0
     for line in text.splitlines(keepends=True):
@@ -41,7 +41,7 @@ def lines(text: str) -> list[Span]:
 
 
 def segments(text: str) -> list[Span]:
-    """Commands joined by ``&&`` or ``;`` to others of their line, each with the joint that goes with it."""
+    """Commands joined to others of their line by ``&&`` or ``;``, each with one of these joints."""
     found: list[Span] = []
     for start, tokens in _cuttable(text):
         joints = [token for token in tokens if token["join"] in ("&&", ";")]
@@ -76,7 +76,7 @@ def words(text: str) -> list[Span]:
 
 
 def option_items(arguments: Sequence[str]) -> list[tuple[int, ...]]:
-    """Of a command in exec form, the indices of each option with its values."""
+    """The indices of each option with its values, in a command in exec form."""
     found: list[list[int]] = []
     for index, argument in enumerate(arguments):
         if index and argument.startswith("-"):
@@ -124,7 +124,7 @@ def _complete(text: str) -> bool:
 
 
 def _cuttable(text: str) -> list[tuple[int, list[re.Match[str]]]]:
-    """Each line's offset and its tokens, of those lines that can be cut into words."""
+    """(offset, tokens) of each line that can be split into words."""
     found = []
     masked = _masked(text)
     for start, end in lines(text):

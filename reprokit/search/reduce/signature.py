@@ -1,4 +1,4 @@
-"""A signature made as strict as what was seen, so that a smaller case cannot slip to another failure. Pure."""
+"""A signature made as strict as the failure that was seen, so that a smaller case matches no other failure. Pure."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Seen:
 
 
 def tightened(failure: Mapping[str, Any], seen: Sequence[Seen]) -> dict[str, Any]:
-    """The signature ``failure`` (as written) with what it leaves open taken from trials that it matched.
+    """The signature ``failure`` (as written in the case), completed from the trials ``seen``, which it matched.
 
     Added are the exit status, the exception's type, its message without numbers, addresses and paths, the frames that
-    tell it (as in a fingerprint), or the words of a crash; where there is neither and the exit status is all that is
-    given, the last words. Each only where all the trials agree.
+    identify it (as in a fingerprint), or the text of a crash; where there is neither, and only an exit status is given,
+    the last line of output. Each is added only where all the trials match it.
     """
     strict = dict(failure)
-    for key, value in _wishes(failure, seen[0]):
+    for key, value in _additions(failure, seen[0]):
         trial = {**strict, key: value}
         if all(_matches(trial, one) for one in seen):
             strict = trial
@@ -48,36 +48,37 @@ def _matches(failure: Mapping[str, Any], seen: Seen) -> bool:
     return judge(Failure.model_validate(failure), seen.ending, seen.log).outcome is Outcome.REPRODUCED
 
 
-def _wishes(failure: Mapping[str, Any], seen: Seen) -> list[tuple[str, Any]]:
+def _additions(failure: Mapping[str, Any], seen: Seen) -> list[tuple[str, Any]]:
+    """(key, value) pairs that would make the signature stricter, taken from one trial."""
     judgement = judge(Failure.model_validate(failure), seen.ending, seen.log)
     exception, crash = judgement.exception, judgement.crash
-    by_us = {"out_of_memory", "timed_out", "signal"} & set(failure)
-    wishes: list[tuple[str, Any]] = []
-    if failure.get("exit_code", "nonzero") == "nonzero" and not by_us and seen.ending.exit_code is not None:
-        wishes.append(("exit_code", str(seen.ending.exit_code)))
-    # A traceback is how it failed only where the case says so, or where nothing else tells.
+    killed = {"out_of_memory", "timed_out", "signal"} & set(failure)
+    found: list[tuple[str, Any]] = []
+    if failure.get("exit_code", "nonzero") == "nonzero" and not killed and seen.ending.exit_code is not None:
+        found.append(("exit_code", str(seen.ending.exit_code)))
+    # A traceback identifies the failure only where the case says so, or where nothing else does.
     if exception is not None and not exception.ignored and ("output" not in failure or "exception" in failure):
-        wishes += _of_exception(exception)
+        found += _of_exception(exception)
     elif crash is not None:
-        # What C++ says of an exception stands on two lines, and is found on one: its words rather than its type.
+        # C++ prints an exception on two lines, and a pattern matches one: its message rather than its type.
         parts = re.split(r"\s+what\(\):\s+", crash.text)
-        wishes += [("output", pattern(one_line(text))) for text in dict.fromkeys((*parts, crash.text))]
+        found += [("output", pattern(one_line(text))) for text in dict.fromkeys((*parts, crash.text))]
     elif not set(failure) - {"exit_code"}:
-        wishes.append(("output", pattern(one_line(last_words(without_cuts(seen.log))))))
-    return [(key, value) for key, value in wishes if value and (key not in failure or key == "exit_code")]
+        found.append(("output", pattern(one_line(last_words(without_cuts(seen.log))))))
+    return [(key, value) for key, value in found if value and (key not in failure or key == "exit_code")]
 
 
 def _of_exception(seen: ExceptionSeen) -> list[tuple[str, Any]]:
-    # The first line that is its own: frameworks print stacks and advice around it.
+    # The first line of the message itself: frameworks print stacks and advice around it.
     own = essence(seen.message)
     lines = (line.strip() for line in seen.message.splitlines() if line.strip())
-    said = next((one_line(line) for line in lines if own.startswith(" ".join(line.split())[:100])), "")
+    message = next((one_line(line) for line in lines if own.startswith(" ".join(line.split())[:100])), "")
     frames = [text for text in telling_frames(seen.frames, message=bool(own))[0] if _FRAME.fullmatch(text)]
-    return [("exception", seen.type), ("message", pattern(said)), ("frames", frames[::-1])]
+    return [("exception", seen.type), ("message", pattern(message)), ("frames", frames[::-1])]
 
 
 def pattern(text: str) -> str:
-    """What finds ``text`` with any numbers, addresses and paths in it, in the contract's two forms of pattern."""
+    """A signature's pattern that finds ``text`` with any numbers, addresses and paths: plain text, or ``/regex/``."""
     text = text.rstrip("…")
     if not _VARYING.search(text) and not (text.startswith("/") and text.endswith("/")):
         return text

@@ -1,4 +1,4 @@
-"""Asks whether smaller cases still fail in the same way, each once. Pure."""
+"""Finds out whether smaller cases still fail in the same way, running each once. Pure."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from reprokit.search.reduce.parts import Data
 T = TypeVar("T")
 Asking = Generator[Ask, tuple[Reading, ...], T]
 Write = Callable[[Data, str], "Candidate | None"]
-"""The candidate of a smaller case, with a name for people; None where it is no valid case."""
+"""Makes the candidate of a smaller case from its data and a label; None where the data is not a valid case."""
 
 
 @dataclass(kw_only=True)
 class Trying:
-    """Asks whether a smaller case still fails in the same way, once for each thing that would be run.
+    """Finds out whether smaller cases still fail in the same way, and remembers the results.
 
-    ``same``: what a candidate would run; of equal ones only the first is asked for. ``holds``: whether what it showed
-    is the failure. ``spent``: whether the budget is; ``stopped``: whether something was left untried for that.
+    ``same``: a key for what a candidate would run; of equal ones only the first is run. ``holds``: whether a result is
+    the failure. ``spent``: whether the budget is used up; ``stopped``: whether a case was not tried because of that.
     """
 
     write: Write
     same: Callable[[Candidate], object]
-    holds: Callable[[Candidate, Reading], bool] = lambda _, reading: reading is Reading.BAD
+    holds: Callable[[Candidate, Reading], bool] = lambda _, reading: reading is Reading.FAIL
     spent: Callable[[], bool] = lambda: False
     stopped: bool = False
     known: dict[object, tuple[bool, Candidate]] = field(default_factory=dict)
 
     def knows(self, candidate: Candidate, *, fails: bool) -> None:
-        """Take down what a candidate showed."""
+        """Record the result of a candidate that was run elsewhere."""
         self.known[self.same(candidate)] = (fails, candidate)
 
     def fails(self, data: Data, name: str, soon: Iterable[Data] = ()) -> Asking[bool]:
-        """Whether ``data`` still fails; what is no valid case, or comes after the budget is spent, does not.
+        """Whether ``data`` still fails; False for an invalid case and once the budget is used up.
 
-        ``soon``: what may be asked for next, the likeliest first.
+        ``name``: the label to show. ``soon``: what may be tried next, the most likely first.
         """
         candidate = self.write(data, name)
         if candidate is None:
@@ -54,7 +54,7 @@ class Trying:
         return self.known[key][0]
 
     def decider(self, data: Data) -> Candidate | None:
-        """The candidate that was run to decide on ``data``; None where none was."""
+        """The candidate that was run for ``data``, or for an equal case; None where none was."""
         candidate = self.write(data, "")
         known = self.known.get(self.same(candidate)) if candidate else None
         return known[1] if known else None

@@ -1,4 +1,4 @@
-"""What a reduction found, in words and as JSON. Pure."""
+"""The result of a reduction, in words and as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -9,37 +9,41 @@ from typing import Any
 from reprokit import __version__
 from reprokit.case.matrix import label
 from reprokit.core.text import one_line, pluralize
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound
 from reprokit.search.reduce.algorithm import Kept, Reduced
 from reprokit.search.reduce.parts import KINDS
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
-"""Kinds whose parts are things with a name, rather than pieces of a text."""
+"""Kinds whose parts have names, rather than being pieces of a text."""
 
-_WITHOUT = {Verdict.BUILD_FAILED: "the image cannot be built", Verdict.DIFFERENT_FAILURE: "the program fails otherwise"}
+_WITHOUT = {
+    Verdict.BUILD_FAILED: "the image cannot be built",
+    Verdict.DIFFERENT_FAILURE: "the program fails in another way",
+}
 
 
 def signature(given: Mapping[str, Any], strict: Mapping[str, Any]) -> str:
-    """What a signature was made stricter by, in a line."""
+    """A line that says how the signature ``given`` in the case was made stricter, to ``strict``."""
     added = {key: value for key, value in strict.items() if given.get(key) != value}
     if not set(strict) - {"exit_code"}:
-        return "only the exit status tells this failure: any other that ends so is taken for it"
+        return "only the exit status identifies this failure: any failure with that status counts as the same one"
     if not added:
-        return "the signature is strict as it is: what is left must fail in the same way"
-    told = "; ".join(f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in added.items())
-    return f"the signature is held to what was seen, so that it is the same failure: {told}"
+        return "the signature is already strict: the reduced case must fail in the same way"
+    keys = "; ".join(f"{key}: {', '.join(value) if isinstance(value, list) else value}" for key, value in added.items())
+    return f"the signature was made stricter from the failure seen, so that no other failure matches: {keys}"
 
 
-def versions(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, tuple[str, str]]:
-    """Python packages that both images hold in another version: name -> version then and now."""
-    one, other = (((image or {}).get("packages") or {}).get("pip") or {} for image in (before, after))
+def versions(before: Measured | None, after: Measured | None) -> dict[str, tuple[str, str]]:
+    """Python packages whose version differs between two measured environments: name -> (before, after)."""
+    one, other = ((image.packages.get("pip", {}) if image else {}) for image in (before, after))
     return {name: (one[name], other[name]) for name in sorted(one) if name in other and one[name] != other[name]}
 
 
 @dataclass(kw_only=True)
 class Told:
-    """The result with what people want to know of it; ``why``: the record that decided, by kind and name of a part.
+    """The result of a reduction with the facts to report. ``why``: (kind, name) of a part -> the record without it.
 
     ``rate``: the share of the first cell's trials that showed the failure.
     """
@@ -83,20 +87,20 @@ class Told:
         kept = [part for part in self.result.kept if part.kind == kind]
         line = f"{KINDS[kind]}: {len(kept)} of {len(kept) + len(gone)} kept"
         line += f"; did not matter: {', '.join(gone)}" if gone else ""
-        told = [f"  {self._part(part, reasons=reasons)}" for part in kept if self._without(part)]
-        return [line, *told] if told or gone else []
+        details = [f"  {self._part(part, reasons=reasons)}" for part in kept if self._without(part)]
+        return [line, *details] if details or gone else []
 
     def _part(self, part: Kept, *, reasons: bool) -> str:
-        """Whether a part matters, or why it is still there though nobody knows."""
+        """A line about a kept part: that it matters, or why it was kept although that is not known."""
         if self.matters(part):
             return f"matters: {part.name}" + (f" ({self._without(part)})" if reasons else "")
         return f"kept: {part.name} ({self._without(part) if reasons else self._without(part).partition(': ')[0]})"
 
     def matters(self, part: Kept) -> bool:
-        """Whether it was seen that the failure does not show, or not always, without the part.
+        """Whether trials confirmed that the failure does not show, or not always, without the part.
 
-        What cannot be built or fails otherwise without it says nothing about the failure; nor do so few clean trials
-        that a failure which did not always show may have been missed in them.
+        A failed build or another failure without the part says nothing about this failure. Neither do a few passing
+        trials where the failure is flaky: they may have missed it.
         """
         why = self.why.get((part.kind, part.name))
         if not why or why["verdict"] == Verdict.FLAKY:
@@ -108,30 +112,30 @@ class Told:
         if why:
             verdict = _WITHOUT.get(why["verdict"], why["verdict"])
             return f"without it {verdict}: {one_line(why['reason'], 120)}"
-        # Such as an axis that what is left names: there is no case without it.
+        # There may be no valid case without it, such as an axis that a template uses.
         return "not tried any more" if self.stopped else ""
 
     def _notes(self) -> list[str]:
         notes = []
         if self.stopped:
-            notes.append("The limit of cells or time was reached: more may be left out, by reducing this case again.")
+            notes.append("The limit of cells or time was reached: reducing this case again may remove more.")
         if self.fix_left_out:
-            notes.append("The fix was left out: it changes what is no longer there.")
+            notes.append("The fix was left out: it changes a part that was removed.")
         return notes
 
     def _moved(self) -> list[str]:
         moved = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in self.versions.items())
-        return [f"in other versions, now that nothing asks for one: {moved}"] if moved else []
+        return [f"versions that changed, since nothing pins them any more: {moved}"] if moved else []
 
     def to_json(self) -> dict[str, Any]:
-        """The same as JSON."""
+        """The result as JSON, for the answer of the search."""
         return {
             "cell": dict(self.cell),
             "kept": [
                 {
                     "kind": part.kind,
                     "name": part.name,
-                    "matters": True if self.matters(part) else None,  # None: nobody knows
+                    "matters": True if self.matters(part) else None,  # None: not known
                     "without": dict(self.why.get((part.kind, part.name), {})),
                 }
                 for part in self.result.kept

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from reprokit.case.matrix import cell_key, expand
-from reprokit.core.ownership import HOST
 from reprokit.evidence.model import RULES_VERSION, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, engine_kind, exit_status
+from reprokit.evidence.origin import HostRecord, JobRecord, WorkflowRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 
 Key = tuple[str, str, str]
 """What names a cell of a night: case, key of the cell, variant."""
+
+Place = tuple[str, str, int, str, str]
+"""Where a cell stands in a run: path and id of its case, place in the matrix, key, variant."""
 
 STOPPED = "its job was stopped before it was decided"
 
@@ -25,7 +26,7 @@ STOPPED = "its job was stopped before it was decided"
 class Night:
     """Runs that are one: jobs of one run of a workflow, served by one kind of engine."""
 
-    workflow: Mapping[str, str]
+    workflow: WorkflowRecord
     kind: str
     runs: tuple[RunRecord, ...]
 
@@ -38,14 +39,10 @@ class Missing:
     cell: CellRecord
 
 
-def workflow_of(run: RunRecord) -> dict[str, str]:
-    """Which run of a workflow a run is a job of, or was merged from; {} for one that somebody started by hand."""
-    found = run.request.get("workflow") or {}
-    return (
-        {}
-        if run.searches or not found.get("run")
-        else {name: str(found.get(name, "")) for name in ("repository", "run")}
-    )
+def workflow_of(run: RunRecord) -> WorkflowRecord | None:
+    """Which run of a workflow a run is a job of, or was merged from; None for one that was started by hand."""
+    found = run.request.workflow
+    return None if run.searches or found is None or not found.run else replace(found, attempt="")
 
 
 def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
@@ -53,27 +50,21 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
 
     Kinds of engine are never mixed in one run. A job that needed no engine goes with the kind that most others had.
     """
-    grouped: dict[tuple[str, str], list[RunRecord]] = {}
+    grouped: dict[WorkflowRecord, list[RunRecord]] = {}
     alone: list[RunRecord] = []
     for run in runs:
-        known = workflow_of(run)
-        if known:
-            grouped.setdefault((known["repository"], known["run"]), []).append(run)
+        if known := workflow_of(run):
+            grouped.setdefault(known, []).append(run)
         else:
             alone.append(run)
     found = []
-    for some in grouped.values():
-        kinds = Counter(kind for run in some if (kind := kind_of(run)))
+    for workflow, some in grouped.items():
+        kinds = Counter(run.host.kind for run in some if run.host.kind)
         usual = max(sorted(kinds), key=lambda kind: kinds[kind], default="")
         for kind in sorted(kinds) or [""]:
-            own = tuple(run for run in some if (kind_of(run) or usual) == kind)
-            found.append(Night(workflow=workflow_of(some[0]), kind=kind, runs=own))
+            own = tuple(run for run in some if (run.host.kind or usual) == kind)
+            found.append(Night(workflow=workflow, kind=kind, runs=own))
     return found, alone
-
-
-def kind_of(run: RunRecord) -> str:
-    """What kind of engine served a run: '' where none did, which is not yet a kind of its own."""
-    return engine_kind(run.host.get("engine"))
 
 
 def join(
@@ -89,19 +80,19 @@ def join(
     Of a cell that several jobs recorded, as after a job was run again, the newest record that is decided counts.
     ``text``: a case by its digest, for the order of its cells. ``now``: the time, for a night of which nothing is left.
     """
-    chosen: dict[Key, tuple[tuple[Any, ...], CellRecord, RunRecord]] = {}
+    chosen: dict[Key, tuple[tuple[bool, bool, int, str], CellRecord, RunRecord]] = {}
     for run in night.runs:
         for cell in run.cells:
             job = job_of(run, cell)
             decided = cell.verdict not in (None, Verdict.CANCELLED)
-            rank = (bool(job), decided, int(job.get("attempt") or 0), job.get("started_at") or "")
+            rank = (True, decided, int(job.attempt or 0), job.started_at) if job else (False, decided, 0, "")
             before = chosen.get(key_of(cell))
             if before is None or rank > before[0]:
                 chosen[key_of(cell)] = rank, _from_job(cell, job), run
     cells = [cell for _, cell, _ in chosen.values()]
     cells += [one.cell for one in missing if key_of(one.cell) not in chosen]
     place = _places(cells, text)
-    cells = [dataclasses.replace(cell, number=number) for number, cell in enumerate(sorted(cells, key=place), 1)]
+    cells = [replace(cell, number=number) for number, cell in enumerate(sorted(cells, key=place), 1)]
     origins = {key: run for key, (_, _, run) in chosen.items()}
     return _run(night, run_id, cells, now), origins
 
@@ -111,28 +102,22 @@ def key_of(cell: CellRecord) -> Key:
     return cell.case_id, cell_key(cell.cell), cell.variant
 
 
-def job_of(run: RunRecord, cell: CellRecord) -> Mapping[str, Any]:
-    """The job that recorded a cell, also where its run was merged before; {} where none did."""
-    if "merged" in run.request:
-        return dict(cell.details.get("job") or {})
-    return {
-        "run": run.id,
-        "attempt": str((run.request.get("workflow") or {}).get("attempt") or "1"),
-        "started_at": run.started_at,
-        "version": run.version,
-        "host": dict(run.host),
-    }
+def job_of(run: RunRecord, cell: CellRecord) -> JobRecord | None:
+    """The job that recorded a cell, also where its run was merged before; None where none did."""
+    if run.request.merged is not None:
+        return cell.details.job
+    return replace(_job(run), finished_at="", machine="")
 
 
-def _from_job(cell: CellRecord, job: Mapping[str, Any]) -> CellRecord:
+def _from_job(cell: CellRecord, job: JobRecord | None) -> CellRecord:
     if cell.verdict is None:
-        cell = dataclasses.replace(cell, verdict=Verdict.CANCELLED, reason=STOPPED, rules=RULES_VERSION)
-    return dataclasses.replace(cell, details={**cell.details, "job": job}) if job else cell
+        cell = replace(cell, verdict=Verdict.CANCELLED, reason=STOPPED, rules=RULES_VERSION)
+    return replace(cell, details=replace(cell.details, job=job)) if job else cell
 
 
-def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], tuple[Any, ...]]:
+def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable[[CellRecord], Place]:
     """The order in which one run would have had the cells: by file, and then as the matrix has them."""
-    from reprokit.case.recorded import recorded_case
+    from reprokit.environment.cases import recorded_case
 
     orders: dict[str, dict[str, int]] = {}
     for digest in {cell.case_digest for cell in cells}:
@@ -142,7 +127,7 @@ def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable
             own = expand(matrix.axes, matrix.exclude, matrix.include)
             orders[digest] = {cell_key(cell): place for place, cell in enumerate(own)}
 
-    def place(cell: CellRecord) -> tuple[Any, ...]:
+    def place(cell: CellRecord) -> Place:
         key = cell_key(cell.cell)
         known = orders.get(cell.case_digest, {})
         return cell.case_path, cell.case_id, known.get(key, len(known)), key, cell.variant
@@ -151,64 +136,66 @@ def _places(cells: Iterable[CellRecord], text: Callable[[str], str]) -> Callable
 
 
 def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> RunRecord:
-    jobs: dict[str, dict[str, Any]] = {}
-    for run in night.runs:
-        for one in run.request.get("merged") or [_job(run)]:
-            jobs[one["run"]] = one
-    ordered = sorted(jobs.values(), key=lambda one: (one["started_at"], one["run"]))
+    jobs = {one.run: one for run in night.runs for one in _jobs(run)}
+    ordered = sorted(jobs.values(), key=lambda one: (one.started_at, one.run))
     first = night.runs[0] if night.runs else None
-    versions = {one["version"] for one in ordered}
+    versions = {one.version for one in ordered}
     return RunRecord(
         id=run_id,
-        started_at=ordered[0]["started_at"] if ordered else (first.started_at if first else now),
+        started_at=ordered[0].started_at if ordered else (first.started_at if first else now),
         version=max(versions, default=first.version if first else ""),
-        request={
-            **(dict(first.request) if first else {}),
-            "cases": list(dict.fromkeys(cell.case_path for cell in cells)),
-            "chosen": [],
-            "workflow": dict(night.workflow),
-            "merged": ordered,
-        },
+        request=RequestRecord(
+            asked={
+                **(first.request.asked if first else {}),
+                "cases": list(dict.fromkeys(cell.case_path for cell in cells)),
+                "chosen": [],
+            },
+            workflow=night.workflow,
+            merged=tuple(ordered),
+        ),
         host=_host(night.runs),
-        owner={},
-        finished_at=max((one["finished_at"] for one in ordered), default=first.finished_at if first else now),
+        finished_at=max((one.finished_at for one in ordered), default=first.finished_at if first else now),
         exit_status=exit_status(list(cells)),
         cells=tuple(cells),
     )
 
 
-def _job(run: RunRecord) -> dict[str, Any]:
-    """What is kept of a job. ``machine`` is there to be taken out of what is published, as a run's owner is."""
-    attempt = str((run.request.get("workflow") or {}).get("attempt") or "1")
-    return {
-        "run": run.id,
-        "attempt": attempt,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at or run.started_at,
-        "version": run.version,
-        "host": dict(run.host),
-        "machine": str(run.owner.get(HOST, "")).partition("/")[0],
-    }
+def _job(run: RunRecord) -> JobRecord:
+    """What is kept of a job."""
+    return JobRecord(
+        run=run.id,
+        attempt=(run.request.workflow.attempt if run.request.workflow else "") or "1",
+        started_at=run.started_at,
+        finished_at=run.finished_at or run.started_at,
+        version=run.version,
+        host=run.host,
+        machine=run.owner.machine,
+    )
 
 
-def _host(runs: Sequence[RunRecord]) -> dict[str, Any]:
+def _jobs(run: RunRecord) -> tuple[JobRecord, ...]:
+    """The jobs that a run was merged from, or the one that it is."""
+    return run.request.merged or (_job(run),)
+
+
+def _host(runs: Sequence[RunRecord]) -> HostRecord:
     """What the jobs' hosts have in common; each cell keeps its own. GPUs: all that there were."""
-    hosts = [one["host"] for run in runs for one in run.request.get("merged") or [_job(run)]]
-    engines = Counter(host["engine"] for host in hosts if host.get("engine"))
-    kernels = {host["kernel"] for host in hosts if host.get("kernel")}
-    drivers = {host["driver"] for host in hosts if host.get("driver")}
-    return {
-        "engine": max(sorted(engines), key=lambda name: engines[name], default=None),
-        "kernel": kernels.pop() if len(kernels) == 1 else None,
-        "driver": drivers.pop() if len(drivers) == 1 else None,
-        "gpus": sorted({gpu for host in hosts for gpu in host.get("gpus") or ()}),
-    }
+    hosts = [one.host for run in runs for one in _jobs(run)]
+    engines = Counter(host.engine for host in hosts if host.engine)
+    kernels = {host.kernel for host in hosts if host.kernel}
+    drivers = {host.driver for host in hosts if host.driver}
+    return HostRecord(
+        engine=max(sorted(engines), key=lambda name: engines[name], default=None),
+        kernel=kernels.pop() if len(kernels) == 1 else None,
+        driver=drivers.pop() if len(drivers) == 1 else None,
+        gpus=tuple(sorted({gpu for host in hosts for gpu in host.gpus})),
+    )
 
 
 def new_id(night: Night, started_at: str, taken: Callable[[str], bool]) -> str:
     """An id for a night: when it started, and what tells it from others; the same each time."""
     at = datetime.fromisoformat(started_at.replace("Z", "+00:00"))
-    name = "/".join((*sorted(night.workflow.values()), night.kind))
+    name = "/".join((*sorted((night.workflow.repository, night.workflow.run)), night.kind))
     hexadecimal = hashlib.sha256(name.encode()).hexdigest()
     lengths = range(4, 21, 4)
     ids = [f"{at:%Y%m%d-%H%M%S}-{hexadecimal[:length]}" for length in lengths]

@@ -14,9 +14,10 @@ from pathlib import Path
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
+from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.database import Store
-from reprokit.store.merging.joining import Missing, Night, join, key_of, kind_of, new_id, nights, workflow_of
+from reprokit.store.merging.joining import Missing, Night, join, key_of, new_id, nights, workflow_of
 from reprokit.store.merging.sources import Source
 
 
@@ -41,7 +42,7 @@ class Planned:
 
     cells: tuple[Missing, ...]
     texts: Mapping[str, tuple[str, str, str]]
-    workflow: Mapping[str, str]
+    workflow: WorkflowRecord | None
 
 
 def merge(sources: Iterable[Source], store: Store, plan: Planned | None, now: str) -> Merged:
@@ -60,10 +61,11 @@ def merge(sources: Iterable[Source], store: Store, plan: Planned | None, now: st
     if plan is not None:
         texts |= plan.texts
         found = _with_planned(found, plan)
-    there = {_name(run): run.id for run in store.runs(limit=None) if "merged" in run.request}
+    merged = [run for run in store.runs(limit=None) if run.request.merged is not None]
+    there = {(workflow_of(run), run.host.kind): run.id for run in merged}
     merger = _Merger(store, origin, texts, done, now)
     for night in found:
-        name = tuple(sorted(night.workflow.items()))
+        name = night.workflow
         known = there.get((name, night.kind)) or there.get((name, ""))  # of which nothing was left so far
         merger.night(night, store.run(known) if known else None, _missing(night, found, plan))
     for run in alone:
@@ -81,13 +83,9 @@ def forget(store: Store, keep: int) -> list[str]:
     return gone
 
 
-def _name(run: RunRecord) -> tuple[tuple[tuple[str, str], ...], str]:
-    return tuple(sorted(workflow_of(run).items())), kind_of(run)
-
-
 def _with_planned(found: list[Night], plan: Planned) -> list[Night]:
     """The nights, with the one that the plan is of, even if none of its jobs left anything."""
-    workflow = plan.workflow or (found[0].workflow if len({tuple(one.workflow.items()) for one in found}) == 1 else {})
+    workflow = plan.workflow or (found[0].workflow if len({one.workflow for one in found}) == 1 else None)
     if not workflow:
         raise UsageError(
             "--planned: the stores are of several runs of a workflow, or of none: GITHUB_RUN_ID says which"
@@ -120,11 +118,11 @@ def _unique(sources: Sequence[Source]) -> tuple[list[RunRecord], dict[str, Sourc
 
 
 def _same(one: RunRecord, other: RunRecord) -> bool:
-    return one.started_at == other.started_at and dict(one.owner) == dict(other.owner)
+    return one.started_at == other.started_at and one.owner == other.owner
 
 
 def _renamed(run: RunRecord) -> RunRecord:
-    told = json.dumps([run.started_at, dict(run.owner)], sort_keys=True)
+    told = json.dumps([run.started_at, run.owner.to_json()], sort_keys=True)
     return dataclasses.replace(run, id=f"{run.id[:15]}-{hashlib.sha256(told.encode()).hexdigest()[:12]}")
 
 
@@ -155,7 +153,7 @@ class _Merger:
         run, origins = join(night, run_id, missing=missing, text=self._text, now=self._now)
         if run.cells:
             self._done.nights.append(run)
-        without = {key_of(cell) for cell in run.cells if not cell.details.get("job")}
+        without = {key_of(cell) for cell in run.cells if not cell.details.job}
         for one in missing:
             if key_of(one.cell) in without:
                 self._done.lost[one.job] = self._done.lost.get(one.job, 0) + 1

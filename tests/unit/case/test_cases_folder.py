@@ -8,10 +8,10 @@ import jsonschema
 import pytest
 import yaml
 
-from reprokit.case import CaseFile, load
 from reprokit.case.facts import facts
-from reprokit.case.schema import json_schema
+from reprokit.case.files import CaseFile
 from reprokit.cli import invoke
+from reprokit.environment.cases import json_schema, load
 from reprokit.report.catalogue import catalogue, verdicts
 
 CASES = Path(__file__).parents[3] / "cases"

@@ -9,10 +9,10 @@ import jsonschema
 import pytest
 import yaml
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
-from reprokit.case.schema import json_schema
+from reprokit.environment.cases import json_schema, load
 
 FULL = r"""schema: reprokit/v1
 id: cityscapes-rmi-to-static            # [a-z0-9-]+, unique in a folder of cases

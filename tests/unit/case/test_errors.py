@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import load
 from reprokit.core.errors import CaseError, Problem
+from reprokit.environment.cases import load
 
 HEAD = "schema: reprokit/v1\nid: a-case\ntitle: A case\n"
 COMMAND = "command: run\n"
@@ -163,9 +163,9 @@ MATRIX = [
     ("matrix: {cuda: ['11.x']}\n", 1, 17, "expected a version", "did you mean '11'?"),
     ("matrix: {cuda: [nnoe]}\n", 1, 17, "expected a version", "did you mean 'none'?"),
     ("matrix: {gcc: [gcc-12]}\n", 1, 16, "expected a version", "did you mean '12'?"),
-    ("matrix: {os: [debain-12]}\n", 1, 15, "no operating system", "did you mean 'debian-12'?"),
-    ("matrix: {os: [Debian-12]}\n", 1, 15, "no operating system", "did you mean 'debian-12'?"),
-    ("matrix: {os: [linux]}\n", 1, 15, "no operating system", "known: "),
+    ("matrix: {os: [debain-12]}\n", 1, 15, "not an operating system", "did you mean 'debian-12'?"),
+    ("matrix: {os: [Debian-12]}\n", 1, 15, "not an operating system", "did you mean 'debian-12'?"),
+    ("matrix: {os: [linux]}\n", 1, 15, "not an operating system", "known: "),
     ("matrix: {pyhton: ['3.11']}\n", 1, 10, "no template uses the axis 'pyhton'", "did you mean 'python'?"),
     ("matrix: {Python: ['3.11']}\n", 1, 10, "no template uses the axis 'Python'", "did you mean 'python'?"),
     ("matrix: {node-version: ['3']}\n", 1, 10, "cannot name an axis", "did you mean 'node_version'?"),
@@ -358,7 +358,7 @@ def test_an_alias_bomb_is_refused_quickly(tmp_path: Path) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
     found = problems(tmp_path, "\n".join(lines))
-    assert "stands for more than" in found[0].message
+    assert "expands to more than" in found[0].message
 
 
 def test_merges_of_merges_do_not_explode(tmp_path: Path) -> None:

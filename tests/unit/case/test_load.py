@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case import load
 from reprokit.case.markdown import blocks
 from reprokit.case.tree import parse
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load
 from reprokit.evidence.sequential import Trials
 from reprokit.run.plan import trials_of
 from tests.unit.serving import Quiet, serving
@@ -211,7 +211,9 @@ def test_nothing_to_read(tmp_path: Path) -> None:
 def test_a_catalogue_that_a_shell_names_among_the_cases_is_told(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.yaml"
     path.write_text("groups: [{title: A, tag: a}]\n")
-    with pytest.raises(UsageError, match="presents the cases of its folder and is none itself; name the folder"):
+    with pytest.raises(
+        UsageError, match="describes how the cases of its folder are presented and is not a case; name the folder"
+    ):
         load(str(path))
     path.write_text(MINIMAL)
     assert len(load(str(path))) == 1

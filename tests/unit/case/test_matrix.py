@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.matrix import Selection, count, expand, is_own, matches, parse_group, parse_values, select
+from reprokit.case.matrix import Selection, count, expand, is_own, matches, parse_group, parse_values
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import select
 
 AXES = {"cuda": ("11.8", "12.0"), "gcc": ("11", "12")}
 

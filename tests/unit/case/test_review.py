@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import CaseFile, load, review
-from reprokit.case.files import load_text
+from reprokit.case import review
+from reprokit.case.files import CaseFile
 from reprokit.case.review import Level
 from reprokit.core.addresses import is_loopback, is_strangers
 from reprokit.core.errors import CaseError
+from reprokit.environment.cases import load, load_text
 
 BARE = "schema: reprokit/v1\nid: bare\ntitle: A case\ncommand: python go.py\n"
 
@@ -75,7 +76,7 @@ def test_each_thing_to_look_at_is_told_with_its_line(text: str, wanted: list[str
 def test_characters_that_nobody_sees_are_told() -> None:
     assert looked_at("description: a\u202eb\u200bc\n") == ["unseen 5"]
     [ask] = [ask for ask in review.asks(case_of("tags: [日本語, a\u202eb]\n")) if ask.kind == "unseen"]
-    assert (ask.column, ask.words) == (14, "holds 1 character that nobody sees, the first U+202E")
+    assert (ask.column, ask.words) == (14, "holds 1 character that a reader cannot see, the first U+202E")
     assert looked_at("description: Zoë 日本語 🚀\n") == []
 
 

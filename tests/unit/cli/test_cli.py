@@ -36,7 +36,7 @@ def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -
     assert "Usage: reprokit" in capsys.readouterr().out
 
 
-def test_help_imports_none_of_the_heavy_things() -> None:
+def test_help_imports_no_heavy_module() -> None:
     code = (
         "import sys; from reprokit.cli import invoke; invoke(['--help']);"
         "print([m for m in ('docker', 'pydantic', 'sqlalchemy', 'jinja2', 'rich', 'grpc') if m in sys.modules])"
@@ -77,12 +77,12 @@ def test_help_imports_none_of_the_heavy_things() -> None:
         (["run", ".", "--tag", ""], "--tag: no word is given"),
         (["list", ".", "--framework", " , "], "--framework: no word is given"),
         (["list", ".", "--needs", ""], "--needs: no word is given"),
-        (["index"], "cases is no folder"),
+        (["index"], "cases is not a folder"),
         (["index", ".", "--check", "--results", "r.json"], "leave out --results"),
         (["index", ".", "--results", "toy.yaml"], "toy.yaml"),
     ],
 )
-def test_wrong_usage_is_2_says_what_to_do_and_leaves_nothing(
+def test_wrong_usage_exits_with_2_and_a_hint_and_leaves_no_files(
     folder: Path, words: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(folder.iterdir())
@@ -91,12 +91,12 @@ def test_wrong_usage_is_2_says_what_to_do_and_leaves_nothing(
     assert [path for path in sorted(folder.iterdir()) if path.name != "store"] == before
 
 
-def test_a_wrong_case_is_2_with_every_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_case_exits_with_2_and_lists_every_problem(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "bad.yaml").write_text(CASE.replace("title:", "titel:").replace("{{ b }}", "{{ bb }}"))
     assert invoke(["run", "bad.yaml"]) == 2
-    said = capsys.readouterr().err
-    assert "did you mean 'title'" in said
-    assert "2 problems" in said
+    errors = capsys.readouterr().err
+    assert "did you mean 'title'" in errors
+    assert "2 problems" in errors
     assert not (folder / "store").exists()
 
 
@@ -134,9 +134,9 @@ def test_the_result_on_standard_output_is_only_the_result(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "-"]) == 0
-    said = capsys.readouterr()
-    assert json.loads(said.out)["format"] == "reprokit-result/v1"
-    assert "all as expected" in said.err
+    printed = capsys.readouterr()
+    assert json.loads(printed.out)["format"] == "reprokit-result/v1"
+    assert "all as expected" in printed.err
 
 
 def test_verbose_streams_the_output_of_cells_by_number(engine: FakeEngine, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,20 +156,20 @@ def test_rendering_writes_a_folder_per_image_and_replaces_only_its_own(
     assert "not overwriting" in capsys.readouterr().err
 
 
-def test_the_matrix_is_shown_with_what_is_expected(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_matrix_is_shown_with_the_expected_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["matrix", "toy.yaml", "--axis", "a=2,3", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [(row["cell"]["a"], row["expected"]) for row in rows] == [("2", "reproduced")] * 2 + [("3", None)] * 2
 
 
 @pytest.mark.parametrize("words", [["--gcc", "12,abc"], ["--axis", "gcc=abc"]])
-def test_a_known_axis_takes_versions_alone(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_axis_takes_only_versions(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["matrix", "toy.yaml", *words]) == 2
     assert "--gcc abc: expected a version (digits and dots) or none" in capsys.readouterr().err
     assert invoke(["matrix", "toy.yaml", "--gcc", "12.x,none", "--python", "3.*"]) == 0
 
 
-def test_the_matrix_says_what_cannot_be_had_and_what_will_not_go_together(
+def test_the_matrix_shows_unavailable_cells_and_conflicting_versions(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = """
@@ -243,7 +243,7 @@ def test_a_result_is_written_even_when_the_record_cannot_be(
     assert "cannot be used" in capsys.readouterr().err
 
 
-def test_options_over_several_cases_need_only_fit_some(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_for_several_cases_need_only_fit_some_of_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = "schema: reprokit/v1\nid: other\ntitle: t\nmatrix: {z: [q]}\ncommand: x {{ z }}\n"
     (folder / "other.yaml").write_text(other)
 

@@ -55,7 +55,7 @@ def test_each_value_is_shown_with_its_origin(folder: Path, capsys: pytest.Captur
     assert not any(word in text for word in SECRETS)
 
 
-def test_json_has_all_of_it_without_passwords(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_all_keys_without_passwords(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["config", "--json"]) == 0
     text = capsys.readouterr().out
     found = json.loads(text)
@@ -83,7 +83,7 @@ def test_one_key_is_printed_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'datasets'?" in capsys.readouterr().err
 
 
-def test_a_key_that_cannot_be_understood_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_value_is_a_usage_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "project/reprokit.toml").write_text("\njobs = 0\n")
     assert invoke(["config"]) == 2
     assert "reprokit.toml:2: jobs: expected a whole number, at least 1; found 0" in capsys.readouterr().err

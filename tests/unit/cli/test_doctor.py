@@ -27,7 +27,7 @@ from reprokit.engine.venv import host as venv_host
 from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
 from tests.fake_nvml import H200, V100, FakeNvml
-from tests.unit.doctoring import engine, ground, program, said
+from tests.unit.doctoring import engine, ground, program, rows
 
 REPOSITORY = Path(__file__).parents[3]
 # -- the whole of it ---------------------------------------------------------------------------------------------------
@@ -53,10 +53,10 @@ def test_a_check_that_breaks_or_hangs_is_a_finding(tmp_path: Path) -> None:
     over.set()
     assert [(one.check, one.status.value, one.text) for one in found] == [
         ("breaks", "ok", "so far"),
-        ("breaks", "warn", "this could not be looked at: KeyError: 'gone'"),
+        ("breaks", "warn", "this check failed: KeyError: 'gone'"),
         ("hangs", "ok", "first"),
-        ("hangs", "warn", "this could not be looked at: no answer within 0.3 s"),
-        ("refuses", "warn", "this could not be looked at: the engine went away"),
+        ("hangs", "warn", "this check failed: no answer within 0.3 s"),
+        ("refuses", "warn", "this check failed: the engine went away"),
     ]
     assert doctor.exit_status(found) == 0
     assert doctor.exit_status([*found, Finding(check="x", status=Status.FAIL, text="no")]) == 3
@@ -68,7 +68,7 @@ def nothing(tmp_path: Path, **more: str) -> dict[str, str]:
     (tmp_path / "home").mkdir(exist_ok=True)
     environ = {"HOME": str(tmp_path / "home"), "PATH": str(tmp_path / "bin"), "PYTHONPATH": str(REPOSITORY)}
     environ |= {"DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "REPROKIT_PROXY": "http://127.0.0.1:9"}
-    environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")  # whatever becomes of the settings
+    environ |= dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")  # in case the settings are not read
     environ["REPROKIT_GPU_LEASES"] = str(tmp_path / "leases")
     return {**environ, "PIP_CONFIG_FILE": os.devnull, "REPROKIT_REGISTRY": "127.0.0.1:9", **more}
 
@@ -79,7 +79,7 @@ def doctor_process(tmp_path: Path, environ: Mapping[str, str], *options: str) ->
 
 
 @pytest.mark.system
-def test_a_host_with_nothing_is_told_what_it_lacks(tmp_path: Path) -> None:
+def test_a_host_with_nothing_gets_a_finding_for_each_problem(tmp_path: Path) -> None:
     done = doctor_process(tmp_path, nothing(tmp_path, REPROKIT_REGISTY="x"), "--json")
     assert (done.returncode, done.stderr) == (3, "")
     document = json.loads(done.stdout)
@@ -90,7 +90,7 @@ def test_a_host_with_nothing_is_told_what_it_lacks(tmp_path: Path) -> None:
     assert "unset DOCKER_HOST" in found["engine", "fail"]["fix"]
     assert "does not answer, and nothing here can make base images" in found["base images", "fail"]["text"]
     assert "mmdebstrap" in found["base images", "fail"]["fix"]
-    assert "REPROKIT_REGISTY means nothing; did you mean 'REPROKIT_REGISTRY'?" in document["findings"][2]["text"]
+    assert "REPROKIT_REGISTY is not known; did you mean 'REPROKIT_REGISTRY'?" in document["findings"][2]["text"]
     assert "the proxy does not let through (connection refused)" in found["network", "warn"]["text"]
     assert "--engine venv" in next(one["text"] for one in document["findings"] if one["check"] == "venv")
     assert ("buildkit", "ok") not in found
@@ -113,21 +113,21 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
     found = [(one["check"], one["status"], one["text"]) for one in json.loads(done.stdout)["findings"]]
     assert ("gpu", "ok", "NVIDIA driver 535.104.05, for CUDA up to 12.2") in found
     assert ("gpu", "warn", "NVML says: GPU 2: GPU is lost") in found
-    assert any(text.startswith("GPU 1: NVIDIA H200") and "cut into MIG" in text for _, _, text in found)
+    assert any(text.startswith("GPU 1: NVIDIA H200") and "split into MIG" in text for _, _, text in found)
     assert [(status, text) for check, status, text in found if check == "cuda"] == [
         ("ok", "CUDA 9.1 to 12.9 can run on this host"),
         (
             "info",
             (
-                "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
-                "made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
+                "CUDA 12.3 to 12.9: newer than the driver. Programs run, but not with features new in that version, "
+                "nor with PTX made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
             ),
         ),
         ("info", f"not CUDA 13.0 to {cuda.known()[-1]}: needs an NVIDIA driver >= 580; this host has 535.104.05"),
     ]
 
 
-def test_it_fits_the_terminal_and_keeps_commands_whole() -> None:
+def test_lines_fit_the_terminal_and_commands_are_not_wrapped() -> None:
     long = "sudo apt-get install " + "a-very-long-name " * 8
     found = [
         Finding(check="one", status=Status.OK, text="all is well " * 12),
@@ -139,7 +139,7 @@ def test_it_fits_the_terminal_and_keeps_commands_whole() -> None:
     assert any(line.endswith(long.strip()) for line in shown)
     assert shown[0] == "one"
     assert "nothing prevents runs; 1 warning" in shown[-1]
-    assert "nothing is wrong" in lines(found[:1], 80)[-1]
+    assert "no problems found" in lines(found[:1], 80)[-1]
 
 
 # -- the engine --------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_it_fits_the_terminal_and_keeps_commands_whole() -> None:
     ],
 )
 def test_versions_of_engines(tmp_path: Path, version: str, podman: bool, status: str, words: str) -> None:
-    found = said(engines.check(ground(tmp_path, **engine(version, podman=podman))))
+    found = rows(engines.check(ground(tmp_path, **engine(version, podman=podman))))
     assert any(one == status and words in text for one, text, _ in found)
     if status == "ok":
         assert {one for one, _, _ in found} == {"ok"}
@@ -174,14 +174,16 @@ def test_versions_of_engines(tmp_path: Path, version: str, podman: bool, status:
 )
 def test_how_an_engine_is_started(tmp_path: Path, programs: tuple[str, ...], values: dict[str, Any], fix: str) -> None:
     program(tmp_path, *programs)
-    ((status, text, mend),) = said(engines.check(ground(tmp_path, unreachable="no engine listens: start it", **values)))
+    ((status, text, command),) = rows(
+        engines.check(ground(tmp_path, unreachable="no engine listens: start it", **values))
+    )
     assert (status, text) == ("fail", "no engine listens")
-    assert fix in mend
+    assert fix in command
 
 
-def test_who_chose_venv_needs_no_engine(tmp_path: Path) -> None:
+def test_the_configured_engine_venv_needs_no_container_engine(tmp_path: Path) -> None:
     here = ground(tmp_path, unreachable="no engine listens: start it", settings=Settings(engine="venv"))
-    assert [status for status, _, _ in said(engines.check(here))] == ["info"]
+    assert [status for status, _, _ in rows(engines.check(here))] == ["info"]
 
 
 def python(version: str) -> Interpreter:
@@ -196,11 +198,11 @@ def python(version: str) -> Interpreter:
             "0.9.1",
             HostCapabilities(),
             False,
-            [("ok", "Python 3.9, 3.12, of this host, with uv 0.9.1")],
+            [("ok", "Python 3.9, 3.12, from this host, with uv 0.9.1")],
         ),
-        (["3.11.2"], "", HostCapabilities(), False, [("info", "uv, which brings others, was not found")]),
-        ([], "0.9.1", HostCapabilities(), False, [("info", "no Python")]),
-        ([], "", HostCapabilities(), True, [("fail", "no Python")]),
+        (["3.11.2"], "", HostCapabilities(), False, [("info", "uv, which provides others, was not found")]),
+        ([], "0.9.1", HostCapabilities(), False, [("info", "found no Python")]),
+        ([], "", HostCapabilities(), True, [("fail", "found no Python")]),
         (
             ["3.11.2"],
             "1.0",
@@ -210,7 +212,7 @@ def python(version: str) -> Interpreter:
         ),
     ],
 )
-def test_what_virtual_environments_are_made_of(
+def test_what_the_engine_venv_can_use(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     versions: list[str],
@@ -222,15 +224,15 @@ def test_what_virtual_environments_are_made_of(
     monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
     monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
     monkeypatch.setattr(venv_host, "powers", lambda: powers)
-    found = said(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
+    found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
     assert [status for status, _, _ in found] == [status for status, _ in wanted]
     assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
 
 
-def test_limits_that_the_engine_cannot_keep(tmp_path: Path) -> None:
-    assert said(engines.limits(ground(tmp_path, **engine(info={"MemoryLimit": True}))))[0][0] == "ok"
+def test_limits_that_the_engine_cannot_enforce(tmp_path: Path) -> None:
+    assert rows(engines.limits(ground(tmp_path, **engine(info={"MemoryLimit": True}))))[0][0] == "ok"
     weak = {"MemoryLimit": True, "SwapLimit": False, "PidsLimit": False, "SecurityOptions": ["name=rootless"]}
-    ((status, text, fix),) = said(engines.limits(ground(tmp_path, **engine(info=weak))))
+    ((status, text, fix),) = rows(engines.limits(ground(tmp_path, **engine(info=weak))))
     assert (status, "swap and process limits" in text, "Delegate=" in fix) == ("warn", True, True)
 
 
@@ -241,13 +243,13 @@ def test_a_full_disk_prevents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     here = ground(tmp_path, **engine(info={"DockerRootDir": str(tmp_path)}))
     for free, status in ((1e9, "fail"), (10e9, "warn"), (100e9, "ok")):
         monkeypatch.setattr(disk.shutil, "disk_usage", lambda _, free=free: SimpleNamespace(free=free, total=200e9))
-        assert {one for one, _, _ in said(disk.check(here))} == {status}
+        assert {one for one, _, _ in rows(disk.check(here))} == {status}
     monkeypatch.setattr(disk.os, "access", lambda *_: False)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    fixes = [fix for status, text, fix in said(disk.check(here)) if status == "fail" and "cannot be written" in text]
+    fixes = [fix for status, text, fix in rows(disk.check(here)) if status == "fail" and "cannot be written" in text]
     assert "export REPROKIT_STORE=<a folder of yours>" in fixes
     far = ground(tmp_path, **engine(info={"DockerRootDir": "/data", "Name": "another"}))
-    assert "cannot be looked at from here" in said(disk.check(far))[0][1]
+    assert "which this process cannot access" in rows(disk.check(far))[0][1]
 
 
 @pytest.mark.parametrize(
@@ -272,31 +274,31 @@ def test_where_base_images_come_from(
 ) -> None:
     monkeypatch.setattr(bases, "answering", lambda *_: answers)
     program(tmp_path, *programs)
-    found = said(bases.check(ground(tmp_path, settings=Settings(base_images=wanted))))
+    found = rows(bases.check(ground(tmp_path, settings=Settings(base_images=wanted))))
     assert [status for status, _, _ in found] == statuses
     assert all(fix for status, _, fix in found if status == "fail")
 
 
-def test_folders_of_processes_that_are_gone_are_left_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_processes_that_have_exited_are_leftovers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
-    assert [status for status, _, _ in said(leftovers.check(ground(tmp_path)))] == ["ok"]
+    assert [status for status, _, _ in rows(leftovers.check(ground(tmp_path)))] == ["ok"]
     left = tmp_path / "reprokit-left"
     left.mkdir()
     (left / "big").write_bytes(b"x" * 100_000)
     (tmp_path / "cache/reprokit/sources").mkdir(parents=True)
     (tmp_path / "cache/reprokit/sources/tree").write_bytes(b"x" * 50_000)
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", lambda: [left])
-    (status, text, fix), (_, cached, remove), *_ = said(leftovers.check(ground(tmp_path)))
+    (status, text, fix), (_, cached, remove), *_ = rows(leftovers.check(ground(tmp_path)))
     assert (status, fix) == ("warn", f"rm -rf {left}")
-    assert text.startswith("1 temporary folder of processes that are gone, 1")
+    assert text.startswith("1 temporary folder of processes that have exited, 1")
     assert (cached.split(" holds ")[0], remove) == (
         f"the cache {tmp_path}/cache/reprokit",
         f"rm -rf {tmp_path}/cache/reprokit",
     )
 
 
-def test_images_of_cells_and_bases_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_of_cells_and_bases_are_listed_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = {"Labels": {ownership.IMAGE: "1", leftovers.BASE: "debian-12"}, "Size": 2_000_000_000}
     base = {"Labels": {leftovers.BASE: "debian-12"}, "Size": 100_000_000}
 
@@ -311,7 +313,7 @@ def test_images_of_cells_and_bases_are_told_apart(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
     values = engine()
     values["engine"].wire.client = Client
-    found = said(leftovers.check(ground(tmp_path, **values)))
+    found = rows(leftovers.check(ground(tmp_path, **values)))
     assert [(text.partition(" at most")[0], fix) for status, text, fix in found if status == "info"][:2] == [
         ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={ownership.IMAGE}"),
         (
@@ -322,19 +324,19 @@ def test_images_of_cells_and_bases_are_told_apart(tmp_path: Path, monkeypatch: p
 
 
 def test_a_stale_lock_is_named(tmp_path: Path) -> None:
-    assert [status for status, _, _ in said(locks.check(ground(tmp_path)))] == ["ok"]
+    assert [status for status, _, _ in rows(locks.check(ground(tmp_path)))] == ["ok"]
     (tmp_path / "gone.lock.yaml").write_text("what: ever\n")
-    ((status, text, fix),) = said(locks.check(ground(tmp_path)))
+    ((status, text, fix),) = rows(locks.check(ground(tmp_path)))
     assert (status, text.startswith("gone.lock.yaml is stale: "), fix) == ("warn", True, "rm gone.lock.yaml")
 
 
-def test_sizes_are_words() -> None:
+def test_sizes_have_decimal_units() -> None:
     assert [size(value) for value in (12, 1_500, 35e6, 1.25e9, 76e9, 2e12)] == [
         "12 B", "1.5 kB", "35 MB", "1.2 GB", "76 GB", "2.0 TB"
     ]  # fmt: skip
 
 
 def test_the_programs_that_every_engine_needs(tmp_path: Path) -> None:
-    assert next(fix for status, _, fix in said(itself.check(ground(tmp_path))) if status == "warn").endswith("git")
+    assert next(fix for status, _, fix in rows(itself.check(ground(tmp_path))) if status == "warn").endswith("git")
     program(tmp_path, "git")
-    assert {status for status, _, _ in said(itself.check(ground(tmp_path)))} == {"ok"}
+    assert {status for status, _, _ in rows(itself.check(ground(tmp_path)))} == {"ok"}

@@ -1,4 +1,4 @@
-"""What the doctor says of GPUs, of CUDA and of networks."""
+"""The doctor's findings about GPUs, CUDA and networks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reprokit.cli.doctor import cuda, gpus, indexes
 from reprokit.engine.gpus.leases import Leases
 from reprokit.engine.site import Settings
 from reprokit.environment.host import Gpu, HostFacts
-from tests.unit.doctoring import engine, ground, program, said
+from tests.unit.doctoring import engine, ground, program, rows
 from tests.unit.serving import Quiet, serving
 
 GIB = 1024**3
@@ -33,38 +33,38 @@ def facts(*computes: str, driver: str = "550.54.15") -> HostFacts:
 
 
 def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
-    blackwell = said(cuda.check(ground(tmp_path, facts=facts("12.0"))))
+    blackwell = rows(cuda.check(ground(tmp_path, facts=facts("12.0"))))
     assert [(status, text) for status, text, _ in blackwell[:2]] == [
         ("ok", "CUDA 12.8, 12.9 can run on this host"),
         (
             "info",
             (
-                "CUDA 12.8, 12.9: newer than the driver. Programs run, but not what is new in that version, nor PTX "
-                "made by it; 12.8 came with the driver 570.124.06, this host has 550.54.15"
+                "CUDA 12.8, 12.9: newer than the driver. Programs run, but not with features new in that version, "
+                "nor with PTX made by it; 12.8 came with the driver 570.124.06, this host has 550.54.15"
             ),
         ),
     ]
     assert blackwell[2][1] == "not CUDA 9.1 to 12.6: card 0 (sm_120) needs CUDA >= 12.8"
     assert "needs an NVIDIA driver >= 580" in blackwell[3][1]
     assert "nvidia-driver" in blackwell[3][2]
-    assert said(cuda.check(ground(tmp_path)))[0][1].startswith(
+    assert rows(cuda.check(ground(tmp_path)))[0][1].startswith(
         f"without a GPU: CUDA 9.1 to {cuda.known()[-1]} can be built"
     )
 
 
-def test_without_a_gpu_it_says_why_none_is_seen(tmp_path: Path) -> None:
-    ((status, text, _),) = said(gpus.check(ground(tmp_path, facts=HostFacts(note="nvidia-smi was not found"))))
+def test_without_a_gpu_it_shows_why_none_was_found(tmp_path: Path) -> None:
+    ((status, text, _),) = rows(gpus.check(ground(tmp_path, facts=HostFacts(note="nvidia-smi was not found"))))
     assert (status, text) == (
         "info",
         "no NVIDIA GPU: cells that ask for one are unsupported here (nvidia-smi was not found)",
     )
-    ((status, text, fix),) = said(
+    ((status, text, fix),) = rows(
         gpus.check(ground(tmp_path, facts=HostFacts(asked="NVML", note="NVML failed: hangs")))
     )
     assert (status, text, bool(fix)) == ("warn", "NVML failed: hangs", True)
 
 
-def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
+def test_which_process_holds_a_gpu_and_which_gpus_can_be_leased(tmp_path: Path) -> None:
     own = Settings(gpu_leases=tmp_path / "leases", gpus=("0", "1"))
     here = ground(tmp_path, facts=facts("9.0", "9.0", "7.0"), settings=own)
     desk = Leases(tmp_path / "leases", run="run-7", in_use=lambda *_: "")
@@ -73,19 +73,19 @@ def test_who_has_a_gpu_and_which_may_be_lent(tmp_path: Path) -> None:
     died = desk.lock("GPU-1")
     assert died is not None
     desk.sign(died)
-    os.close(died)  # as when its holder is killed: the lock is gone, the name is not
+    os.close(died)  # as when the lease holder is killed: the lock is released, its name stays
     try:
-        found = [(status, text) for status, text, _ in said(gpus.check(here))]
+        found = [(status, text) for status, text, _ in rows(gpus.check(here))]
     finally:
         claim.close()
     assert found[1][0] == "info"
-    assert "(GPU-0) is lent to pid" in found[1][1]
+    assert "(GPU-0) is leased to pid" in found[1][1]
     assert "(run run-7)" in found[1][1]
-    assert "(GPU-1) was lent to pid" in found[2][1]
-    assert "who is gone" in found[2][1]
+    assert "(GPU-1) was leased to pid" in found[2][1]
+    assert "the lease holder exited" in found[2][1]
     assert found[3][0] == "ok"
-    assert found[4] == ("info", "GPU 2 not lent: gpus = ['0', '1'] in the config")
-    assert next(text for _, text, _ in said(cuda.check(here))).startswith("CUDA 11.8 to")
+    assert found[4] == ("info", "GPU 2 not leased: gpus = ['0', '1'] in the config")
+    assert next(text for _, text, _ in rows(cuda.check(here))).startswith("CUDA 11.8 to")
 
 
 def test_ranges_follow_the_versions_that_are_known() -> None:
@@ -101,11 +101,11 @@ def test_ranges_follow_the_versions_that_are_known() -> None:
         (("nvidia-ctk",), {}, False, False, "no runtime nvidia"),
         (("nvidia-ctk",), {"nvidia": {}}, False, False, ""),
         ((), {}, True, False, ""),
-        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman takes GPUs from CDI alone"),
+        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman needs CDI for GPUs"),
         ((), {}, True, True, ""),
     ],
 )
-def test_how_containers_get_at_gpus(
+def test_how_containers_access_gpus(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     programs: tuple[str, ...],
@@ -122,7 +122,7 @@ def test_how_containers_get_at_gpus(
     monkeypatch.setattr(gpus, "CDI_FOLDERS", (folder, tmp_path / "absent"))
     program(tmp_path, *programs)
     here = ground(tmp_path, facts=facts("9.0"), **engine("28.0.1", {"Runtimes": runtimes}, podman=podman))
-    warnings = [(text, fix) for status, text, fix in said(gpus.check(here)) if status != "ok"]
+    warnings = [(text, fix) for status, text, fix in rows(gpus.check(here)) if status != "ok"]
     assert len(warnings) == bool(words)
     assert all(words in text and fix for text, fix in warnings)
 
@@ -160,10 +160,12 @@ def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         ("https://{}/simple", "warn", "no"),
     ],
 )
-def test_indexes_are_asked_with_what_builds_have(tmp_path: Path, index: str, url: str, status: str, words: str) -> None:
+def test_indexes_are_tried_with_the_settings_of_builds(
+    tmp_path: Path, index: str, url: str, status: str, words: str
+) -> None:
     environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull}
     here = ground(tmp_path, environ=environ, settings=Settings(pip_index_url=url.format(index)))
-    found = said(indexes.check(here))
+    found = rows(indexes.check(here))
     assert found[0][0] == status
     assert words in found[0][1]
     assert "s3cr3tword" not in str(found)
@@ -175,7 +177,7 @@ def test_folders_are_indexes_too(tmp_path: Path, index: str) -> None:
     (tmp_path / "wheels").mkdir()
     environ = {"HOME": str(tmp_path), "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
     environ["PIP_FIND_LINKS"] = f"{tmp_path}/wheels {tmp_path}/absent"
-    found = said(indexes.check(ground(tmp_path, environ=environ)))
+    found = rows(indexes.check(ground(tmp_path, environ=environ)))
     assert [(status, text.partition(":")[0]) for status, text, _ in found[:2]] == [
         ("ok", "pip find-links"),
         ("warn", "pip find-links"),

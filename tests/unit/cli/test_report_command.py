@@ -36,18 +36,6 @@ def test_a_run_in_another_format_goes_to_standard_output_or_a_file(
     assert len(json.loads(capsys.readouterr().out)["cases"][0]["cells"]) == 2
 
 
-@pytest.mark.parametrize("form", ["gha", "csv", "md"])
-def test_formats_that_others_read_hold_no_secrets(
-    form: str, nights: Nights, capsys: pytest.CaptureFixture[str]
-) -> None:
-    secret = "ghp_" + "a1B2" * 9
-    nights.run({"1": "R"}, reason=f"cloning https://x:{secret}@git.example/x failed with {secret}")
-    assert report("--format", form) == 0
-    out = capsys.readouterr().out
-    assert secret not in out
-    assert "<github-token>" in out.replace("\\", "")
-
-
 def test_of_a_case_come_its_own_cells_alone(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     nights.run({"1": "N"}, case_id="other")
     nights.run({"1": "N"})

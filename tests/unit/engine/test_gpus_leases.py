@@ -116,7 +116,7 @@ def test_a_lease_is_exclusive_and_given_back(desk: Desk) -> None:
     assert desk.leases.holder(FOUR[0]) is None
 
 
-def test_the_smallest_that_suffice_are_lent(desk: Desk) -> None:
+def test_the_smallest_that_suffice_are_leased(desk: Desk) -> None:
     gpus = (gpu(0, 80), gpu(1, 16), gpu(2, 40), gpu(3, 0))
     claim = desk.leases.claim(gpus, 2)
     assert claim.attempt()
@@ -155,7 +155,7 @@ def test_a_holder_that_is_killed_leaves_its_gpus_free_and_that_is_asked_about(
     assert desk.asked == [("GPU-0", True), ("GPU-3", False)]
 
 
-def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_lent(desk: Desk, another: type[Another]) -> None:
+def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_leased(desk: Desk, another: type[Another]) -> None:
     another(1).kill()  # type: ignore[call-arg, arg-type]
     desk.used = {"GPU-0": "container abc still uses it"}
     claim = desk.leases.claim(FOUR[:2], 2)
@@ -166,7 +166,7 @@ def test_a_gpu_on_which_a_dead_holders_program_runs_is_not_lent(desk: Desk, anot
     assert desk.asked.count(("GPU-0", True)) == 1
     claim.close()
     assert desk.leases.claim(FOUR, 1).attempt()
-    assert desk.asked.count(("GPU-0", True)) == 2, "who died is remembered until the GPU is lent again"
+    assert desk.asked.count(("GPU-0", True)) == 2, "who died is remembered until the GPU is leased again"
 
 
 def test_the_files_can_be_locked_by_every_user_whatever_the_umask(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""Which GPUs may be lent, what a case's CUDA_VISIBLE_DEVICES means inside a container, and what a lost GPU says."""
+"""Which GPUs may be leased, what a case's CUDA_VISIBLE_DEVICES means inside a container, and what a lost GPU says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from reprokit.engine.gpus import lost
-from reprokit.engine.gpus.policy import lendable, odd_request
+from reprokit.engine.gpus.policy import leasable, odd_request
 from reprokit.environment.host import Gpu, HostFacts
 
 UUIDS = ("GPU-aa", "GPU-ab", "GPU-cc", "GPU-dd")
@@ -35,18 +35,18 @@ FACTS = HostFacts(
         (("0", "1"), {"CUDA_VISIBLE_DEVICES": "1,2"}, [1]),
     ],
 )
-def test_what_may_be_lent(allowed: tuple[str, ...], environ: dict[str, str], left: list[int]) -> None:
-    found = lendable(FACTS, allowed, environ)
+def test_what_may_be_leased(allowed: tuple[str, ...], environ: dict[str, str], left: list[int]) -> None:
+    found = leasable(FACTS, allowed, environ)
     assert [gpu.index for gpu in found.gpus] == left
     assert bool(found.note) == (len(left) < 4)
 
 
 def test_what_is_left_out_is_said_with_the_reason() -> None:
     facts = replace(FACTS, gpus=(*FACTS.gpus[:3], replace(FACTS.gpus[3], mig=True)))
-    assert lendable(facts, ("0", "3"), {"CUDA_VISIBLE_DEVICES": "1"}).note == (
-        "GPU 3 not lent: in MIG mode, and only whole GPUs are lent; "
-        "GPU 1, 2 not lent: gpus = ['0', '3'] in the config; "
-        "GPU 0 not lent: CUDA_VISIBLE_DEVICES=1 in the environment"
+    assert leasable(facts, ("0", "3"), {"CUDA_VISIBLE_DEVICES": "1"}).note == (
+        "GPU 3 not leased: in MIG mode, and only whole GPUs are leased; "
+        "GPU 1, 2 not leased: gpus = ['0', '3'] in the config; "
+        "GPU 0 not leased: CUDA_VISIBLE_DEVICES=1 in the environment"
     )
 
 

@@ -90,7 +90,7 @@ def test_history_list_and_show_name_what_is_not_the_usual_engine(folder: Path, s
 def test_an_interrupted_run_does_not_go_on_with_another_engine(folder: Path) -> None:
     session = run(folder, "Docker Engine")
     assert session.record is not None
-    assert session.record.cells[0].details["engine"] == "Docker Engine 1.2"
+    assert session.record.cells[0].details.engine == "Docker Engine 1.2"
     store = Store(folder / "store")
     store.decide(session.record.id, replace(session.record.cells[1], verdict=Verdict.CANCELLED))
 

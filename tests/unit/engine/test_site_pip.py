@@ -7,10 +7,13 @@ import netrc
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reprokit.core.errors import UsageError
+from reprokit.engine import buildah, failure, messages, progress
+from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Settings, Site, credentials, current, network, pipconfig, trust
 
 
@@ -50,7 +53,7 @@ def test_own_indexes_stand_in_for_the_hosts(tmp_path: Path) -> None:
     assert found["trusted-host"].split() == ["a", "b", "plain.example:81"]
     assert found["extra-index-url"] == "https://extra"
     assert "no-index" not in found
-    assert served.redact("Looking at http://me:s3cr3t@plain") == "Looking at http://me:****@plain"
+    assert served.redact("Looking at http://me:s3cr3t@plain") == "Looking at http://me:<secret>@plain"
     with site(home(tmp_path, conf), Settings(pip_extra_index_urls=("https://x", "https://y"))).serving() as served:
         found = pip_conf(served.secrets)
     assert found["extra-index-url"].split() == ["https://x", "https://y"]
@@ -142,7 +145,47 @@ def test_urls_credentials_and_proxies(tmp_path: Path) -> None:
         assert served.network == "default"
         # Hosts that pip is not told of keep their secrets: builds run code of strangers.
         assert served.secrets["netrc"] == b'machine c.example login me password s#cr"et\n'
-        assert served.redact("GET https://u:p%40ss@x p@ss t0ken") == "GET https://u:****@x **** ****"
+        assert served.redact("GET https://u:p%40ss@x p@ss t0ken") == "GET https://u:<secret>@x <secret> <secret>"
+        assert (
+            served.redact("clone https://a:b@c.example of /home/ann")
+            == "clone https://<credentials>@c.example of /home/ann"
+        )
+        assert served.redact('401 for me, who said s#cr"et') == "401 for me, who said <secret>"
+
+
+def test_what_a_build_writes_holds_no_word_of_the_hosts_netrc(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text(
+        "machine index.example login build-bot7 password Pa55/word\nmachine other.example login ann password un-told\n"
+        "machine api.example login __token__ password pypi-x1\n"
+    )
+    with site(home(tmp_path, "[global]\nindex-url = https://index.example/simple\n")).serving() as served:
+        trace = progress.Trace(lambda step: None, served.redact)
+
+        def happens(**fields: Any) -> None:
+            status = messages.StatusResponse()
+            name = "[1/1] RUN curl --user build-bot7:Pa55/word https://other.example"
+            status.vertexes.add(digest="a", name=name, **fields).started.seconds = 1
+            trace.feed(status.SerializeToString())
+
+        happens()
+        for piece in (b"build-bot7 tried Pa5", b"5/word and un-told\n", b"ann@other.example, __token__, Pa55%2Fword"):
+            status = messages.StatusResponse()
+            status.logs.add(vertex="a", msg=piece)
+            trace.feed(status.SerializeToString())
+        happens(error="exit code 1: Pa55/word is not right")
+    step, tail, error = trace.failed()
+    assert tail == ("<user> tried <secret> and <secret>", "<user>@other.example, __token__, <secret>")
+    raised = failure.of_build(error, step=step, tail=tail)
+    assert not [word for word in ("Pa55", "un-told", "build-bot7") if word in str(raised) + repr(vars(raised))]
+
+
+def test_buildahs_text_is_redacted_by_lines_wherever_it_is_cut() -> None:
+    seen: list[Progress] = []
+    steps = buildah.Steps(seen.append, lambda text: text.replace("s3cret", "-"))
+    for piece in ("STEP 1/1: RUN x\nsays s3c", "ret\nand s3", "cret"):
+        steps.feed(piece)
+    assert steps.last() == ("RUN x", ("says -", "and -"))
+    assert seen[-1].log == "says -\n"
 
 
 @pytest.mark.parametrize(
@@ -176,7 +219,7 @@ def test_render_keeps_lists_apart() -> None:
 
 def test_what_does_not_exist_is_left_out_with_a_warning(tmp_path: Path) -> None:
     made = site(home(tmp_path, f"[global]\nfind-links = {tmp_path}/absent https://x/\n"))
-    assert made.shelf is None
+    assert made.local_index is None
     assert made.pip["find-links"] == ("https://x/",)
     assert "absent, which does not exist" in made.warnings[0]
 
@@ -195,14 +238,14 @@ def test_local_folders_are_served_past_proxies(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     made = site(home(tmp_path, f"[global]\nfind-links = {wheels}\n", HTTP_PROXY="http://p:1", no_proxy="a,b"))
-    assert made.shelf is not None
+    assert made.local_index is not None
     with made.serving() as served:
         conf = pip_conf(served.secrets)
         assert conf["find-links"].startswith("http://127.0.0.1:")
         assert conf["trusted-host"] == conf["find-links"].split("/")[2]
         assert served.build_args["NO_PROXY"] == served.build_args["no_proxy"] == "a,b,127.0.0.1,localhost,::1"
         assert served.network == "host"
-        assert made.shelf.token not in served.redact(conf["find-links"])
+        assert made.local_index.token not in served.redact(conf["find-links"])
         assert str(wheels) not in served.secrets["pip_conf"].decode()
 
 
@@ -225,7 +268,7 @@ def test_where_interpreters_and_compilers_come_from_reaches_builds_as_secrets(tm
     )
     found = site(home(tmp_path), settings)
     assert found.loopback
-    assert "s3cret" in found.hidden
+    assert "s3cret" in found.known
     with found.serving() as served:
         assert served.secrets["uv_downloads"] == b"{}"
         assert served.secrets["conda_channel"] == b"https://me:s3cret@mirror.example/conda-forge"

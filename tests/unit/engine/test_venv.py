@@ -291,7 +291,7 @@ def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyP
         ("7", "7"),
     ],
 )
-def test_a_case_numbers_the_gpus_that_it_was_lent(word: str | None, seen: str) -> None:
+def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str) -> None:
     env = {} if word is None else {"CUDA_VISIBLE_DEVICES": word}
     assert layout.visible(("GPU-a", "GPU-b"), env) == {"CUDA_VISIBLE_DEVICES": seen}
     assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}

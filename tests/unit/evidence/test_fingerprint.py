@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.evidence import Condenser, judge
+from reprokit.evidence import LogTrimmer, judge
 from reprokit.evidence.fingerprint import FINGERPRINT_VERSION
 from reprokit.evidence.model import Ending, Fingerprint
 from reprokit.evidence.normalise import essence, normalise
@@ -436,8 +436,8 @@ LAST_LINE = {"python-exit-message", "python-only-ignored"}
 def test_what_is_kept_of_a_flooded_log_has_the_same_fingerprint(name: str, tmp_path: Path) -> None:
     text, expected = load(name)
     flood = b"".join(b"step %d value %d\n" % (i, i * 7) for i in range(20_000))
-    with Condenser(tmp_path / "log", Failure(), head=4096, kept=1 << 20, tail=4096) as condenser:
-        condenser.feed(flood + b"\n" + text.encode() + b"\n" + flood)
+    with LogTrimmer(tmp_path / "log", Failure(), head=4096, kept=1 << 20, tail=4096) as trimmer:
+        trimmer.feed(flood + b"\n" + text.encode() + b"\n" + flood)
     kept = (tmp_path / "log").read_text("utf-8", errors="replace")
     code = expected["exit_code"] or 1
     assert told(kept, code) == told(text, code)

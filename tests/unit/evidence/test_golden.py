@@ -1,7 +1,6 @@
 """Logs of real programs, each with what must be read out of it: the specification of the parsers.
 
-A log ``tests/golden/NAME.log`` was recorded from the program in ``NAME.yaml`` (paths of the recording machine replaced)
-and is never edited. ``reproduced_by`` and ``not_reproduced_by`` are signatures as a case would give them.
+``reproduced_by`` and ``not_reproduced_by`` in a sidecar are signatures as a case would give them.
 """
 
 from __future__ import annotations
@@ -10,19 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from reprokit.case.model import Failure
-from reprokit.evidence import Condenser, judge, observe
+from reprokit.evidence import LogTrimmer, judge, observe
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
-
-GOLDEN = Path(__file__).parents[2] / "golden"
-LOGS = sorted(path.stem for path in GOLDEN.glob("*.log"))
-
-
-def load(name: str) -> tuple[str, dict[str, Any]]:
-    text = (GOLDEN / f"{name}.log").read_bytes().decode("utf-8", "replace")
-    return text, yaml.safe_load((GOLDEN / f"{name}.yaml").read_text(encoding="utf-8"))
+from tests.golden import FOLDER, LOGS, load
 
 
 def as_written(seen: ExceptionSeen) -> dict[str, Any]:
@@ -43,7 +34,7 @@ def as_written(seen: ExceptionSeen) -> dict[str, Any]:
 
 def test_every_log_has_its_sidecar() -> None:
     assert len(LOGS) > 50
-    assert sorted(path.stem for path in GOLDEN.glob("*.yaml")) == LOGS
+    assert sorted(path.stem for path in FOLDER.glob("*.yaml")) == LOGS
 
 
 @pytest.mark.parametrize("name", LOGS)
@@ -69,20 +60,20 @@ def test_signatures_hold_or_not(name: str) -> None:
 @pytest.mark.parametrize("name", LOGS)
 def test_a_flood_around_the_log_changes_no_finding(name: str, tmp_path: Path) -> None:
     text, expected = load(name)
-    raw = (GOLDEN / f"{name}.log").read_bytes()
+    raw = (FOLDER / f"{name}.log").read_bytes()
     flood = b"".join(b"step %d value %d\n" % (i, i * 7) for i in range(20_000))
     signatures = expected.get("reproduced_by") or [{}]
     for signature in signatures[:1]:
         path = tmp_path / "log"
-        with Condenser(path, Failure(**signature), head=4096, kept=1 << 20, tail=4096) as condenser:
-            condenser.feed(flood + b"\n" + raw + (b"" if raw.endswith(b"\n") else b"\n") + b"\n" + flood)
+        with LogTrimmer(path, Failure(**signature), head=4096, kept=1 << 20, tail=4096) as trimmer:
+            trimmer.feed(flood + b"\n" + raw + (b"" if raw.endswith(b"\n") else b"\n") + b"\n" + flood)
         kept = path.read_bytes().decode("utf-8", "replace")
         assert len(kept) < len(flood) // 2
-        plain, condensed = observe(text), observe(kept)
-        assert [(e.type, e.message, e.frames) for e in condensed.exceptions] == [
+        plain, trimmed = observe(text), observe(kept)
+        assert [(e.type, e.message, e.frames) for e in trimmed.exceptions] == [
             (e.type, e.message, e.frames) for e in plain.exceptions
         ]
-        assert [(crash.kind, crash.text) for crash in condensed.crashes] == [(c.kind, c.text) for c in plain.crashes]
+        assert [(crash.kind, crash.text) for crash in trimmed.crashes] == [(c.kind, c.text) for c in plain.crashes]
         if expected.get("reproduced_by"):
             ending = Ending(exit_code=expected["exit_code"])
             assert judge(Failure(**signature), ending, kept).outcome is Outcome.REPRODUCED

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.sequential import AT_LEAST, BELOW, Trials, doubt, figures, interval
+from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, TrialPolicy, Trials, doubt, figures, interval
 from reprokit.evidence.verdict import decide, fits
 from tests.bench.trials import CLUSTERFUZZ, LIKE_CLUSTERFUZZ, clusterfuzz, covered, simulated, yes_of
 
@@ -163,19 +163,19 @@ def test_a_plain_number_is_run_to_its_end_and_judged_by_the_rate_of_the_case() -
 
 def test_the_figures_of_a_record() -> None:
     shown = figures([R] * 7 + [P] * 13, ASKED)
-    assert (shown["reproduced"], shown["of"], shown["rate"], shown["decided"]) == (7, 20, 0.35, AT_LEAST)
-    assert shown["interval"] == [0.153909, 0.592189]
-    assert shown["policy"] == {"max": 20, "confidence": 0.95, "rate": 0.1}
-    assert "possible" not in shown
+    assert (shown.reproduced, shown.of, shown.rate, shown.decided) == (7, 20, 0.35, AT_LEAST)
+    assert shown.interval == (0.153909, 0.592189)
+    assert shown.policy == TrialPolicy(max=20, confidence=0.95, rate=0.1)
+    assert "possible" not in shown.to_json()
     clean = figures([P] * 3, Trials.of(3))
-    assert (clean["possible"], clean["decided"], clean["policy"]["rate"]) == (0.631597, None, None)
+    assert (clean.possible, clean.decided, clean.policy.rate) == (0.631597, None, None)
 
 
 @pytest.mark.parametrize("outcomes", [[P, T], [P, Outcome.OUT_OF_MEMORY], [D] * 4, [P] * 30 + [D]])
 def test_what_did_not_end_well_excludes_no_rate(outcomes: list[Outcome]) -> None:
     shown = figures(outcomes, Trials(rate=0.9))
-    assert shown["decided"] is None
-    assert "possible" not in shown
+    assert shown.decided is None
+    assert "possible" not in shown.to_json()
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_the_reason_says_the_rate_and_what_is_decided(outcomes: list[Outcome], t
     ],
 )
 def test_flaky_is_what_is_expected_where_the_case_asks_for_a_rate(
-    verdict: Verdict, promised: Verdict, shown: dict[str, object] | None, fitting: bool
+    verdict: Verdict, promised: Verdict, shown: TrialFigures | None, fitting: bool
 ) -> None:
     assert fits(verdict, promised, shown) is fitting
 

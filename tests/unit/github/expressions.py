@@ -208,7 +208,7 @@ class _Parser:
 
 
 def _item(value: Any, key: Any) -> Any:
-    """A member, regardless of case; null where there is none."""
+    """A member, regardless of case; null where it is missing."""
     if isinstance(value, list):
         return value[int(key)] if isinstance(key, (int, float)) and int(key) < len(value) else None
     if not isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""The actions that our workflows may use, with the commit at which the tag of that release stands."""
+"""The actions that our workflows may use, with the commit of the release's tag."""
 
 PINS = {
     "actions/checkout": ("3d3c42e5aac5ba805825da76410c181273ba90b1", "v7.0.1"),

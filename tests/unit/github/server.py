@@ -1,4 +1,4 @@
-"""A stand-in for GitHub's API: a real HTTP server on this machine that keeps issues, comments and labels."""
+"""A test server for GitHub's API: a real HTTP server on this machine that keeps issues, comments and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.serving import Quiet, serving
 
 BOT = "github-actions[bot]"
 TOKEN = "ghs_" + "s" * 36
-"""What the stand-in takes for the workflow's token; nothing that is printed may hold it."""
+"""What the test server accepts as the workflow's token; no output may contain it."""
 
 
 class Forge:
@@ -84,7 +84,7 @@ class Forge:
         return [label["name"] for label in self.issues[number]["labels"]]
 
     def bodies(self, number: int, author: str = BOT) -> list[str]:
-        """The comments of somebody on an issue."""
+        """The comments of a user on an issue."""
         return [item["body"] for item in self.issues[number]["comments"] if item["user"]["login"] == author]
 
     def _label(self, name: str) -> dict[str, Any]:

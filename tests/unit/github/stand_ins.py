@@ -1,4 +1,4 @@
-"""What stands in for the actions of others, which a workflow uses: ``uses: actions/...``."""
+"""Stand-ins for the third-party actions that a workflow uses: ``uses: actions/...``."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Job:
 class Replay:
     """One run of a workflow.
 
-    ``environment``: what the runner has by itself (the stand-in API's address, say); ``secrets``: ``secrets.NAME``;
+    ``environment``: what the runner sets (such as the address of the test server); ``secrets``: ``secrets.NAME``;
     ``variables``: ``vars.NAME``; ``stand_ins``: more of them, or others; ``source``: the checked out repository.
     ``installed``: folders below RUNNER_TEMP that hold this reprokit already, so that .ci/install has nothing to do.
     """
@@ -323,7 +323,7 @@ class _Player:
             self._composite(step, self.replay.source / name[2:] / "action.yml", inputs)
             return
         if name not in self.replay.stand_ins:
-            raise AssertionError(f"nothing stands in for {name}")
+            raise AssertionError(f"there is no stand-in for {name}")
         call = Call(self.replay, self.job, inputs, step.outputs, [], self.environment)
         self.replay.stand_ins[name](call)
         for path in call.paths:
@@ -365,7 +365,7 @@ def play_action(
 ) -> Job:
     """One composite action of this repository, as a job of one step; its ``outputs`` are the action's.
 
-    ``files``: what lies in the workspace, as after the checkout of somebody's repository.
+    ``files``: the files in the workspace, as after the checkout of a repository.
     """
     steps: list[dict[str, Any]] = [{"id": "action", "uses": f"$/{action}", "with": dict(inputs)}]
     workspace = folder / "job-0" / "workspace"
@@ -452,7 +452,7 @@ def _matrices(matrix: Any, contexts: Mapping[str, Any]) -> list[dict[str, Any]]:
     axes = {key: _filled(values, contexts, {}) for key, values in filled.items() if key not in ("include", "exclude")}
     cells = [dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())] if axes else []
     cells = [cell for cell in cells if not any(part.items() <= cell.items() for part in filled.get("exclude") or ())]
-    own = list(cells)  # what an include adds is no combination that another could be added to
+    own = list(cells)  # an include does not extend cells that another include added
     for extra in filled.get("include") or ():
         fitting = [cell for cell in own if all(cell.get(axis) == extra[axis] for axis in axes if axis in extra)]
         for cell in fitting:

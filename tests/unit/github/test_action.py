@@ -36,12 +36,12 @@ def test_inputs_become_options() -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ({"case": " \n"}, "name a case file"),
+        ({"case": " \n"}, "name case files or folders"),
         ({"case": "a\n-"}, "no standard input"),
         ({"case": "a", "fix": "yes"}, "`fix`: expected true or false"),
     ],
 )
-def test_what_is_no_value_is_refused(inputs: dict[str, str], message: str) -> None:
+def test_invalid_inputs_are_refused(inputs: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         arguments(inputs)
 
@@ -56,7 +56,7 @@ def test_no_input_becomes_another_option(inputs: dict[str, str]) -> None:
     assert words[words.index("--") + 1] == "--fix"
 
 
-def test_what_ends_the_step_as_a_failure() -> None:
+def test_when_the_step_fails() -> None:
     assert {word: [status for status in (0, 1, 2, 3, 130) if fails(word, status)] for word in FAIL_ON} == {
         "departure": [1, 2, 130],
         "inconclusive": [1, 2, 3, 130],
@@ -66,7 +66,7 @@ def test_what_ends_the_step_as_a_failure() -> None:
         fails("nevr", 0)
 
 
-def test_a_result_file_of_a_runner_that_lies_is_text() -> None:
+def test_a_false_result_file_is_only_shown_as_text() -> None:
     lies: list[dict[str, Any]] = [
         {"cell": {"x": "1|2", "y": "<b>"}, "verdict": "reproduced", "reason": "<img src=x>\n@everyone `x` | y"},
         {"cell": {"x": "@me"}, "verdict": "<script>", "expected": "@me", "variant": "fix", "reason": 7},
@@ -85,12 +85,12 @@ def test_a_result_file_of_a_runner_that_lies_is_text() -> None:
     assert "no cell was run" in markdown({"cases": [{}]})
 
 
-def test_a_job_of_a_night_tells_what_is_wrong_with_its_entry(
+def test_a_job_of_a_night_reports_a_wrong_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RUNNER_TEMP", str(tmp_path))
-    for entry, words, told in (("x", "", "not JSON"), ("{}", "", "Field required"), ("{}", "'", "ARGUMENTS: No")):
+    for entry, words, message in (("x", "", "not JSON"), ("{}", "", "Field required"), ("{}", "'", "ARGUMENTS: No")):
         monkeypatch.setenv("ENTRY", entry)
         monkeypatch.setenv("ARGUMENTS", words)
         assert invoke(["github", "run-cells", "--store", str(tmp_path / "store")]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err

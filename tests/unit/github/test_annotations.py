@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from reprokit import case
+from reprokit.environment import cases
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.annotations import MOST, gha
+from reprokit.report.formats.gha import MOST, gha
 from tests.unit.github.steps import obeyed
 
 TEXT = """\
@@ -33,7 +33,7 @@ fix: {env: {A: "1"}}
 
 
 def record(path: Path, *cells: CellRecord) -> RunRecord:
-    return RunRecord(id="r", started_at="x", version="1", request={}, host={}, owner={}, cells=cells)
+    return RunRecord(id="r", started_at="x", version="1", cells=cells)
 
 
 def cell(path: Path, how: str, verdict: Verdict | None, expected: Verdict | None, **more: object) -> CellRecord:
@@ -41,7 +41,7 @@ def cell(path: Path, how: str, verdict: Verdict | None, expected: Verdict | None
         number=1,
         case_id="annotated",
         case_path=str(path),
-        case_digest=case.load(str(path))[0].digest,
+        case_digest=cases.load(str(path))[0].digest,
         cell={"os": "debian-12", "how": how},
         verdict=verdict,
         expected=expected,
@@ -72,7 +72,7 @@ R, N, O, B = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED, Verdict.DIFFERENT_FAILU
         ("a", None, R, "case", "warning file=sub/case.yaml,line=4,col=1,"),
     ],
 )
-def test_the_line_is_the_one_that_did_not_come_true(
+def test_the_line_is_that_of_the_wrong_expectation(
     path: Path, how: str, verdict: Verdict | None, expected: Verdict, variant: str, wanted: str
 ) -> None:
     run = record(path, cell(path, how, verdict, expected, variant=variant))
@@ -93,7 +93,7 @@ def test_in_markdown_the_line_is_that_of_the_file(path: Path) -> None:
 def test_a_file_that_changed_since_has_no_line_and_one_from_elsewhere_no_name(path: Path, tmp_path: Path) -> None:
     run = record(path, cell(path, "b", N, R))
     path.write_text(TEXT + "# more\n")
-    from reprokit.report.annotations import _files
+    from reprokit.report.formats.gha import _files
 
     _files.cache_clear()
     (line,) = gha(run, root=tmp_path)
@@ -102,7 +102,7 @@ def test_a_file_that_changed_since_has_no_line_and_one_from_elsewhere_no_name(pa
     assert line.startswith("::error title=annotated")
 
 
-def test_what_is_as_expected_is_not_annotated_and_of_many_only_as_many_as_are_shown(path: Path) -> None:
+def test_only_departures_are_annotated_and_at_most_as_many_as_are_shown(path: Path) -> None:
     good = cell(path, "a", R, R)
     run = record(path, good, *[cell(path, "a", N, R)] * 25, *[cell(path, "a", B, R)] * 10)
     lines = gha(run, root=path.parents[1])

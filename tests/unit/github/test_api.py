@@ -42,7 +42,7 @@ def test_it_reads_writes_and_removes(forge: Forge) -> None:
 def test_a_list_is_read_to_its_last_page(forge: Forge) -> None:
     number = forge.open_issue("t", "b")
     for count in range(250):
-        forge.comment(number, str(count), "somebody")
+        forge.comment(number, str(count), "someone")
     assert [item["body"] for item in client(forge).all("issues", number, "comments")] == [str(n) for n in range(250)]
     assert len(forge.requests) == 3
 
@@ -73,7 +73,7 @@ def test_server_errors_and_rate_limits_are_waited_out(
     assert seen == waits
 
 
-def test_it_gives_up_after_five_tries_and_says_what_the_server_said(forge: Forge) -> None:
+def test_it_gives_up_after_five_tries_and_reports_the_servers_answer(forge: Forge) -> None:
     forge.faults += [(503, {}, {"message": "We had issues\nproducing a response"})] * 9
     seen: list[float] = []
     with pytest.raises(ApiError, match="GET /repos/owner/repo/labels: GitHub answers 503: We had issues producing"):
@@ -81,7 +81,7 @@ def test_it_gives_up_after_five_tries_and_says_what_the_server_said(forge: Forge
     assert seen == [1, 2, 4, 8]
 
 
-def test_a_limit_that_lasts_long_is_told_and_not_waited_for(forge: Forge) -> None:
+def test_a_long_rate_limit_is_reported_and_not_waited_for(forge: Forge) -> None:
     forge.faults.append(
         (403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "99999999999"}, {"message": "rate limit exceeded"})
     )
@@ -91,7 +91,7 @@ def test_a_limit_that_lasts_long_is_told_and_not_waited_for(forge: Forge) -> Non
     assert seen == []
 
 
-def test_what_may_have_been_created_is_not_created_again(forge: Forge) -> None:
+def test_a_request_that_may_have_succeeded_is_not_repeated(forge: Forge) -> None:
     number = forge.open_issue("t", "b")
     forge.faults.append((502, {}, None))
     seen: list[float] = []
@@ -112,14 +112,14 @@ def test_a_refusal_is_not_repeated(forge: Forge) -> None:
     assert len(forge.requests) == 1
 
 
-def test_nothing_answers() -> None:
+def test_a_server_that_does_not_answer() -> None:
     seen: list[float] = []
     with pytest.raises(ApiError, match=r"cannot be reached: .*refused"):
         Repository("o/r", "secret-token", url="http://127.0.0.1:9", sleep=seen.append).get("issues")
     assert len(seen) == 4
 
 
-def test_the_token_goes_to_the_api_alone_and_into_no_text(forge: Forge) -> None:
+def test_the_token_goes_only_to_the_api_and_into_no_text(forge: Forge) -> None:
     elsewhere: list[str | None] = []
 
     class Elsewhere(BaseHTTPRequestHandler):
@@ -155,7 +155,7 @@ def test_a_redirect_within_the_api_keeps_the_token(forge: Forge) -> None:
     assert client(forge).get("issues", 99)["title"] == "t"
 
 
-def test_a_redirect_from_this_host_to_another_leads_nowhere(forge: Forge) -> None:
+def test_a_redirect_to_another_host_is_not_followed(forge: Forge) -> None:
     forge.faults.append((302, {"Location": "http://case.example/x"}, None))
     with pytest.raises(ApiError, match=r"redirects to case\.example"):
         client(forge).get("issues", 99)
@@ -178,7 +178,7 @@ def test_segments_cannot_become_another_path(forge: Forge) -> None:
     ]
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_variable_is_named() -> None:
     with pytest.raises(UsageError, match="GITHUB_REPOSITORY is not set"):
         from_environment({})
     with pytest.raises(UsageError, match="GITHUB_TOKEN is not set"):
@@ -195,7 +195,7 @@ def test_the_event_is_read_from_its_file(tmp_path: Path) -> None:
     environ = {"GITHUB_EVENT_PATH": str(file), "GITHUB_EVENT_NAME": "issues"}
     with pytest.raises(UsageError, match="cannot be read"):
         read(environ)
-    for text, reason in (("{", "is no JSON"), ("[]", "no JSON object"), ("[" * 100_000, "is no JSON")):
+    for text, reason in (("{", "is not valid JSON"), ("[]", "not a JSON object"), ("[" * 100_000, "is not valid JSON")):
         file.write_text(text)
         with pytest.raises(UsageError, match=reason):
             read(environ)

@@ -1,4 +1,4 @@
-"""case-from-issue.yml, played from the paste to the comment: each run step in a real bash, on a real HTTP server."""
+"""case-from-issue.yml, replayed from the paste to the comment: each run step in a real bash, on a real HTTP server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.github.steps import REPOSITORY, Replay
 from tests.unit.github.test_issue import CASE, HOSTILE, form
 from tests.unit.github.test_workflows import steps_of
 
-# Those that play several events take seconds each, and so are among the integration tests.
+# Tests that replay several events take seconds each, and so are integration tests.
 WORKFLOW = REPOSITORY / ".github" / "workflows" / "case-from-issue.yml"
 HOSTILE_CASE = (
     CASE.replace("title: Pasted into an issue", f"title: {json.dumps(' '.join(HOSTILE))}")
@@ -25,11 +25,11 @@ HOSTILE_CASE = (
     .replace("${{", "{% raw %}${{")
     .replace("}}", "}}{% endraw %}")
 )
-"""A valid case whose title and variables are all that is hostile."""
+"""A valid case with hostile text in its title and variables."""
 
 
 class Site:
-    """A repository on the stand-in, and the workflow runs that its events start."""
+    """A repository on the test server, and the workflow runs that its events start."""
 
     def __init__(self, folder: Path, forge: Forge) -> None:
         self.folder, self.forge = folder, forge
@@ -38,7 +38,7 @@ class Site:
         forge.permissions["maintainer"] = "maintain"
 
     def happens(self, number: int, action: str, sender: str = "reporter", label: str = "") -> Replay:
-        """One event, and the workflow's run over it. Whatever happened, nothing may have got out."""
+        """One event, and the workflow run for it, in which no secret may have leaked."""
         replay = Replay(
             WORKFLOW,
             self.folder / f"run-{len(self.runs)}",
@@ -56,12 +56,12 @@ class Site:
         return replay
 
     def labels(self, number: int, label: str, sender: str) -> Replay:
-        """Somebody adds a label."""
+        """A user adds a label."""
         self.forge.label(number, label)
         return self.happens(number, "labeled", sender, label)
 
     def edits(self, number: int, body: str, sender: str = "reporter") -> Replay:
-        """Somebody edits the issue."""
+        """A user edits the issue."""
         self.forge.issues[number]["body"] = body
         return self.happens(number, "edited", sender)
 
@@ -100,7 +100,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 @pytest.mark.system
-def test_a_hostile_text_is_looked_at_and_answered_and_gets_nowhere(site: Site) -> None:
+def test_a_hostile_text_is_answered_and_has_no_effect(site: Site) -> None:
     seen = "\n".join(HOSTILE)
     number = site.forge.open_issue("$(touch pwned) ${{ secrets.X }}\n::error::t", form(HOSTILE_CASE, seen))
     replay = site.happens(number, "opened")
@@ -112,11 +112,11 @@ def test_a_hostile_text_is_looked_at_and_answered_and_gets_nowhere(site: Site) -
     assert [label for label in site.forge.labels if label.startswith("run:")] == [
         label_of(review(form(HOSTILE_CASE)).digest)
     ]
-    assert site.forge.names(number) == []  # it is there to be added, and not added
+    assert site.forge.names(number) == []  # the label exists but was not added
 
 
 @pytest.mark.integration
-def test_errors_are_told_by_position_and_the_comment_follows_the_edits(site: Site) -> None:
+def test_errors_are_reported_by_position_and_the_comment_follows_the_edits(site: Site) -> None:
     bad = CASE + "resources: {privileged: true}\nvolumes: ['/var/run/docker.sock:/var/run/docker.sock']\n"
     number = site.forge.open_issue("t", form(bad).replace("\n", "\r\n"))
     site.happens(number, "opened")
@@ -124,7 +124,7 @@ def test_errors_are_told_by_position_and_the_comment_follows_the_edits(site: Sit
     assert "line 7, column 13: `unknown key 'privileged'" in first
     assert "line 8, column 1: `unknown key 'volumes'" in first
     assert not site.forge.labels
-    # Somebody else forges our marker, and a person edits our comment: one is passed by, the other written anew.
+    # A stranger forges our marker, and a person edits our comment: the first is ignored, the second is overwritten.
     forged = site.forge.comment(number, first.replace("invalid", "verdict"), "reporter")
     site.forge.issues[number]["comments"].reverse()
     ours = next(item for item in site.forge.issues[number]["comments"] if item["user"]["login"] == BOT)
@@ -160,7 +160,7 @@ def test_labels_that_run_nothing(site: Site) -> None:
     site.forge.issues[number]["body"] = form(CASE.replace("pasted", "pasted2"))
     replay = site.labels(number, label, "maintainer")
     assert replay.job("check").outputs["admitted"] == "false"
-    # Labels of other kinds are passed by, those that only look like ours too.
+    # Other labels are ignored, and so are those that only look like ours.
     assert results(site.labels(number, "bug", "maintainer"))["check"] == "skipped"
     assert results(site.labels(number, "run:tests", "maintainer"))["run"] == "skipped"
     assert site.forge.names(number) == ["bug", "run:tests"]
@@ -187,7 +187,7 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
         (0, {"GPU_RUNNER": "a100"}, ["ubuntu-24.04"]),
     ],
 )
-def test_the_runner_is_one_of_the_repository(
+def test_the_runner_labels_come_from_the_repositorys_variables(
     gpus: int, variables: dict[str, str], wanted: list[str], site: Site
 ) -> None:
     number = site.forge.open_issue("t", form(f"{CASE}resources: {{gpus: {gpus}}}\n"))
@@ -196,7 +196,7 @@ def test_the_runner_is_one_of_the_repository(
 
 
 @pytest.mark.integration
-def test_closing_takes_the_label_away_and_reopening_looks_again(site: Site) -> None:
+def test_closing_removes_the_label_and_reopening_checks_again(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
     site.happens(number, "opened")
     site.happens(number, "closed", "maintainer")
@@ -207,13 +207,13 @@ def test_closing_takes_the_label_away_and_reopening_looks_again(site: Site) -> N
 
 
 @pytest.mark.integration
-def test_a_reply_to_a_text_that_is_gone_is_dropped(site: Site) -> None:
+def test_a_reply_to_an_outdated_text_is_dropped(site: Site) -> None:
     number = site.forge.open_issue("t", form(CASE))
     payload = site.forge.event(number, "opened", "reporter")
     site.forge.issues[number]["body"] = "Never mind."
     site.forge.event = lambda *_: payload  # type: ignore[method-assign,assignment]
     replay = site.happens(number, "opened")
-    assert "another by now" in replay.job("comment").log
+    assert "has changed since" in replay.job("comment").log
     assert site.forge.bodies(number) == []
 
 
@@ -256,7 +256,7 @@ def test_paste_label_comment(site: Site, engine: Any) -> None:
     assert replay.job("run").runs_on == ["ubuntu-24.04"]
     comment = site.comment(number)
     assert state_of(comment) == "verdict"
-    assert "| 1 | `11.8` | not-reproduced | `the only trial ended well" in comment
+    assert "| 1 | `11.8` | not-reproduced | `the only trial passed" in comment
     assert "| 2 | `12.0` | **reproduced** | <code>exit status 255" in comment
     for token in MarkdownIt("commonmark", {"html": True}).enable("table").parse(comment):
         assert all(child.type != "text" or "@everyone" not in child.content for child in token.children or ())
@@ -277,5 +277,5 @@ def test_paste_label_comment(site: Site, engine: Any) -> None:
     site.forge.event = lambda *_: payload  # type: ignore[method-assign,assignment]
     replay = site.happens(other, "labeled")
     assert (replay.artifacts / "review" / "case.yaml").read_text() == SMALL + "\n"
-    assert "another by now" in replay.job("verdict").log
+    assert "has changed since" in replay.job("verdict").log
     assert state_of(site.comment(other)) == "valid"

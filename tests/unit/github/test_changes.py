@@ -14,7 +14,8 @@ from markdown_it import MarkdownIt
 
 from reprokit.core.github_api import Repository
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.origin import JobRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.github import changes, night
 from reprokit.github.changes import Action, Issue, carry_out, ours, parse, plan
 from reprokit.report.markdown.text import size
@@ -92,7 +93,7 @@ def test_an_issue_is_opened_updated_and_closed_as_verdicts_change(forge: Forge) 
     assert tonight(forge, change(R, N, 6)) == ["opened #2: numpy-alias: reproducing, now not reproducing in 1 cell"]
 
 
-def test_what_does_not_count_yet_and_what_is_new_opens_nothing(forge: Forge) -> None:
+def test_unconfirmed_changes_and_new_cells_open_no_issue(forge: Forge) -> None:
     tentative = change(R, N, 2, confirmed=False, confirmed_by=None)
     assert (
         tonight(
@@ -129,7 +130,7 @@ def test_many_cases_at_once_are_one_issue(forge: Forge) -> None:
     assert tonight(forge, change(O, R, 5, case="case-3", n="9")) == ["closed #2: Nightly runs: 0 cases changed"]
 
 
-def test_texts_of_logs_and_cells_are_nothing_but_texts(forge: Forge) -> None:
+def test_texts_of_logs_and_cells_stay_text(forge: Forge) -> None:
     tonight(forge, change(R, N, 2, n=HOSTILE))
     tonight(forge, change(N, O, 3, n=HOSTILE))
     reader = MarkdownIt("commonmark").enable("table")
@@ -164,14 +165,14 @@ def test_a_case_of_thousands_of_cells_fits_an_issue(forge: Forge) -> None:
     back = [change(N, R, 3, n="x" * 180 + str(number)) for number in range(3000)]
     assert tonight(forge, *back) == ["closed #1: numpy-alias: as before"]
     assert len(forge.bodies(1)[0]) < 65_536
-    # Nobody looks at the other cells: they are not said to be as before.
+    # The other cells are not followed: the text must not claim that they are as before.
     for text in (forge.bodies(1)[0], forge.issues[1]["body"]):
         assert "Every cell that was followed is as it was before; others were too many to follow" in text
 
 
 @pytest.mark.parametrize(("cases", "cells"), [(12, 60), (40, 40), (12, 400), (250, 1)])
 def test_a_night_in_which_everything_changes_fits_issues(forge: Forge, cases: int, cells: int) -> None:
-    """Such as with a base image that is another: GitHub refuses longer texts, each night again."""
+    """For example after a new base image. GitHub refuses longer texts, every night again."""
     found = [
         change(R, N, 2, case=f"a-case-with-a-long-name-{name}", n=f"{number} {'x' * 60}")
         for name in range(cases)
@@ -194,7 +195,7 @@ states = st.sampled_from([R, N, O])
 
 @settings(max_examples=60)
 @given(st.lists(st.lists(states, min_size=2, max_size=2), min_size=1, max_size=6), st.integers(1, 3))
-def test_an_issue_is_open_exactly_while_a_cell_is_otherwise_than_before(
+def test_an_issue_is_open_exactly_while_a_cell_differs_from_before(
     nights: Sequence[Sequence[str]], window: int
 ) -> None:
     issues: list[Issue] = []
@@ -252,10 +253,10 @@ def test_the_newest_store_of_this_repository_is_taken() -> None:
     assert night.newest([], "main") is None
 
 
-def test_artifacts_of_strangers_hide_no_store(
+def test_artifacts_of_strangers_do_not_hide_the_store(
     forge: Forge, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever may open pull requests may leave artifacts of that name, more than a page of the list has."""
+    """Pull requests can leave more artifacts of that name than one page of the list has."""
     forge.artifacts = [artifact(number, 9, run={"head_repository_id": 6}) for number in range(2, 250)]
     forge.artifacts.append(artifact(1, 3))
     for name, value in forge.environment().items():
@@ -267,7 +268,7 @@ def test_artifacts_of_strangers_hide_no_store(
     assert "run=101" in capsys.readouterr().out
 
 
-def test_the_summary_says_what_departs_and_what_could_not_be_judged() -> None:
+def test_the_summary_lists_departing_and_inconclusive_cells() -> None:
     def cell(number: int, verdict: Verdict, reason: str) -> CellRecord:
         return CellRecord(
             number=number,
@@ -284,17 +285,18 @@ def test_the_summary_says_what_departs_and_what_could_not_be_judged() -> None:
         cell(1, Verdict.NOT_REPRODUCED, HOSTILE),
         *(cell(number, Verdict.CANCELLED, "the job x left no record of it") for number in (2, 3)),
     )
-    run = RunRecord(id="r", started_at="", version="", request={"merged": [1, 2]}, host={}, owner={}, cells=cells)
+    request = RequestRecord(merged=(JobRecord(run="1"), JobRecord(run="2")))
+    run = RunRecord(id="r", started_at="", version="", request=request, cells=cells)
     text = night.night(run)
     assert text.startswith("### 3 cells in 2 jobs: 2 cancelled, 1 not-reproduced; 1 departs")
     assert "| 2 | cancelled | `the job x left no record of it` |" in text
     assert "\n## no" not in text
-    told = night.changed([change(R, N, 2, confirmed=False), change(None, R, 2)])
-    assert "does not count yet" in told
+    text = night.changed([change(R, N, 2, confirmed=False), change(None, R, 2)])
+    assert "does not count yet" in text
     assert night.changed([change(None, R, 2)]) == "Nothing has changed; 1 new cell.\n"
 
 
-def test_what_is_no_list_of_changes_is_refused(
+def test_a_file_without_changes_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.json").write_text(json.dumps([]))

@@ -63,7 +63,7 @@ def test_a_long_summary_is_cut_where_github_would_drop_it(tmp_path: Path) -> Non
     assert file.read_text().endswith("line é\n\n(cut: GitHub shows 1 MiB; the artifact has all)\n\n")
 
 
-def test_what_is_quoted_is_no_command_and_cannot_end_the_quotation() -> None:
+def test_quoted_text_is_not_a_command_and_cannot_end_the_quotation() -> None:
     out = io.StringIO()
     with quoted(out):
         out.write("::stop-commands::x\n::x::\n##[add-path]/tmp\n text ##[error]boo\n::add-mask::e")

@@ -1,4 +1,4 @@
-"""Who may have a case run, and one comment with its labels, on a stand-in for GitHub's API."""
+"""Who may run a case, and one comment with its labels, on a stand-in for GitHub's API."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def event(forge: Forge, sender: str, label: str = REVIEW.label, action: str = "l
     ("role", "admitted"),
     [("admin", True), ("maintain", True), ("write", True), ("triage", False), ("read", False), ("none", False)],
 )
-def test_who_may_write_may_have_cases_run(forge: Forge, role: str, admitted: bool) -> None:
-    forge.permissions["somebody"] = role
-    reason = admit(event(forge, "somebody"), REVIEW, repository(forge))
+def test_only_people_with_write_access_can_run_cases(forge: Forge, role: str, admitted: bool) -> None:
+    forge.permissions["someone"] = role
+    reason = admit(event(forge, "someone"), REVIEW, repository(forge))
     assert (reason == "") is admitted
-    assert admitted or "only people who may write" in reason
+    assert admitted or "only people with write access" in reason
 
 
-def test_labels_of_bots_of_other_texts_and_other_events_run_nothing_and_ask_nobody(forge: Forge) -> None:
+def test_labels_of_bots_of_other_texts_and_other_events_run_nothing_without_a_request(forge: Forge) -> None:
     forge.permissions |= {"robot[bot]": "admin", "boss": "admin"}
     for happened, reason in (
         (event(forge, "robot[bot]"), "not added by a person"),
@@ -57,7 +57,7 @@ def test_labels_of_bots_of_other_texts_and_other_events_run_nothing_and_ask_nobo
     assert forge.requests == []
 
 
-def test_where_github_does_not_answer_nothing_is_admitted(forge: Forge) -> None:
+def test_without_an_answer_of_github_nothing_is_admitted(forge: Forge) -> None:
     forge.faults = [(500, {}, None)] * 9
     with pytest.raises(ApiError):
         admit(event(forge, "boss"), REVIEW, repository(forge))
@@ -66,21 +66,21 @@ def test_where_github_does_not_answer_nothing_is_admitted(forge: Forge) -> None:
 def test_one_comment_is_kept_and_only_our_own_counts(forge: Forge) -> None:
     reply = of_review(REVIEW)
     for author in ("reporter", "another[bot]", BOT):
-        # What another workflow of this bot quotes does not begin with the marker.
+        # A comment of another workflow of this bot that quotes ours does not begin with the marker.
         forge.comment(1, ("> " if author == BOT else "") + reply.comment, author)
     for _ in range(40):
-        forge.comment(1, "noise", "somebody")
+        forge.comment(1, "noise", "someone")
     assert answer(repository(forge), 1, reply) == "commented"
     changes = len([request for request in forge.requests if not request.startswith("GET")])
     assert answer(repository(forge), 1, reply) == "the comment was updated"
     again = [request for request in forge.requests if not request.startswith("GET")][changes:]
-    assert again == ["POST /repos/owner/repo/labels"]  # which is there
+    assert again == ["POST /repos/owner/repo/labels"]  # which exists
     assert answer(repository(forge), 1, running(REVIEW, "boss", "https://x.example")) == "the comment was updated"
     assert next(body for body in forge.bodies(1) if body.startswith("<!--")).count("**Running**") == 1
     assert len(forge.bodies(1)) == 2
 
 
-def test_two_that_comment_at_once_leave_one_comment(forge: Forge, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_simultaneous_answers_leave_one_comment(forge: Forge, monkeypatch: pytest.MonkeyPatch) -> None:
     from reprokit.github import commenting
 
     found = commenting._ours
@@ -98,30 +98,30 @@ def test_two_that_comment_at_once_leave_one_comment(forge: Forge, monkeypatch: p
     assert forge.bodies(1) == [of_review(REVIEW).comment]
 
 
-def test_the_verdict_stays_and_its_label_goes(forge: Forge) -> None:
+def test_the_verdict_is_kept_and_its_label_removed(forge: Forge) -> None:
     forge.label(1, REVIEW.label)
     answer(repository(forge), 1, running(REVIEW, "boss", "u"))
     assert forge.names(1) == [REVIEW.label]
     done = verdict(REVIEW.digest, CASE, {"cases": []}, "u")
     answer(repository(forge), 1, done)
     assert (forge.bodies(1), forge.names(1)) == ([done.comment], [])
-    assert answer(repository(forge), 1, of_review(REVIEW)) == "what was found of this text stays"
+    assert answer(repository(forge), 1, of_review(REVIEW)) == "the result for this text is kept"
     assert forge.bodies(1) == [done.comment]
 
 
-def test_a_run_that_a_newer_one_ended_says_nothing(forge: Forge) -> None:
-    """Its label was added again: the new run cancels the old one, whose last job answers all the same."""
+def test_a_run_that_a_newer_one_cancelled_does_not_comment(forge: Forge) -> None:
+    """Its label was added again: the new run cancels the old one, whose last job still answers."""
     forge.label(1, REVIEW.label)
     answer(repository(forge), 1, running(REVIEW, "boss", "https://x/runs/2"), "https://x/runs/2")
     ended = {number: verdict(REVIEW.digest, CASE, None, f"https://x/runs/{number}") for number in (1, 2)}
-    assert answer(repository(forge), 1, ended[1], "https://x/runs/1") == "a newer run of this text goes on"
+    assert answer(repository(forge), 1, ended[1], "https://x/runs/1") == "a newer run of this text is in progress"
     assert "**Running**" in forge.bodies(1)[0]
     assert forge.names(1) == [REVIEW.label]
     assert answer(repository(forge), 1, ended[2], "https://x/runs/2") == "the comment was updated"
     assert (forge.bodies(1), forge.names(1)) == ([ended[2].comment], [])
 
 
-def test_a_label_goes_with_its_text_unless_another_issue_has_that_text(forge: Forge) -> None:
+def test_a_label_is_removed_with_its_text_unless_another_issue_has_that_text(forge: Forge) -> None:
     answer(repository(forge), 1, of_review(REVIEW))
     other = forge.open_issue("same", form(CASE))
     forge.label(other, REVIEW.label)
@@ -134,9 +134,9 @@ def test_a_label_goes_with_its_text_unless_another_issue_has_that_text(forge: Fo
     assert forge.names(other) == [REVIEW.label]
 
 
-def test_an_issue_that_is_gone_or_changed_gets_no_answer(forge: Forge) -> None:
-    assert answer(repository(forge), 99, of_review(REVIEW)) == "the issue is gone"
+def test_a_deleted_or_changed_issue_gets_no_answer(forge: Forge) -> None:
+    assert answer(repository(forge), 99, of_review(REVIEW)) == "the issue no longer exists"
     forge.issues[1]["body"] = None
-    assert "another by now" in answer(repository(forge), 1, of_review(REVIEW))
-    assert answer(repository(forge), 1, Reply(state="closed", digest=REVIEW.digest)) == "nothing to say"
+    assert "has changed since" in answer(repository(forge), 1, of_review(REVIEW))
+    assert answer(repository(forge), 1, Reply(state="closed", digest=REVIEW.digest)) == "no comment is needed"
     assert (forge.bodies(1), forge.labels) == ([], {})

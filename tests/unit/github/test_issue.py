@@ -66,7 +66,7 @@ def test_the_case_of_the_form_is_found_and_its_hash_is_that_of_its_text() -> Non
     assert len(found.label) <= 50
 
 
-def test_line_ends_and_words_around_it_make_no_other_case_of_it_and_anything_within_does() -> None:
+def test_line_ends_and_text_around_it_keep_the_hash_and_any_change_within_does_not() -> None:
     digest = review(form(CASE)).digest
     assert review(form(CASE).replace("\n", "\r\n")).digest == digest
     assert review("Hello\n\n" + form(CASE, seen="other words")).digest == digest
@@ -92,38 +92,47 @@ def test_other_issues_are_left_alone(body: str) -> None:
         (form(CASE + "datasets: {d: {path: /var/run/docker.sock}}\n"), "7:22 "),
         (form(CASE + "datasets: {d: {path: ../../etc}}\n"), "7:22 "),
         (form(CASE + "files: {../../.bashrc: x}\n"), "7:9 "),
-        (form(CASE + "sources: {a: {git: /root/private, ref: v1, path: a}}\n"), "7:20 a source of the runner itself"),
-        (form(CASE + "sources: {a: {git: 'git@h:a', ref: v1, path: a}}\n"), "7:20 a source of the runner itself"),
-        (form(CASE + "sources: {a: {git: \"{{ 'file' }}:///x\", ref: v1, path: a}}\n"), "7:20 a source of the runner"),
+        (
+            form(CASE + "sources: {a: {git: /root/private, ref: v1, path: a}}\n"),
+            "7:20 a case from an issue cannot use a source",
+        ),
+        (
+            form(CASE + "sources: {a: {git: 'git@h:a', ref: v1, path: a}}\n"),
+            "7:20 a case from an issue cannot use a source",
+        ),
+        (
+            form(CASE + "sources: {a: {git: \"{{ 'file' }}:///x\", ref: v1, path: a}}\n"),
+            "7:20 a case from an issue cannot use a source",
+        ),
         (form(CASE.replace("Pasted", "Pas\u202eted")), "3:11 the invisible character U+202E cannot be reviewed"),
         (form(CASE.replace("Pasted", "Pas\U000e0101ted")), "3:11 the invisible character U+E0101"),
         (form(CASE.replace("Pasted", "Pas\ud800ted")), "3:11 the invisible character U+D800"),
         (form(CASE + f"description: {'x' * MAX_TEXT}\n"), "1:1 the case is shown in 40,"),
         # Each tick in a row makes the fence longer, at both ends: the comment would end before the text does.
         (form(CASE + f"# {'`' * 14_000}\nenv: {{A: b}}\n"), "1:1 the case is shown in 42,"),
-        (form(CASE.replace("= good", f"= good #{' ' * 61}; evil")), "5:33 what stands behind 61 blanks"),
-        (form(CASE + "#" + "\t" * 8 + "x\n"), "7:2 what stands behind 8 blanks"),
+        (form(CASE.replace("= good", f"= good #{' ' * 61}; evil")), "5:33 text after 61 blanks"),
+        (form(CASE + "#" + "\t" * 8 + "x\n"), "7:2 text after 8 blanks"),
         ("x" * (MAX_BODY + 1), "1:1 the issue has 262,145 characters"),
     ],
 )
-def test_what_is_wrong_is_told_by_its_position(body: str, wanted: str) -> None:
-    assert any(told.startswith(wanted) for told in problems(body)), problems(body)
+def test_problems_are_reported_with_their_position(body: str, wanted: str) -> None:
+    assert any(problem.startswith(wanted) for problem in problems(body)), problems(body)
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 30_000), st.integers(0, 3_000))
-def test_no_text_is_offered_of_which_a_part_is_not_shown(ticks: int, lines: int) -> None:
+def test_a_case_is_offered_only_if_all_of_it_is_shown(ticks: int, lines: int) -> None:
     found = review(form(f"{CASE}# {'`' * ticks}\n{'# filler words' * bool(lines)}{chr(10) * lines}env: {{LAST: b}}\n"))
     comment = of_review(found).comment
     assert (found.state == "valid") == (found.label in comment)
     assert found.state != "valid" or f"env: {{LAST: b}}\n\n{'`' * max(3, ticks + 1)}\n" in comment
 
 
-def test_a_matrix_that_is_too_large_is_refused_before_it_is_made() -> None:
+def test_a_matrix_that_is_too_large_is_refused_before_it_is_expanded() -> None:
     values = "[" + ", ".join(f"v{n}" for n in range(100)) + "]"
     case = CASE.replace("how: [good, bad]", f"how: [good, bad], a: {values}, b: {values}")
-    (told,) = problems(form(case))
-    assert told == f"4:1 20000 cells; at most {MAX_CELLS} are run for an issue"
+    (problem,) = problems(form(case))
+    assert problem == f"4:1 20000 cells; at most {MAX_CELLS} are run for an issue"
 
 
 def test_a_bomb_of_aliases_is_refused() -> None:
@@ -133,7 +142,7 @@ def test_a_bomb_of_aliases_is_refused() -> None:
     assert review(form(bomb)).state == "invalid"
 
 
-def test_nothing_hostile_leaves_its_place_in_the_answer() -> None:
+def test_hostile_text_stays_in_code_in_the_answer() -> None:
     reader = MarkdownIt("commonmark", {"html": True})
     for text in HOSTILE:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
@@ -166,7 +175,7 @@ def test_a_comment_fits_and_shows_all_that_would_run() -> None:
     assert "... and 470 more" in comment
 
 
-def test_a_verdict_shows_the_table_and_survives_a_runner_that_lies() -> None:
+def test_a_verdict_shows_the_table_and_survives_false_results() -> None:
     digest = review(form(CASE)).digest
     cells = [{"cell": {"how": how}, "verdict": "reproduced", "reason": "on host-7"} for how in ("a|b", "c")]
     result = {"cases": [{"id": "pasted", "digest": "x", "cells": cells}]}
@@ -185,8 +194,8 @@ def test_a_verdict_shows_the_table_and_survives_a_runner_that_lies() -> None:
 
 @settings(deadline=None)
 @given(st.dictionaries(st.sampled_from(["state", "digest", "markdown"]), st.text() | st.none()))
-def test_a_reply_from_another_job_is_one_or_is_refused(data: dict[str, str | None]) -> None:
-    with pytest.raises(ValueError, match="no reply"):
+def test_an_invalid_reply_from_another_job_is_refused(data: dict[str, str | None]) -> None:
+    with pytest.raises(ValueError, match="not a reply"):
         from_json(data)
     good = of_review(review(form(CASE)))
     assert from_json(good.to_json()) == good
@@ -196,7 +205,7 @@ LOOP = "{{% for {0} in range(9999) %}}{1}{{% endfor %}}"
 LOOPS = LOOP.format("a", LOOP.format("b", LOOP.format("c", "")))
 
 
-def test_a_template_that_loops_is_given_up(
+def test_a_template_that_loops_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = tmp_path / "event.json"
@@ -214,6 +223,6 @@ def test_a_template_that_loops_is_given_up(
 
 @settings(deadline=None)
 @given(st.text())
-def test_no_text_ends_the_review(body: str) -> None:
+def test_no_text_crashes_the_review(body: str) -> None:
     assert review(body).state in ("none", "invalid", "valid")
     assert review(form(body)).state in ("none", "invalid", "valid")

@@ -131,7 +131,7 @@ def test_an_entry_is_no_larger_than_a_variable(tmp_path: Path, capsys: pytest.Ca
     assert all(len(json.dumps(entry, indent=2)) < 128 * 1024 - 6 for entry in include)
 
 
-def test_an_entry_names_cells_that_no_shell_has_to_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_names_its_cells_without_shell_syntax(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "case.yaml").write_text(CASE)
     path = str(tmp_path / "case.yaml")
     [entry] = entries([path], capsys)
@@ -143,7 +143,7 @@ def test_an_entry_names_cells_that_no_shell_has_to_read(tmp_path: Path, capsys: 
     assert [task.variant for task in plan(load_all([path]), request)] == ["case", "fix"] * 3
 
 
-def test_nothing_to_run_is_no_matrix(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_matrix_has_no_job(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(CASES / "ptxas_unknown_arch.yaml")
     assert (
         invoke(["matrix", "--github", "--base", "registry", path, "--skip", "arch=sm_35", "--skip", "arch=sm_90"]) == 2
@@ -179,7 +179,7 @@ def test_a_wrong_entry_is_refused_before_anything_runs(
     assert not (tmp_path / "store").exists()
 
 
-def test_what_names_cells_otherwise_is_refused_beside_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_options_that_select_cells_are_refused_beside_an_entry(capsys: pytest.CaptureFixture[str]) -> None:
     assert invoke(["run", "cases", "--cells", "-", "--fix", "--tag", "quick"]) == 2
     assert "leave out CASE, --tag, --fix" in capsys.readouterr().err
 
@@ -197,7 +197,7 @@ def test_every_piece_is_in_one_job(pieces: list[tuple[int, float, int]], most: i
         for place, (layer, seconds, count) in enumerate(pieces)
     ]
     layers = {name: Layer(seconds=10, size=1) for name in ["base", *map(str, range(7))]}
-    bounds = Bounds(seconds=bound, disk=4, characters=10_000, start=5)
+    bounds = Bounds(seconds=bound, disk=4, characters=10_000)
     jobs = cut(work, layers, bounds, most)
     assert len(jobs) <= most
     assert sorted(piece.work for job in jobs for piece in job) == list(range(len(pieces)))
@@ -212,5 +212,5 @@ def test_a_job_ends_where_little_is_shared() -> None:
         Piece(order=(large, str(number)), layers=frozenset({large, str(number)}), seconds=10, work=number)
         for number, large in enumerate("aabb")
     ]
-    jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100, start=1), 20)
+    jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100), 20)
     assert [[piece.work for piece in job] for job in jobs] == [[0, 1], [2, 3]]

@@ -41,7 +41,7 @@ def test_templates_and_conditions() -> None:
     assert condition("", CONTEXTS, YES)
     assert not condition("github.ref == 'x'", CONTEXTS, {**YES, "success": lambda: False})
     assert condition("${{ always() && github.ref == 'x' }}", CONTEXTS, {**YES, "success": lambda: False})
-    for wrong in ("github.", "a b", "nobody.x", "f(1", 'github.ref == "x"'):
+    for wrong in ("github.", "a b", "unknown.x", "f(1", 'github.ref == "x"'):
         with pytest.raises((ValueError, IndexError)):
             evaluate(wrong, CONTEXTS, {})
 

@@ -92,7 +92,7 @@ def test_shellcheck_finds_nothing_in_the_scripts_that_they_call() -> None:
 
 
 @every_file
-def test_no_expression_stands_in_a_script(path: Path) -> None:
+def test_no_script_contains_an_expression(path: Path) -> None:
     for step, shell in steps_of(path):
         assert "${{" not in step.get("run", ""), f"{named(path)}: an expression would become part of a program"
         if "run" in step:
@@ -114,7 +114,7 @@ def test_every_action_is_pinned_to_the_commit_of_a_release(path: Path) -> None:
 
 
 @every_workflow
-def test_every_job_is_held_within_limits(path: Path) -> None:
+def test_every_job_has_limits(path: Path) -> None:
     data = load(path)
     assert data["permissions"] == {}, "each job says what it needs"
     for name, job in data["jobs"].items():
@@ -128,7 +128,7 @@ def test_every_job_is_held_within_limits(path: Path) -> None:
 
 
 @every_workflow
-def test_what_a_later_attempt_takes_up_is_named_by_who_left_it(path: Path) -> None:
+def test_a_later_attempt_downloads_artifacts_by_the_name_of_their_job(path: Path) -> None:
     """Run again, failed jobs count another attempt than those before them, which are not run again."""
     for step, _ in steps_of(path):
         if step.get("uses", "").startswith(("actions/download-artifact@", "actions/deploy-pages@")):
@@ -144,7 +144,7 @@ def test_no_text_of_strangers_is_in_an_expression(path: Path) -> None:
         assert not re.search(rf"github\.[\w.]*\b{re.escape(written)}\b", expressions), written
 
 
-def test_what_a_rule_forbids_is_found(tmp_path: Path) -> None:
+def test_violations_of_a_rule_are_found(tmp_path: Path) -> None:
     """The checkers themselves: a file with the classic mistake must not pass."""
     bad = tmp_path / ".github" / "workflows" / "bad.yml"
     bad.parent.mkdir(parents=True)

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reprokit.case.files import load_text
 from reprokit.cli.new_command import command as new
+from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.intake import asking, draft
 
@@ -62,7 +62,7 @@ def test_answers_become_a_case(tmp_path: Path) -> None:
     assert "line" not in draft.render(made).split("expect:")[1]
 
 
-def test_what_is_known_is_not_asked(tmp_path: Path) -> None:
+def test_known_answers_are_not_asked_for(tmp_path: Path) -> None:
     known = asking.Answers(
         title="x", command="make", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
     )
@@ -73,14 +73,14 @@ def test_what_is_known_is_not_asked(tmp_path: Path) -> None:
     assert "matrix" not in made.data
 
 
-def test_a_file_that_is_not_here_is_missing(tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_missing(tmp_path: Path) -> None:
     known = asking.Answers(
         title="x", command="python gone.py", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
     )
     assert "gone.py" in asking.draft(known, tmp_path, {}).missing[0]
 
 
-def test_defaults_are_this_machines_where_they_take_part() -> None:
+def test_defaults_are_from_this_machine_where_the_command_uses_them() -> None:
     assert asking.defaults(HERE, "python x.py") == {"os": "debian-12", "python": "3.11", "gcc": "", "cuda": ""}
     assert asking.defaults(HERE, "gcc a.c")["gcc"] == "12"
     assert asking.defaults(HERE, "nvcc a.cu") == {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}
@@ -88,7 +88,7 @@ def test_defaults_are_this_machines_where_they_take_part() -> None:
 
 
 @pytest.mark.parametrize(("axis", "text"), [("os", "debain-12"), ("python", "latest"), ("gcc", "12 or 13")])
-def test_what_cannot_be_a_value_is_refused(axis: str, text: str) -> None:
+def test_invalid_values_are_refused(axis: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"debian-12|versions such as"):
         asking.check_axis(axis, text)
 
@@ -97,7 +97,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(new, list(words), standalone_mode=False)
 
 
-def test_options_alone_do_without_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_alone_need_no_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "log").write_text(TRACEBACK)
     words = [
@@ -118,12 +118,12 @@ def test_options_alone_do_without_a_terminal(tmp_path: Path, monkeypatch: pytest
     assert "it-breaks.yaml" in done.stderr
 
 
-def test_without_a_terminal_it_says_what_else_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_it_names_the_alternatives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = str(run().exception)
-    assert "no terminal" in said
-    assert "--from" in said
-    assert "reprokit capture" in said
+    error = str(run().exception)
+    assert "no terminal" in error
+    assert "--from" in error
+    assert "reprokit capture" in error
     assert "--python x: expected versions" in str(run("--title", "a", "--command", "b", "--python", "x").exception)
     assert "with --from" in str(run("--from", "x.md", "--title", "a").exception)
     assert not list(tmp_path.iterdir())
@@ -139,18 +139,18 @@ class AtTerminal:
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "TERM": "dumb"}, start_new_session=True,
         )  # fmt: skip
         os.close(slave)
-        self.said = ""
+        self.output = ""
 
     def reads(self, until: str) -> None:
         end = time.monotonic() + 60
-        while until not in self.said:
-            assert time.monotonic() < end, self.said
+        while until not in self.output:
+            assert time.monotonic() < end, self.output
             if select.select([self.master], [], [], 1)[0]:
                 try:
-                    self.said += os.read(self.master, 4096).decode()
+                    self.output += os.read(self.master, 4096).decode()
                 except OSError:
                     break
-        before, found, self.said = self.said.partition(until)
+        before, found, self.output = self.output.partition(until)
         assert found, before
 
     def answers(self, question: str, answer: str) -> None:
@@ -187,7 +187,7 @@ def test_at_a_real_terminal(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_dialogue_that_is_left_writes_nothing(tmp_path: Path) -> None:
+def test_a_cancelled_dialogue_writes_nothing(tmp_path: Path) -> None:
     user = AtTerminal(tmp_path)
     user.answers("in one line?", "Shapes do not fit")
     user.reads("Which command")

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.cli.capture_command import command as capture
+from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending
 from reprokit.intake import draft
@@ -77,7 +77,7 @@ def test_a_python_program_becomes_a_case() -> None:
     assert "anna" not in draft.render(found)
 
 
-def test_a_crash_is_told_by_its_signal_and_asks_for_the_compiler_that_took_part() -> None:
+def test_a_crash_has_its_signal_and_the_compiler_that_was_used() -> None:
     seen = replace(
         SEEN,
         command=("sh", "-c", "gcc crash.c -o crash && ./crash"),
@@ -91,13 +91,13 @@ def test_a_crash_is_told_by_its_signal_and_asks_for_the_compiler_that_took_part(
     assert case.matrix.axes == {"os": ("debian-12",), "gcc": ("12",)}
 
 
-def test_a_command_that_does_not_end_is_told_by_that() -> None:
+def test_a_command_that_does_not_end_is_a_timeout() -> None:
     seen = replace(SEEN, ran=running.Ran(ending=Ending(exit_code=143, timed_out=True, seconds=2.2), log=""))
     case = load_text("x.yaml", draft.render(drafted(seen))).case
     assert (case.id, case.expect.failure.timed_out, case.resources.timeout) == ("train-timed-out", True, "2s")
 
 
-def test_what_is_private_is_left_out_of_the_signature_rather_than_disfigured() -> None:
+def test_private_text_is_left_out_of_the_signature_rather_than_replaced() -> None:
     log = LOG.replace("bad shape (3, 4)", "no such user: anna.b@example.org")
     found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
     assert "message" not in found.data["expect"]["failure"]
@@ -105,7 +105,7 @@ def test_what_is_private_is_left_out_of_the_signature_rather_than_disfigured() -
     assert "anna.b" not in draft.render(found)
 
 
-def test_a_secret_in_a_pattern_is_seen_though_what_varies_breaks_it_up() -> None:
+def test_a_secret_in_a_pattern_is_found_although_wildcards_split_it() -> None:
     log = LOG.replace("bad shape (3, 4)", "no way to https://anna:sword42fish@m.example.org:31/ from /home/anna/x")
     found = drafted(replace(SEEN, ran=running.Ran(ending=Ending(exit_code=1), log=log)))
     assert "message" not in found.data["expect"]["failure"]
@@ -116,7 +116,7 @@ def test_a_secret_in_a_pattern_is_seen_though_what_varies_breaks_it_up() -> None
     assert "anna" not in draft.render(found)
 
 
-def test_what_an_option_says_is_secret_is_so_in_the_output_too() -> None:
+def test_a_secret_of_an_option_is_removed_from_the_output_too() -> None:
     log = f"['train.py', '--password', 'swordfish', '--api-key=herring']\n{LOG}"
     words = ("python", "train.py", "--password", "swordfish", "--api-key=herring")
     text = draft.render(drafted(replace(SEEN, command=words, ran=running.Ran(ending=Ending(exit_code=1), log=log))))
@@ -124,7 +124,7 @@ def test_what_an_option_says_is_secret_is_so_in_the_output_too() -> None:
     assert "herring" not in text
 
 
-def test_what_stands_for_a_secret_is_no_redirection_to_a_shell() -> None:
+def test_a_placeholder_of_a_secret_is_not_a_redirection() -> None:
     words = ("python", "train.py", "--password", "hunter2", "--api-key=abc123", "a b")
     found = drafted(replace(SEEN, command=words))
     assert found.data["command"] == "python train.py --password REDACTED_SECRET --api-key=REDACTED_SECRET 'a b'"
@@ -133,13 +133,13 @@ def test_what_stands_for_a_secret_is_no_redirection_to_a_shell() -> None:
     assert len(found.omitted) == 2
 
 
-def test_an_unknown_system_is_no_axis() -> None:
+def test_an_unknown_system_is_not_an_axis() -> None:
     found = drafted(replace(SEEN, measured=Measured(os="arch-rolling")))
     assert "os" not in found.data["matrix"]
     assert any("arch-rolling" in text for text in found.missing)
 
 
-def test_a_checkout_is_a_source_with_what_was_changed() -> None:
+def test_a_checkout_is_a_source_with_its_changes() -> None:
     tree = checkout.Checkout(
         root=Path("/home/anna/proj"),
         url="https://example.org/proj.git",
@@ -167,14 +167,14 @@ def test_a_checkout_is_a_source_with_what_was_changed() -> None:
 # -- packages ----------------------------------------------------------------------------------------------------------
 
 
-def test_packages_are_those_that_take_part_and_what_they_need() -> None:
+def test_packages_are_those_in_use_and_their_dependencies() -> None:
     assert packages.pinned(PYTHON, {"pandas"}).needed == ["numpy==2.0.2"]
     assert packages.pinned(PYTHON, set(), ["python", "-m", "pandas.x"]).direct == ["Pandas==2.0.3"]
     assert packages.pinned(PYTHON, set(), ["/x/bin/f2py"]).direct == ["numpy==2.0.2"]
     assert packages.pinned(PYTHON, {"unknown"}).direct == []
 
 
-def test_packages_that_no_index_has_are_told_or_named_by_their_commit() -> None:
+def test_packages_that_no_index_has_are_reported_or_pinned_to_their_commit() -> None:
     found = packages.pinned(PYTHON, {"mine", "fork", "torch"})
     assert found.direct == [f"fork @ git+https://example.org/fork.git@{'c' * 40}", "torch==2.1.0+cu118"]
     assert found.options == ["--extra-index-url https://download.pytorch.org/whl/cu118"]
@@ -185,7 +185,7 @@ def test_packages_that_no_index_has_are_told_or_named_by_their_commit() -> None:
     archive["url"] = "https://example.org/a.whl?sig=0123456789abcdef"
     found = packages.pinned(other, {"a"})
     assert found.direct == ["a==1"]
-    assert "something secret" in found.missing[0]
+    assert "contains something secret" in found.missing[0]
 
 
 def test_a_traceback_names_modules() -> None:
@@ -194,12 +194,12 @@ def test_a_traceback_names_modules() -> None:
 
 
 @pytest.mark.system
-def test_this_interpreter_tells_what_is_installed() -> None:
+def test_this_interpreter_lists_what_is_installed() -> None:
     program = interpreter.program_of([sys.executable, "-c", "pass"])
-    told = interpreter.ask(program)
-    assert told is not None
-    assert told.version == ".".join(map(str, sys.version_info[:3]))
-    assert packages.pinned(told, {"yaml"}).direct[0].startswith("PyYAML==")
+    found = interpreter.ask(program)
+    assert found is not None
+    assert found.version == ".".join(map(str, sys.version_info[:3]))
+    assert packages.pinned(found, {"yaml"}).direct[0].startswith("PyYAML==")
     assert interpreter.program_of(["bash", "-c", f"cd x && {sys.executable} y.py"]) == sys.executable
     assert interpreter.program_of(["make", "all"]) == ""
 
@@ -248,7 +248,7 @@ def test_files_are_found_through_imports_includes_and_makefiles(tmp_path: Path) 
     assert sorted(found.texts) == ["src/a.c", "src/a.h"]
 
 
-def test_the_words_of_a_script_count_as_those_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_words_of_a_script_count_as_words_of_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     script = "#!/usr/bin/env bash\n# cmake is not used\nset -e\nmake all && ./prog 'a b'\n"
     Path("go").write_text(script)
@@ -262,7 +262,7 @@ def test_the_words_of_a_script_count_as_those_of_the_command(tmp_path: Path, mon
     assert not interpreter.program_of(["./go"])
 
 
-def test_a_test_comes_with_what_pytest_reads(tmp_path: Path) -> None:
+def test_a_test_comes_with_the_files_that_pytest_reads(tmp_path: Path) -> None:
     tree(
         tmp_path,
         tests__test_a_DOT_py="",
@@ -274,7 +274,7 @@ def test_a_test_comes_with_what_pytest_reads(tmp_path: Path) -> None:
     assert sorted(found.texts) == ["pyproject.toml", "tests/conftest.py", "tests/test_a.py"]
 
 
-def test_nothing_from_outside_the_folder_nor_what_does_not_fit(tmp_path: Path) -> None:
+def test_files_outside_of_the_folder_or_too_large_are_left_out(tmp_path: Path) -> None:
     inside = tree(tmp_path / "in", big_DOT_txt="x" * (files.MOST_BYTES + 1))
     (tmp_path / "secret.txt").write_text("outside")
     (inside / "link.txt").symlink_to(tmp_path / "secret.txt")
@@ -309,7 +309,7 @@ def test_a_login_shell_answers() -> None:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def test_output_is_kept_and_passed_on_in_its_own_streams(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_is_recorded_and_passed_on_to_its_own_stream(capfd: pytest.CaptureFixture[str]) -> None:
     ran = running.run(["sh", "-c", "echo out; sleep 0.1; echo err >&2; exit 7"])
     assert ran.ending.exit_code == 7
     assert ran.log == "out\nerr\n"
@@ -321,7 +321,7 @@ def test_a_signal_is_128_and_its_number() -> None:
 
 
 @pytest.mark.system
-def test_a_time_limit_ends_the_whole_family() -> None:
+def test_a_time_limit_stops_all_child_processes() -> None:
     ran = running.run(["sh", "-c", "sleep 1234.5 & wait"], timeout=0.3)
     assert ran.ending.timed_out
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -353,7 +353,7 @@ def run(*words: str) -> Result:
 
 
 @pytest.mark.system
-def test_the_exit_status_is_the_commands_and_the_case_lies_beside(folder: Path) -> None:
+def test_the_exit_status_is_the_commands_and_the_case_is_in_this_folder(folder: Path) -> None:
     (folder / "go.sh").write_text("echo broken >&2\nexit 3\n")
     first = run("sh", "go.sh", "-o", "not-ours")
     assert first.return_value == 3
@@ -367,7 +367,7 @@ def test_the_exit_status_is_the_commands_and_the_case_lies_beside(folder: Path) 
     assert (folder / "go-exit-3-2.yaml").exists()
 
 
-def test_a_command_that_succeeds_or_is_not_there_leaves_no_case(folder: Path) -> None:
+def test_a_command_that_succeeds_or_does_not_exist_leaves_no_case(folder: Path) -> None:
     assert run("--", "true").return_value == 0
     nothing = run("no-such-program-here", "x")
     assert nothing.return_value == 127
@@ -377,16 +377,16 @@ def test_a_command_that_succeeds_or_is_not_there_leaves_no_case(folder: Path) ->
     assert not list(folder.glob("*.yaml"))
 
 
-def test_an_option_that_is_none_of_ours_is_refused_before_the_command_only(folder: Path) -> None:
+def test_an_unknown_option_is_refused_only_before_the_command(folder: Path) -> None:
     assert "--nope" in str(run("--nope", "true").exception)
     assert run("true", "--nope").return_value == 0
 
 
 @pytest.mark.system
-def test_a_file_that_is_there_is_not_replaced_and_nothing_is_run(folder: Path) -> None:
+def test_an_existing_file_is_not_overwritten_and_nothing_is_run(folder: Path) -> None:
     (folder / "x.yaml").write_text("mine")
     refused = run("-o", "x.yaml", "sh", "-c", "touch ran; exit 1")
-    assert "x.yaml is already there" in str(refused.exception)
+    assert "x.yaml exists already" in str(refused.exception)
     assert not (folder / "ran").exists()
     assert run("-o", "x.yaml", "--force", "sh", "-c", "exit 1").return_value == 1
     assert (folder / "x.yaml").read_text() != "mine"
@@ -402,12 +402,12 @@ def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
 
 
 @pytest.mark.system
-def test_a_secret_that_is_printed_gets_into_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_printed_secret_is_in_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
     (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
-    said = run("sh", "go.sh")
+    done = run("sh", "go.sh")
     text = next(folder.glob("*.yaml")).read_text()
-    assert "correct-horse-77" not in text + said.stderr
+    assert "correct-horse-77" not in text + done.stderr
     assert "the environment variable SOME_API_KEY" in text
 
 
@@ -439,7 +439,7 @@ def test_a_real_checkout(tmp_path: Path) -> None:
     assert checkout.find(Path("/")) is None
 
 
-def test_what_a_case_cannot_hold_is_told(folder: Path) -> None:
+def test_what_a_case_cannot_hold_is_reported(folder: Path) -> None:
     (folder / "in").mkdir()
     (folder / "conf.txt").write_text("x")
     found = drafted(replace(SEEN, stdin=True, outside=("../conf.txt",)))

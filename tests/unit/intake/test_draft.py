@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reprokit.case import emit
-from reprokit.case.files import load_text
 from reprokit.case.templates import render_text
 from reprokit.case.tree import parse
 from reprokit.core.redaction import Omitted
+from reprokit.environment.cases import load_text
 from reprokit.intake.draft import Draft, literal, render, summary
 
 WORDS = ["3.10", "no", "1e3", "0o17", "012", "12:30:45", "2026-01-02", "null", "Key:", "中文", "{{x}}", "{%", "<<"]
@@ -38,7 +38,7 @@ def read(text: str) -> Any:
 
 
 @given(DATA)
-def test_what_was_written_is_read_again(data: dict[str, Any]) -> None:
+def test_a_written_draft_is_read_back(data: dict[str, Any]) -> None:
     if data:
         assert read(emit.document(data)) == data
 
@@ -50,19 +50,19 @@ def test_a_reader_that_guesses_types_reads_the_same_text(text: str) -> None:
     assert yaml.safe_load(written) == {"key": text, "list": [text, {"inner": text}]}
 
 
-def test_what_keeps_its_empty_lines_gets_none_from_below() -> None:
+def test_a_block_scalar_keeps_exactly_its_own_empty_lines() -> None:
     data = {"schema": "reprokit/v1", "files": {"a": "x\n\n"}, "expect": {}}
     assert read(render(Draft(data=data))) == data
 
 
 @given(DATA, st.lists(TEXTS, max_size=3), st.data())
-def test_comments_change_nothing(data: dict[str, Any], said: list[str], draw: st.DataObject) -> None:
+def test_comments_change_nothing(data: dict[str, Any], sentences: list[str], draw: st.DataObject) -> None:
     places = [()] + [(key,) for key in data] + [(key, 0) for key, value in data.items() if isinstance(value, list)]
     draft = Draft(
         data=data,
-        notes={draw.draw(st.sampled_from(places)): tuple(said)},
-        missing=tuple(said),
-        omitted=tuple(Omitted(kind=one, where=one) for one in said),
+        notes={draw.draw(st.sampled_from(places)): tuple(sentences)},
+        missing=tuple(sentences),
+        omitted=tuple(Omitted(kind=one, where=one) for one in sentences),
     )
     assert read(render(draft)) == {"schema": "reprokit/v1", **data}
 
@@ -72,7 +72,7 @@ def test_comments_change_nothing(data: dict[str, Any], said: list[str], draw: st
 @example("{{{%-endraw%}\r\n{#")
 @example("{\r{{")
 @example("${#array[@]} ${{ github.token }}")
-def test_a_text_from_outside_is_no_template(text: str) -> None:
+def test_text_from_outside_is_not_a_template(text: str) -> None:
     assert render_text(literal(text), {}) == text
 
 
@@ -98,7 +98,7 @@ def test_a_draft_reads_as_cases_are_written() -> None:
 # Draft made for a test.
 # Missing:
 # - the version of CUDA
-# Left out, as it looks secret or says who or where you are (<...> or REDACTED_... stand for it):
+# Left out, since it looks secret or personal (<...> or REDACTED_... mark the places):
 # - github-token, 2 times: env
 schema: reprokit/v1
 id: it-fails
@@ -137,11 +137,11 @@ expect:
 
 
 @pytest.mark.parametrize("text", ["# no comment", "a # b", "key: value", "{{ cuda }}", "12.0", "0x1f", "", " ", "a:"])
-def test_what_would_be_misread_is_quoted(text: str) -> None:
+def test_ambiguous_scalars_are_quoted(text: str) -> None:
     assert emit.scalar(text).startswith('"')
 
 
-def test_what_was_left_out_is_told_by_kind_in_the_order_of_the_lines() -> None:
+def test_omitted_secrets_are_listed_by_kind_in_the_order_of_lines() -> None:
     places = [
         "line 10",
         "line 9",
@@ -151,8 +151,8 @@ def test_what_was_left_out_is_told_by_kind_in_the_order_of_the_lines() -> None:
         "",
         *(f"line {n}" for n in range(20, 40)),
     ]
-    told = summary((*(Omitted(kind="home", where=place) for place in places), Omitted(kind="email")))
-    assert told == (
+    lines = summary((*(Omitted(kind="home", where=place) for place in places), Omitted(kind="email")))
+    assert lines == (
         "email",
         "home, 26 times: lines 9, 10, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29 ...; env B, line 2; env B, line 10",
     )

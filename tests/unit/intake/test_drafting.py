@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case.files import CaseFile, load, load_text
+from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load, load_text
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import MOST, draft
 from reprokit.intake.pieces import cut
@@ -22,7 +23,7 @@ def drafted(text: str, url: str = "") -> CaseFile:
     return load_text("draft.yaml", render(draft(text, url=url)))
 
 
-def test_a_report_of_two_machines_becomes_the_case_that_was_written_by_hand() -> None:
+def test_a_report_of_two_machines_becomes_the_same_case_as_written_by_hand() -> None:
     made, written = drafted(TWO_MACHINES).case, load(str(FLAGSHIP))[0].case
     assert made.matrix == written.matrix
     assert list(made.matrix.axes) == list(written.matrix.axes)
@@ -34,14 +35,14 @@ def test_a_report_of_two_machines_becomes_the_case_that_was_written_by_hand() ->
     assert made.sources["PaddleSeg"].git == written.sources["PaddleSeg"].git
 
 
-def test_a_draft_says_where_it_has_things_from_and_what_it_does_not_know() -> None:
+def test_a_draft_names_its_origins_and_what_is_not_known() -> None:
     text = render(draft(TWO_MACHINES))
     line = TWO_MACHINES.split("\n").index("export STRICT_MODE=0") + 1
     assert f"# lines {line} to {line + 4}" in text
     assert "debian-12 is the default: the report names no distribution" in text
-    assert "gcc 8.2.0" in text  # it was reported, and is no axis: why not is said
-    assert "0.0.0.dev0, which is no release" in text
-    assert "paddlepaddle-gpu 0.0.0 is no release" in text
+    assert "gcc 8.2.0" in text  # it was reported and is not an axis; the comment says why
+    assert "0.0.0.dev0, which is not a release" in text
+    assert "paddlepaddle-gpu 0.0.0 is not a release" in text
 
 
 def test_a_form_of_an_issue_with_a_program() -> None:
@@ -90,7 +91,7 @@ raise ValueError("x")
     assert '"{{ cuda }}", "{% for x in y %}"' in cell(made.case, {}).files["repro.py"]
 
 
-def test_a_build_that_fails_is_the_command_and_no_preparation() -> None:
+def test_a_failing_build_is_the_command_rather_than_setup() -> None:
     text = """
 Installing fails with GCC 13 on Ubuntu 24.04:
 
@@ -114,23 +115,23 @@ def test_a_crash_in_two_languages() -> None:
         assert case.command == "python -c 'import wibble'"
 
 
-def test_several_bugs_in_one_text_are_told() -> None:
+def test_several_bugs_in_one_text_are_reported() -> None:
     text = "```\nKeyError: 'a'\n```\n\nand\n\n```\nIndexError: list index out of range\n```\n"
     assert any("1 other failure" in sentence for sentence in draft(text).missing)
 
 
-def test_a_collection_of_problems_is_told_to_be_one() -> None:
+def test_a_collection_of_problems_is_reported_as_such() -> None:
     text = "".join(f"{number}. 问题：训练不收敛\n\n解决：换一个学习率\n\n" for number in range(1, 5))
-    assert any("told of 4 problems" in sentence for sentence in draft(text + "KeyError: 'x'\n").missing)
+    assert any("describe 4 problems" in sentence for sentence in draft(text + "KeyError: 'x'\n").missing)
 
 
-def test_a_tree_is_taken_at_the_tag_of_the_version_that_the_words_name() -> None:
+def test_a_source_is_taken_at_the_tag_of_the_reported_version() -> None:
     text = "PaddleSeg 2.8.1, 训练报错：\n\n```bash\npython train.py --iters 3\n```\n\n```\nKeyError: 'x'\n```\n"
     case = drafted(text, "https://github.com/PaddlePaddle/PaddleSeg/issues/1").case
     assert (case.sources["PaddleSeg"].ref, case.command) == ("v2.8.1", "cd PaddleSeg\npython train.py --iters 3\n")
 
 
-def test_the_command_is_the_one_whose_output_is_the_failure() -> None:
+def test_the_command_is_the_one_with_the_failure_in_its_output() -> None:
     text = """
 ### Fitting stopped after an upgrade of everything that is below it and of what is beside it
 
@@ -152,7 +153,7 @@ ValueError: bad shape
     assert other.command == "python -m fit --steps 2"
 
 
-def test_an_exception_in_a_sentence_is_told_by_itself_and_a_command_goes_on_over_lines() -> None:
+def test_an_exception_in_a_sentence_is_found_and_a_command_may_have_several_lines() -> None:
     text = """
 # 起不来
 
@@ -166,7 +167,7 @@ CUDA_VISIBLE_DEVICES=0,1,2 python -m wibble.serve \\
     assert case.command == "python -m wibble.serve \\\n--model big/one\n"
     assert (case.expect.failure.exception, case.expect.failure.message) == ("OutOfMemoryError", "CUDA out of memory")
     assert case.resources.gpus == "3"
-    assert any("starts wibble: which package" in sentence for sentence in draft(text).missing)
+    assert any("starts wibble: the report does not say which package" in sentence for sentence in draft(text).missing)
     assert not any("starts wibble" in sentence for sentence in draft(f"{text}\npip install wibble==1.2\n").missing)
     assert not any("starts" in sentence for sentence in draft(text.replace("wibble.serve", "http.server")).missing)
     assert case.description == ""
@@ -183,8 +184,8 @@ wibble launch --size 7 --n-gpu 2
 it died, see below --- RuntimeError: cannot launch
 """
     assert drafted(text).case.command == "wibble launch --size 7 --n-gpu 2"
-    told = text.replace("wibble launch --size 7 --n-gpu 2", "I used the usual one")
-    assert "put in the command" in drafted(told).case.command
+    other = text.replace("wibble launch --size 7 --n-gpu 2", "I used the usual one")
+    assert "add the command" in drafted(other).case.command
 
 
 def test_a_traceback_without_its_first_line() -> None:
@@ -202,7 +203,7 @@ RuntimeError: the engine did not start
     assert failure.exception == "RuntimeError"
 
 
-def test_what_cmake_says_in_the_log_of_a_build_of_an_image() -> None:
+def test_an_error_of_cmake_in_the_log_of_an_image_build() -> None:
     lines = (
         "-- Checking",
         "CMake Error at cmake/a.cmake:20 (message):",
@@ -214,7 +215,7 @@ def test_what_cmake_says_in_the_log_of_a_build_of_an_image() -> None:
         assert drafted(text).case.expect.failure.output == "GCC-12 or higher is required"
 
 
-def test_a_failure_that_the_title_names_too_is_one() -> None:
+def test_a_failure_that_the_title_names_too_counts_once() -> None:
     error = "RuntimeError: CUDA error: no such call"
     made = draft(f"# 推理出错{error}\n\n```\n$ python a.py\n{error}\n```\n")
     assert not any("other failure" in sentence for sentence in made.missing)
@@ -233,19 +234,19 @@ KeyError: 'x'
     made = draft(text)
     assert made.data["command"] == "python ./src/a.py --in=data/x.csv --out C:\\data\\y.csv"
     assert made.data["title"] == "It dies early"
-    assert "The command names places on the reporter's machine: C:\\data\\y.csv." in made.missing
+    assert "The command uses paths of the reporter's machine: C:\\data\\y.csv." in made.missing
 
 
-def test_many_environments_are_told_in_few_lines() -> None:
+def test_many_environments_are_listed_in_few_lines() -> None:
     text = CONSOLE + "".join(
         f"\n## Host {n}\n\n```\nOS: Debian 12\nPython: 3.11\nscipy: 1.{n}.0\n```\n" for n in range(220)
     )
     made = draft(text)
-    assert any("which the first 200 are here" in sentence for sentence in made.missing)
+    assert any("the draft has the first 200 of them" in sentence for sentence in made.missing)
     assert len(max(made.notes[("matrix",)], key=len)) < 1000
 
 
-def test_headings_of_forms_are_no_titles() -> None:
+def test_headings_of_forms_are_not_titles() -> None:
     failure = "```\nKeyError: 'x'\n```\n"
     for text in (f"### Describe the bug\n\n{failure}", f"### 问题描述\n\n{failure}", f"### A\n\n{failure}\n### B\n"):
         assert cut(text).title == ""
@@ -253,27 +254,27 @@ def test_headings_of_forms_are_no_titles() -> None:
     assert cut(f"## It dies\n\n{failure}\n### Environment\n\nx\n").title == "It dies"
 
 
-def test_a_long_report_is_described_by_what_stands_around_its_failure() -> None:
+def test_a_long_report_is_described_by_the_text_around_its_failure() -> None:
     section = "## Part {}\n\nSomething about part {}, which is told in a few words of no interest.\n\n"
     before, after = ("".join(section.format(n, n) for n in range(first, first + 15)) for first in (0, 20))
     about = "## The crash\n\nIt goes down when the second file is opened.\n\n```\nKeyError: 'x'\n```\n\n"
     text = before + about + after
-    told = drafted(text).case.description
-    assert told.startswith("...\n\nIt goes down when the second file is opened.\n\nSomething about part 20")
-    assert told.endswith("\n\n...\n")
-    assert len(told) < 900
+    description = drafted(text).case.description
+    assert description.startswith("...\n\nIt goes down when the second file is opened.\n\nSomething about part 20")
+    assert description.endswith("\n\n...\n")
+    assert len(description) < 900
     assert drafted(about + "[the documentation of it](https://e.example/a)\n").case.description == (
         "It goes down when the second file is opened.\n"
     )
 
 
-def test_a_secret_in_a_command_is_no_redirection() -> None:
+def test_a_secret_in_a_command_is_not_a_redirection() -> None:
     made = draft("```\n$ python get.py --password hunter2x\nKeyError: 'x'\n```\n")
     assert made.data["command"] == "python get.py --password REDACTED_SECRET"
     assert any("secret or personal" in sentence for sentence in made.missing)
 
 
-def test_where_there_is_nothing_to_run_and_nothing_to_look_for_no_draft_is_made() -> None:
+def test_a_report_without_command_and_failure_gives_no_draft() -> None:
     with pytest.raises(UsageError, match=r"mail\.txt: no command, program or failure in it"):
         draft("Hello, could you add a dark mode?\n", source="mail.txt")
     with pytest.raises(UsageError, match="1 environment"):

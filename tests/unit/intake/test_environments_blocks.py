@@ -110,13 +110,13 @@ def test_paddles_block_becomes_axes_packages_and_its_own_keys() -> None:
     assert (found.system, found.glibc) == ("linux", "2.31")
     assert found.notes == (
         (
-            "os ubuntu-20.04 is the release that this package was made for "
+            "os ubuntu-20.04 is the release for which this package was built "
             "(GCC: gcc (Ubuntu 9.4.0-1ubuntu1~20.04.1) 9.4.0); no other is named"
         ),
     )
 
 
-def test_two_blocks_one_behind_the_other_are_two_environments() -> None:
+def test_two_consecutive_blocks_are_two_environments() -> None:
     body = PADDLE.split("```bash\n")[1].split("```")[0]
     first, second = find("```\n" + body + body.replace("11.2", "11.6") + "```\n")
     assert (first.axes["cuda"], second.axes["cuda"]) == ("11.2", "11.6")
@@ -153,7 +153,7 @@ def test_without_a_toolkit_the_axis_is_what_the_framework_was_built_for() -> Non
     assert found.notes == ()
 
 
-def test_libraries_of_several_cudnn_versions_are_no_version() -> None:
+def test_libraries_of_several_cudnn_versions_give_no_version() -> None:
     (found,) = find(COLLECT_ENV.replace("libcudnn_ops_infer.so.8.7.0", "libcudnn.so.8.2.1"))
     assert "cudnn" not in found.axes
     assert found.notes[0] == "cuDNN version: several libraries of cuDNN, of different versions"
@@ -176,15 +176,15 @@ def test_openmmlabs_block_with_its_compiling_details() -> None:
         "opencv-python": "4.5.4",
         "mmcv": "1.4.0",
     }
-    said = "NVCC: Cuda compilation tools, release 11.1, V11.1.74"
+    nvcc = "NVCC: Cuda compilation tools, release 11.1, V11.1.74"
     assert found.notes == (
-        f"cuda 11.1.74 ({said}), but 11.0 (CUDA_HOME: /usr/local/cuda-11.0)",
-        f"cuda 11.1.74 ({said}), but 10.2 (PyTorch compiling details: CUDA Runtime 10.2)",
+        f"cuda 11.1.74 ({nvcc}), but 11.0 (CUDA_HOME: /usr/local/cuda-11.0)",
+        f"cuda 11.1.74 ({nvcc}), but 10.2 (PyTorch compiling details: CUDA Runtime 10.2)",
     )
     assert found.values["PyTorch compiling details"].splitlines()[3] == "CUDA Runtime 10.2"
 
 
-def test_windows_and_macos_are_said_and_no_axis() -> None:
+def test_windows_and_macos_are_noted_and_not_an_axis() -> None:
     (found,) = find("platform: Windows-10-10.0.19044-SP0\nPython: 3.8.1\nPaddlePaddle: 2.4.0\ncudnn: 8.2\n")
     assert (found.system, "os" in found.axes, found.axes["python"]) == ("windows", False, "3.8.1")
     assert found.notes == ("the report is from Windows: a container runs Linux, so its system is not an axis",)
@@ -263,8 +263,8 @@ TYPED = [
 @pytest.mark.parametrize(("text", "axes", "packages"), TYPED)
 def test_what_people_type(text: str, axes: str, packages: str) -> None:
     found = find(text)
-    told = {name: value for one in found for name, value in one.axes.items()}
-    assert " ".join(f"{name}={value}" for name, value in told.items()) == axes
+    axes_found = {name: value for one in found for name, value in one.axes.items()}
+    assert " ".join(f"{name}={value}" for name, value in axes_found.items()) == axes
     named = {name: value for one in found for name, value in one.packages.items()}
     assert " ".join(f"{name}={value}" for name, value in sorted(named.items())) == packages
 
@@ -418,7 +418,7 @@ def test_what_follows_paddles_block_is_not_part_of_it() -> None:
     assert (found.last, "version" in found.values) == (15, False)
 
 
-def test_an_old_windows_linux_and_a_host_that_is_not_told() -> None:
+def test_an_old_windows_linux_and_an_omitted_host() -> None:
     (found,) = find("- Platform: Linux-4.4.0-18362-Microsoft-x86_64-with-glibc2.29\n- Python version: 3.8.5\n")
     assert (found.system, found.notes) == ("linux", ("Linux under Windows (WSL)",))
     text = (
@@ -431,7 +431,7 @@ def test_an_old_windows_linux_and_a_host_that_is_not_told() -> None:
     assert (found.axes["os"], "box42" in str(found)) == ("debian-12", False)
 
 
-def test_a_sentence_that_names_three_versions_is_an_environment_and_one_that_names_one_is_none() -> None:
+def test_a_sentence_with_three_versions_is_an_environment_and_one_with_one_is_not() -> None:
     (found,) = find(
         "我的cuDNN版本是8.1.0，CUDA是11.2，python是3.8，都符合要求，为什么训练的时候还是出现下面这个错误？\n"
     )

@@ -18,7 +18,7 @@ TYPED = "- OS: Ubuntu 20.04\n- Python: 3.9\n- torch: 2.0.1+cu118\n- GPU: Tesla T
 SMI = "| NVIDIA-SMI 525.60.13    Driver Version: 525.60.13    CUDA Version: 12.2     |\n"
 
 
-def test_the_toolkit_wins_over_what_the_framework_was_built_for_and_both_are_told() -> None:
+def test_the_toolkit_wins_over_the_frameworks_build_and_both_are_noted() -> None:
     (group,) = together(find(f"{TYPED}\n\n\n```\n{NVCC}```\n\n```\n{SMI}```\n"))
     one = merge(group)
     assert one.kind == "typed+nvcc+nvidia-smi"
@@ -30,10 +30,10 @@ def test_the_toolkit_wins_over_what_the_framework_was_built_for_and_both_are_tol
     assert list(one.values) == ["OS", "Python", "torch", "GPU", "NVCC", "nvidia-smi"]
 
 
-def test_what_is_typed_and_is_also_the_drivers_is_doubted() -> None:
+def test_a_typed_version_equal_to_the_drivers_is_noted_as_doubtful() -> None:
     (group,) = together(find(f"CUDA: 12.2\nPython: 3.9\n\n\n```\n{SMI}```\n"))
     assert merge(group).notes == (
-        "cuda 12.2 is also what the driver supports at most: it may be that and not the toolkit",
+        "cuda 12.2 is also the highest that the driver supports, so it may not be the toolkit's",
     )
 
 
@@ -47,7 +47,7 @@ def test_blocks_that_contradict_each_other_are_environments_of_their_own() -> No
     assert len(together(windows)) == 2
 
 
-def test_any_package_tells_two_environments_apart_where_both_say_it_in_the_same_way() -> None:
+def test_any_package_separates_two_environments_of_the_same_kind() -> None:
     fails, works = "Python: 3.11.2\nscipy: 1.26.4\n", "Python: 3.11.2\nscipy: 1.23.5\n"
     assert len(together(find(f"```\n{fails}```\n\n```\n{works}```\n"))) == 2
     assert len(together(find(f"```\n{fails}```\n\n```\n{fails}```\n"))) == 1
@@ -66,8 +66,8 @@ def test_the_first_block_keeps_its_keys_and_other_versions_are_noted() -> None:
         merge([])
 
 
-def test_of_one_rank_the_fuller_version_is_the_axis() -> None:
-    claims = [Claim(axis="python", version=text, rank=Rank.STATED, said=text) for text in ("3.8", "3.8.10", "3.8.1x")]
+def test_within_a_rank_the_more_precise_version_is_the_axis() -> None:
+    claims = [Claim(axis="python", version=text, rank=Rank.STATED, quote=text) for text in ("3.8", "3.8.10", "3.8.1x")]
     assert Found(kind="a", first=1, last=1, claims=tuple(claims)).axes == {"python": "3.8.10"}
 
 
@@ -81,7 +81,7 @@ NVIDIA-SMI 1;cuDNN version: Probably;Package Version""".replace("\n", "").split(
 
 @settings(deadline=None)
 @given(st.lists(st.one_of(_WORDS, st.text(max_size=40)), max_size=30), st.sampled_from(["\n", " ", "\n\n", ": "]))
-def test_any_text_is_read_and_every_block_lies_in_it(words: list[str], between: str) -> None:
+def test_any_text_is_read_and_every_block_is_within_it(words: list[str], between: str) -> None:
     text = between.join(words)
     found = find(text)
     count = len(text.splitlines())
@@ -151,7 +151,7 @@ def work(text: str) -> int:
 
 
 @pytest.mark.parametrize("piece", _HARD)
-def test_work_grows_with_the_text_and_not_faster(piece: str) -> None:
+def test_work_grows_linearly_with_the_text(piece: str) -> None:
     assert work(piece * 80) <= 4.4 * work(piece * 20) + 2000
 
 

@@ -36,7 +36,7 @@ def test_what_the_driver_supports_is_never_the_cuda_axis() -> None:
     assert (found.kind, dict(found.axes)) == ("nvidia-smi", {})
     assert (found.driver, found.driver_cuda) == ("525.60.13", "12.0")
     assert found.gpus == ("Tesla V100-SXM2... (16384 MiB)",) * 2
-    assert found.notes == ("the driver supports CUDA up to 12.0; which CUDA was installed is not said",)
+    assert found.notes == ("the driver supports CUDA up to 12.0; the report does not say which CUDA was installed",)
     # Nor for whoever reads the values later: no key of theirs is CUDA.
     assert list(found.values) == ["nvidia-smi", "GPU"]
     (typed,) = find("NVIDIA-SMI 470.82.01\nDriver Version: 470.82.01\nCUDA Version: 11.4\n")
@@ -87,7 +87,7 @@ def test_outputs_of_single_programs(text: str, axes: str) -> None:
     assert found.values
 
 
-def test_uname_tells_the_system_and_not_the_host() -> None:
+def test_uname_gives_the_system_but_not_the_host() -> None:
     (found,) = find("Linux box42 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux\n")
     assert (found.system, found.axes) == ("linux", {})
     assert found.values == {"uname": "Linux 5.15.0-50-generic #56-Ubuntu SMP Tue x86_64 GNU/Linux"}
@@ -118,7 +118,7 @@ def test_pip_list_freeze_and_requirements() -> None:
     assert find("it\nfails\nhere\nagain\n") == []
 
 
-def test_conda_list_keeps_what_is_not_pythons_apart() -> None:
+def test_conda_list_separates_packages_that_are_not_for_python() -> None:
     text = """\
 # packages in environment at /opt/conda/envs/x:
 #
@@ -190,7 +190,7 @@ def test_a_dockerfile_with_stages_and_arguments() -> None:
         "git clone https://example.org/a/b",
         "make -C b",
     )
-    assert found.notes == ("the Dockerfile takes files that the report does not have: COPY . /work",)
+    assert found.notes == ("the Dockerfile uses files that the report does not have: COPY . /work",)
 
 
 def test_a_docker_run_line() -> None:
@@ -217,25 +217,25 @@ $ sudo docker run --rm -it --gpus all --shm-size=8g -e A=b -e "C=d e" -v $PWD:/w
         ("gcc:12.2", "gcc=12.2"),
     ],
 )
-def test_what_an_image_is_called(image: str, axes: str) -> None:
+def test_names_of_images(image: str, axes: str) -> None:
     (found,) = find(f"docker run {image} true\n")
     assert found.image == image
     assert " ".join(f"{name}={value}" for name, value in found.axes.items()) == axes
 
 
-def test_sql_and_prose_are_no_dockerfile() -> None:
+def test_sql_and_prose_are_not_a_dockerfile() -> None:
     assert find("SELECT a\nFROM users\nWHERE b\n") == []
     assert find("FROM my point of view\n") == []
 
 
-def test_condas_specs_with_blanks_and_bounds() -> None:
+def test_conda_specs_with_blanks_and_bounds() -> None:
     text = "dependencies:\n- python 3.10.*\n- cuda *\n- pytorch-cuda 11.8.*\n- pytorch 2.*\n- gcc 11.*\n- scipy >=1.9\n"
     (found,) = find(text)
     assert dict(found.axes) == {"python": "3.10.*", "cuda": "11.8.*", "gcc": "11.*"}
     assert (found.packages, len(found.conda)) == ({}, 6)
 
 
-def test_what_pip_says_of_what_is_there() -> None:
+def test_output_of_pip_about_installed_packages() -> None:
     text = """\
 Requirement already satisfied: torch in /some/where/site-packages (2.3.0+cpu)
 Requirement already satisfied: filelock<4,>=3 in /some/where/site-packages (from torch) (3.13.1)
@@ -256,5 +256,5 @@ Requirement already satisfied: filelock<4,>=3 in /some/where/site-packages (from
         ("gcc (Uos 8.3.0.3-3+rebuild) 8.3.0", ""),
     ],
 )
-def test_the_release_that_a_package_was_made_for(text: str, release: str) -> None:
+def test_the_release_for_which_a_package_was_built(text: str, release: str) -> None:
     assert wording.packaged(text) == release

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reprokit.case.files import load_text
+from reprokit.environment.cases import load_text
 from reprokit.intake import environments, grouping
 from reprokit.intake.draft import render
 from reprokit.intake.drafting import draft
@@ -24,17 +24,17 @@ ValueError: bad shape
 """
 
 
-def told(words: str) -> bool | None:
+def fails(words: str) -> bool | None:
     text = f"{words}\n\n{BLOCK.format('1.2.0')}"
-    (one,) = grouping.told(text.split("\n"), grouping.grouped(environments.find(text)))
+    (one,) = grouping.statements(text.split("\n"), grouping.grouped(environments.find(text)))
     return one.fails if one else None
 
 
 @pytest.mark.parametrize(
     "words", ["It crashes here:", "Does not work on:", "**Broken since**", "报错的环境：", "在这台机器上无法正常运行"]
 )
-def test_words_of_failing(words: str) -> None:
-    assert told(words) is True
+def test_phrases_that_say_it_fails(words: str) -> None:
+    assert fails(words) is True
 
 
 @pytest.mark.parametrize(
@@ -51,18 +51,18 @@ def test_words_of_failing(words: str) -> None:
         "复现失败",
     ],
 )
-def test_words_of_no_failure(words: str) -> None:
-    assert told(words) is False
+def test_phrases_that_say_it_works(words: str) -> None:
+    assert fails(words) is False
 
 
 @pytest.mark.parametrize(
     "words", ["My environment:", "Does it work on this?", "Works on the old one, fails on the new one:", "环境：", ""]
 )
-def test_words_that_do_not_decide_it(words: str) -> None:
-    assert told(words) is None
+def test_phrases_that_do_not_decide(words: str) -> None:
+    assert fails(words) is None
 
 
-def test_two_environments_are_cells_with_what_the_report_says_of_each() -> None:
+def test_two_environments_become_cells_with_the_reports_statements() -> None:
     new, old = BLOCK.format("1.12.0"), BLOCK.format("1.11.4")
     text = f"{REPORT}It works with\n\n{old}\nand it fails with\n\n{new}"
     made = draft(text)
@@ -70,21 +70,21 @@ def test_two_environments_are_cells_with_what_the_report_says_of_each() -> None:
     assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",), "scipy": ("1.11.4", "1.12.0")}
     assert case.environment.pip == ("scipy=={{ scipy }}",)
     assert case.expect.reproduces == "unknown"  # a report is no run
-    assert made.notes[("expect",)] == ("as the report says, reproduces: [{scipy: '1.12.0'}]; no run has shown it",)
-    assert "line 11 says of the environment in line 14: It works with" in made.notes[("matrix",)]
+    assert made.notes[("expect",)] == ("as the report says, reproduces: [{scipy: '1.12.0'}]; not confirmed by a run",)
+    assert "line 11 about the environment in line 14: It works with" in made.notes[("matrix",)]
 
 
-def test_what_is_said_of_one_environment_only_is_no_claim_for_the_others() -> None:
+def test_a_statement_about_one_environment_says_nothing_about_the_others() -> None:
     made = draft(f"{REPORT}It works with\n\n{BLOCK.format('1.11.4')}\nthe other one:\n\n{BLOCK.format('1.12.0')}")
     assert ("expect",) not in made.notes
     assert any("It works with" in note for note in made.notes[("matrix",)])
 
 
-def test_the_environment_that_is_said_to_work_is_not_the_one_it_failed_in() -> None:
+def test_an_environment_that_works_is_not_the_failing_one() -> None:
     text = f"fails with\n\n{BLOCK.format('1.12.0')}\nworks with\n\n{BLOCK.format('1.11.4')}\n{REPORT}"
     groups = grouping.grouped(environments.find(text))
-    said = grouping.told(text.split("\n"), groups)
-    assert [one and one.fails for one in said] == [True, False]
-    assert grouping.failing(groups, None, said) == 0
+    found = grouping.statements(text.split("\n"), groups)
+    assert [one and one.fails for one in found] == [True, False]
+    assert grouping.failing(groups, None, found) == 0
     assert grouping.failing(groups, None, [None, None]) == 0
-    assert grouping.failing(groups, None, [said[1], None]) == 1
+    assert grouping.failing(groups, None, [found[1], None]) == 1

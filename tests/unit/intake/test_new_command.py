@@ -1,4 +1,4 @@
-"""``reprokit new``: where the draft goes, and what is said of it."""
+"""``reprokit new``: where the draft goes, and its summary."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.files import load
 from reprokit.cli import invoke
 from reprokit.core import issues
+from reprokit.environment.cases import load
 from tests.unit.intake.reports import CONSOLE, FORM
 
 
@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_draft_is_printed_and_what_it_lacks_is_told_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_draft_is_printed_and_summarised_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.md").write_text(FORM, encoding="utf-8")
     assert invoke(["new", "--from", "report.md"]) == 0
     shown = capsys.readouterr()
@@ -32,7 +32,7 @@ def test_the_draft_is_printed_and_what_it_lacks_is_told_beside_it(capsys: pytest
 def test_a_file_is_written_once(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(CONSOLE))
     assert invoke(["new", "--from", "-", "-o", "case.yaml"]) == 0
-    assert "next: look through case.yaml" in capsys.readouterr().err
+    assert "next: review case.yaml" in capsys.readouterr().err
     assert invoke(["validate", "case.yaml"]) == 0
     Path("case.yaml").write_text("mine", encoding="utf-8")
     Path("report.md").write_text(CONSOLE, encoding="utf-8")
@@ -54,7 +54,7 @@ def test_an_issue_is_read_with_its_title_and_its_address(
     assert f"url: {url}\n" in shown
 
 
-def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_report_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("hello.md").write_text("Hello!\n", encoding="utf-8")
     Path("picture.png").write_bytes(b"\x89PNG\xff\xfe")
     for source, words in (
@@ -73,12 +73,12 @@ def test_a_report_that_holds_a_case_is_run_rather_than_drafted(capsys: pytest.Ca
     for name, text, where in (("issue.md", f"# It dies\n\n```yaml\n{case}```\n", " in line 4"), ("a.yaml", case, "")):
         Path(name).write_text(text, encoding="utf-8")
         assert invoke(["new", "--from", name]) == 2
-        told = capsys.readouterr()
-        assert not told.out
-        assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in told.err
+        printed = capsys.readouterr()
+        assert not printed.out
+        assert f"{name} holds a case already{where}: reprokit validate {name} checks it" in printed.err
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unwritable_file_is_reported_before_any_question(capsys: pytest.CaptureFixture[str]) -> None:
     Path("report.md").write_text(CONSOLE)
     Path("taken").write_text("a file, and no folder")
     for source in (["--from", "report.md"], []):

@@ -12,7 +12,7 @@ def kinds(text: str) -> list[tuple[str, int]]:
     return [(piece.kind, piece.line) for piece in pieces.cut(text).pieces]
 
 
-def test_pieces_know_their_lines_and_what_they_stand_under() -> None:
+def test_pieces_know_their_lines_and_headings() -> None:
     text = "# Title\n\nIt fails:\n\n```sh\n$ make\n```\n\n**Error**\n<!-- a\ncomment -->\n\n    KeyError: 1\n"
     report = pieces.cut(text)
     assert report.title == "Title"
@@ -22,7 +22,7 @@ def test_pieces_know_their_lines_and_what_they_stand_under() -> None:
     assert (indented.heading, indented.text) == ("Error", "KeyError: 1")
 
 
-def test_a_traceback_in_running_text_goes_to_its_exception() -> None:
+def test_a_traceback_in_prose_ends_with_its_exception() -> None:
     text = 'See:\nTraceback (most recent call last):\n  File "a.py", line 1, in f\n    x()\n\nKeyError: 3\n\nThanks!\n'
     assert kinds(text) == [("prose", 1), ("traceback", 2), ("prose", 8)]
 
@@ -55,24 +55,24 @@ def test_mails_and_front_matter_have_a_title() -> None:
         ("Epoch 1: loss 3.2", ""),
     ],
 )
-def test_what_a_line_does(line: str, role: str) -> None:
+def test_roles_of_lines(line: str, role: str) -> None:
     assert commands.role_of(line) == role
 
 
-def test_what_is_set_in_each_shell() -> None:
+def test_variables_set_in_each_shell() -> None:
     assert commands.exported("export A=b C='d e'") == {"A": "b", "C": "d e"}
     assert commands.exported("set A=b c") == {"A": "b c"}
     assert commands.exported('$env:A = "b"') == {"A": "b"}
     assert commands.exported("ENV A b") == {"A": "b"}
 
 
-def test_continuations_stay_as_written_and_output_is_no_command() -> None:
+def test_continuations_stay_as_written_and_output_is_not_a_command() -> None:
     piece = pieces.cut("```console\n(env) me@box:~/x$ python a.py \\\n>   --b\nmake it so\n```\n").pieces[0]
     assert [line.text for line in commands.read(piece).lines] == ["python a.py \\\n  --b"]
     assert commands.portable("python a.py ^\n  --b") == "python a.py \\\n  --b"
 
 
-def test_what_is_installed() -> None:
+def test_installed_packages() -> None:
     texts = [
         "pip install -U torch==1.9.0+cu111 'numpy<2' -f https://w.example/whl -r requirements.txt",
         "sudo apt-get install -y libgl1 libglib2.0-0",
@@ -95,7 +95,7 @@ def test_what_is_installed() -> None:
         "data\n|-- widgets\n|   |-- train\n|   `-- val\n",
     ],
 )
-def test_a_tree_however_it_is_drawn(text: str) -> None:
+def test_trees_in_every_style(text: str) -> None:
     tree = trees.read(text)
     assert tree is not None
     assert tree.root == "data"
@@ -106,7 +106,7 @@ def test_a_tree_however_it_is_drawn(text: str) -> None:
     ]
 
 
-def test_data_that_nobody_knows_needs_a_file_in_each_of_its_folders() -> None:
+def test_unknown_data_needs_a_file_in_each_of_its_folders() -> None:
     tree = trees.read(
         "tool\n├── data\n│   └── widgets\n│       ├── train\n│       │   ├── 0001.png\n│       │   └── ...\n│     "
         "  └── list.txt\n"
@@ -117,7 +117,7 @@ def test_data_that_nobody_knows_needs_a_file_in_each_of_its_folders() -> None:
     assert found.layout == ("train/*.png", "list.txt")
 
 
-def test_a_tree_of_a_program_is_no_data() -> None:
+def test_a_tree_of_a_program_is_not_data() -> None:
     tree = trees.read("tool\n├── data\n│   ├── loader.py\n│   └── __init__.py\n├── main.py\n")
     assert tree is not None
     assert trees.datasets(tree) == ()
@@ -139,14 +139,14 @@ def test_a_tree_of_a_program_is_no_data() -> None:
         ("", ""),
     ],
 )
-def test_what_of_a_message_stays_the_same(message: str, part: str) -> None:
-    said, why = failure.stable(message)
-    assert said == part
-    assert said in message
+def test_the_stable_part_of_a_message(message: str, part: str) -> None:
+    text, why = failure.stable(message)
+    assert text == part
+    assert text in message
     assert why
 
 
-def test_frames_of_windows_are_read_as_others() -> None:
+def test_frames_of_windows_are_read_alike() -> None:
     text = """Traceback (most recent call last):
   File "D:\\work\\tool\\main.py", line 3, in <module>
     go()
@@ -168,7 +168,7 @@ def test_an_exception_about_a_signal_is_an_exception() -> None:
     assert shown.signature == {"exception": "RuntimeError", "message": "is killed by signal"}
 
 
-def test_a_notebooks_traceback_is_one() -> None:
+def test_a_notebooks_traceback_is_read() -> None:
     text = """---------------------------------------------------------------------------
 KeyError                                  Traceback (most recent call last)
 <ipython-input-3-0a1b2c> in <module>
@@ -187,17 +187,17 @@ KeyError: 'x'
     assert notebooks.as_tracebacks(text).count("\n") == text.count("\n")
 
 
-def test_a_program_that_is_part_of_something_is_told() -> None:
+def test_an_incomplete_program_is_reported() -> None:
     text = "```python\nimport wibble\nmodel.fit(wibble.x)\n```\n"
     (program,) = scripts.programs(pieces.cut(text).pieces)
     assert program.imports == ("wibble",)
     assert program.undefined == ("model",)
     found = running.run([], None, pieces.cut(text).pieces)
     assert found.command == "python repro.py"
-    assert "repro.py uses model, which nothing in it defines or imports." in found.missing
+    assert "repro.py uses model, but does not define or import it." in found.missing
 
 
-def test_a_command_that_reads_a_quoted_file_brings_it_along() -> None:
+def test_a_quoted_file_of_the_command_is_in_the_case() -> None:
     text = "With `small.yml`:\n\n```yaml\nlr: 1e38\n```\n\nRun:\n\n```bash\npython train.py --config small.yml\n```\n"
     cut = pieces.cut(text)
     found = running.run(running.shells(cut.pieces, []), None, cut.pieces)
@@ -206,7 +206,7 @@ def test_a_command_that_reads_a_quoted_file_brings_it_along() -> None:
 
 
 def environment(first: int, **versions: str) -> Found:
-    claims = tuple(Claim(axis=axis, version=text, rank=Rank.MEASURED, said=text) for axis, text in versions.items())
+    claims = tuple(Claim(axis=axis, version=text, rank=Rank.MEASURED, quote=text) for axis, text in versions.items())
     return Found(kind="x", first=first, last=first, claims=claims)
 
 
@@ -231,24 +231,24 @@ def test_environments_become_the_cells_that_were_reported() -> None:
     assert "nothing is compiled here" in " ".join(same.notes[("matrix",)])
 
 
-def test_what_cannot_be_had_is_left_out_and_said() -> None:
+def test_unavailable_versions_are_left_out_and_noted() -> None:
     from reprokit.intake.axes import matrix
 
     found = matrix([environment(4, os="Plan 9", python="2.3", cuda="7.5", cudnn="4")], 0, compiles=False)
     assert found.data == {"os": ["debian-12"]}
     text = " ".join(note for notes in found.notes.values() for note in notes)
-    assert "Plan 9 was reported, which cannot be had" in text
+    assert "Plan 9 was reported, which is not available" in text
     assert "cuda 7.5 was reported and is left out: " in text
     assert "python 2.3 was reported and is left out: " in text
 
 
-def test_a_line_ends_where_editors_end_it() -> None:
+def test_lines_end_where_editors_end_them() -> None:
     report = pieces.cut("a\fb\u2028c\x85d\r\ne\rf")
     assert report.lines == ["a b c d", "e", "f"]
     assert report.text.splitlines() == report.lines
 
 
-def test_the_symbol_that_is_undefined_tells_which_bug_it_is() -> None:
+def test_an_undefined_symbol_identifies_the_bug() -> None:
     for name in ("_ZN2at4_ops5emptyE", "wibble_read"):
         message = f"/srv/wibble/core.so: undefined symbol: {name}"
         assert failure.stable(message)[0] == f"undefined symbol: {name}"
@@ -264,5 +264,5 @@ def test_the_symbol_that_is_undefined_tells_which_bug_it_is() -> None:
         ("bad operand for ~: str", "bad operand for ~: str"),
     ],
 )
-def test_what_stands_for_something_private_is_in_no_signature(message: str, kept: str) -> None:
+def test_placeholders_of_private_text_are_in_no_signature(message: str, kept: str) -> None:
     assert failure.stable(message)[0] == kept

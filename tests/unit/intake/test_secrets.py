@@ -6,6 +6,7 @@ Tokens are put together here, so that nobody's scanner takes this file for a lea
 from __future__ import annotations
 
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -66,9 +67,7 @@ def test_a_token_never_survives(kind: str) -> None:
 
 
 @given(PASSWORDS, st.sampled_from(SAID), letters(4, string.ascii_lowercase), st.text(), st.text())
-def test_the_value_of_a_name_that_says_secret_never_survives(
-    value: str, said: str, name: str, before: str, after: str
-) -> None:
+def test_the_value_of_a_secret_name_never_survives(value: str, said: str, name: str, before: str, after: str) -> None:
     found = scrub(f"{before}\n{said.format(name, value)}\n{after}")
     if value not in before + after + name:
         assert value not in found.text
@@ -111,7 +110,7 @@ REPEATED += ["-----BEGIN " + "PRIVATE KEY-----", "authorization: ", "cookie:", "
 
 
 @pytest.mark.parametrize("text", REPEATED)
-def test_no_text_takes_longer_than_its_length_asks_for(text: str) -> None:
+def test_time_grows_linearly_with_the_text(text: str) -> None:
     """What were quadratic would not end: see the bench for times."""
     scrub((text * 100_000)[:100_000])
 
@@ -137,7 +136,7 @@ export MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 NCCL_DEBUG=INFO CUDA_VISIBLE_DEVI
 
 
 @pytest.mark.parametrize("line", SURVIVES.splitlines())
-def test_what_reports_are_full_of_survives(line: str) -> None:
+def test_ordinary_text_of_reports_survives(line: str) -> None:
     assert scrub(line).text == line
     assert not scrub(line).omitted
 
@@ -159,11 +158,11 @@ def test_what_reports_are_full_of_survives(line: str) -> None:
         ('{\\"password\\": \\"abc\\"}', '{\\"password\\": \\"<secret>\\"}'),
     ],
 )
-def test_what_stands_for_what_was_left_out_can_be_read(text: str, expected: str) -> None:
+def test_placeholders_can_be_read_again(text: str, expected: str) -> None:
     assert scrub(text).text == expected
 
 
-def test_what_was_left_out_is_listed_with_its_place() -> None:
+def test_omitted_secrets_are_listed_with_their_places() -> None:
     found = scrub("a\nDB_PASSWORD=hunter2\nanna@gpu-3:~$ x\n", where="log")
     assert [str(one) for one in found.omitted] == ["secret (log, line 2, after DB_PASSWORD)", "host (log, line 3)"]
 
@@ -177,7 +176,7 @@ def test_this_host_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert scrub(text, known=known).text == "<host>: <user> ran ~/x with <secret> on <host>, ubuntu annabelle"
 
 
-def test_a_host_or_user_whose_name_is_a_word_is_not_taken_out_of_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_or_user_named_like_a_word_is_not_removed_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(redaction.socket, "gethostname", lambda: "dev")
     monkeypatch.setattr(redaction.getpass, "getuser", lambda: "train")
     known = of_this_host({})
@@ -189,7 +188,7 @@ def test_a_host_or_user_whose_name_is_a_word_is_not_taken_out_of_everything(monk
 @pytest.mark.parametrize(
     "name", ["HF_TOKEN", "db_password", "AWS_SECRET_ACCESS_KEY", "OPENAI_API_KEY", "GIT_CREDENTIALS"]
 )
-def test_names_that_say_secret(name: str) -> None:
+def test_secret_names(name: str) -> None:
     assert secret_variable(name, "")
 
 
@@ -197,7 +196,7 @@ SPEAKING = ["SECRET_KEY_BASE", "GITHUB_PAT", "HF_TOKEN_READ", "MY_CREDS", "JWT",
 
 
 @pytest.mark.parametrize("name", SPEAKING)
-def test_names_that_speak_of_secrets_count_by_their_values(name: str) -> None:
+def test_names_about_secrets_count_by_their_values(name: str) -> None:
     assert secret_variable(name, "4f3c2a1b9d8e")
     assert of_this_host({name: "4f3c2a1b9d8e"})["4f3c2a1b9d8e"] == "<secret>"
     assert not secret_variable(name, "4096")
@@ -205,7 +204,7 @@ def test_names_that_speak_of_secrets_count_by_their_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["PWD", "TOKENIZERS_PARALLELISM", "KEYMAP", "PATH", "PASSES", "CUDA_HOME", "DISPATCH"])
-def test_names_that_do_not(name: str) -> None:
+def test_names_that_are_not_secret(name: str) -> None:
     assert not secret_variable(name, "4f3c2a1b9d8e")
 
 
@@ -227,7 +226,7 @@ def test_names_that_do_not(name: str) -> None:
         ("SECRET_KEY_BASE=4f3c2a1b9d8e7f60", "SECRET_KEY_BASE=<secret>"),
     ],
 )
-def test_secrets_as_commands_and_settings_have_them(text: str, left: str) -> None:
+def test_secrets_in_commands_and_settings(text: str, left: str) -> None:
     assert scrub(text).text == left
     assert scrub(left).text == left
 
@@ -244,11 +243,11 @@ def test_secrets_as_commands_and_settings_have_them(text: str, left: str) -> Non
         "npm:left-pad@1.3.0 python:3.11@sha256:00",
     ],
 )
-def test_what_only_looks_like_them_stays(text: str) -> None:
+def test_text_that_only_looks_secret_is_kept(text: str) -> None:
     assert scrub(text).text == text
 
 
-def test_what_is_left_for_a_shell_is_no_redirection() -> None:
+def test_a_placeholder_for_a_shell_is_not_a_redirection() -> None:
     left = scrub("curl -H 'Authorization: Bearer abcdef0123456789' --password hunter2 <in >out").text
     assert (
         for_shell(left) == "curl -H 'Authorization: Bearer REDACTED_AUTHORIZATION' --password REDACTED_SECRET <in >out"
@@ -261,4 +260,29 @@ def test_what_is_left_for_a_shell_is_no_redirection() -> None:
     assert for_shell("x = '<secret>'", "a.py") == "x = '<secret>'"
     assert (
         for_shell("#!/usr/bin/env bash\ncurl <github-token>", "a") == "#!/usr/bin/env bash\ncurl REDACTED_GITHUB_TOKEN"
+    )
+
+
+def test_what_the_users_netrc_holds_is_known_of_this_host(tmp_path: Path) -> None:
+    (tmp_path / ".netrc").write_text("machine a login build-bot7 password Pa55/word\nmachine b login git password x\n")
+    known = of_this_host({"HOME": str(tmp_path)})
+    text = "build-bot7 and git pushed with Pa55/word, or Pa55%2Fword"
+    assert scrub(text, known=known).text == "<user> and git pushed with <secret>, or <secret>"
+    (tmp_path / ".netrc").write_text("machine")
+    assert "<secret>" not in of_this_host({"HOME": str(tmp_path)}).values()
+
+
+def test_a_long_secret_is_left_out_of_longer_words_too() -> None:
+    known = redaction.literals(["s3cretword", "word"])
+    assert scrub("xs3cretwordx swords word", known=known).text == "x<secret>x swords <secret>"
+
+
+def test_a_builds_log_keeps_who_and_where() -> None:
+    text = "ann@example.org in /home/ann said hf_" + "a" * 34
+    assert scrub(text, people=False).text == "ann@example.org in /home/ann said <huggingface-token>"
+
+
+def test_a_user_at_a_known_host_is_left_out() -> None:
+    assert (
+        scrub("as ann@dune-7, root@dune-7", known=redaction.hosts(["dune-7"])).text == "as <user>@<host>, root@<host>"
     )

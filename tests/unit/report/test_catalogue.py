@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.facts import facts, requirement
 from reprokit.case.filters import Filter, choose
 from reprokit.cli import invoke
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.environment.cases import load
 from reprokit.report.catalogue import catalogue, page, verdicts
 from reprokit.report.catalogue.flip import flip
 from reprokit.report.catalogue.words import Anchors, inline, link, size
@@ -362,7 +362,7 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
         "- [My loss is NaN, or does not fall](#my-loss-is-nan-or-does-not-fall) (1)",
         "- [Where they come from](#where-they-come-from)",
         "## My loss is NaN, or does not fall\n\nLook here first.\n",
-        "ended well, on 2026-01-02 where no other day is given. **Needs**",
+        "passed, on 2026-01-02 where no other day is given. **Needs**",
         "| 1 reproduced; fix holds in 1 | 1.2 GB | [FAQ 1.1](#1-cuda--cudnn) |",
         "### A list of questions\n\nFound in 2023.\n\n2 entries, 1 of them with cases.\n\n#### 1. CUDA \\& cuDNN\n",
         "| 1.1 | It fails on a_b | [on-gpu](on_gpu.yaml), [old-torch](old_torch.yaml) |",
@@ -446,7 +446,7 @@ def test_a_page_that_cannot_be_written_is_said(folder: Path, capsys: pytest.Capt
         (", cases: [", ", without: x, cases: [", "14:22: the entry '1.1' has both cases and without (name"),
         ("cases: [on-gpu, old-torch]", "cases: on-gpu", "cases: expected a list, found 'on-gpu' (write a list"),
         ('"1.2"', '"1.1"', "15:22: a second entry '1.1' in this topic (merge the two)"),
-        ("    short: FAQ\n", "    short: FAQ\n    short: F\n", "10:5: the key 'short' stands here a second time"),
+        ("    short: FAQ\n", "    short: FAQ\n    short: F\n", "10:5: the key 'short' appears a second time"),
         ("title: Bugs", "- Bugs", "catalogue.yaml:2:1: not valid YAML"),
     ],
 )

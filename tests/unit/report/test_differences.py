@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import differences
 from reprokit.report.differences import Difference, Side, compare, of_cell, pairs
@@ -23,7 +25,7 @@ ENVIRONMENT: dict[str, Any] = {
 
 
 def run(engine: str = "Docker Engine 20.10.24") -> RunRecord:
-    return RunRecord(id="r1", started_at="", version="", request={}, host={"engine": engine, "kernel": "6.1"}, owner={})
+    return RunRecord(id="r1", started_at="", version="", host=HostRecord(engine=engine, kernel="6.1"))
 
 
 def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any) -> CellRecord:
@@ -35,7 +37,7 @@ def cell(verdict: Verdict = Verdict.REPRODUCED, number: int = 1, **changes: Any)
         case_digest="",
         cell={"n": str(number)},
         verdict=verdict,
-        environment={**ENVIRONMENT, **changes, "packages": packages},
+        environment=Measured.from_json({**ENVIRONMENT, **changes, "packages": packages}),
     )
 
 

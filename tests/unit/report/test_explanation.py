@@ -6,19 +6,21 @@ import io
 import json
 import shlex
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reprokit.case import load
 from reprokit.case.matrix import Selection, parse_group, select
 from reprokit.cli import invoke
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report import explanation, junit
+from reprokit.report import explanation
+from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
 from reprokit.run.request import Request
 from reprokit.run.session import Session
@@ -146,7 +148,7 @@ def test_a_cell_beyond_the_matrix_is_asked_for_by_options_where_they_lead_to_it(
 
 def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
     def measured(verdict: Verdict, a: str, glibc: str) -> CellRecord:
-        environment: Mapping[str, object] = {"glibc": glibc, "packages": {"pip": {"numpy": "1.0"}}}
+        environment = Measured(glibc=glibc, packages={"pip": {"numpy": "1.0"}})
         return CellRecord(
             number=1, case_id="x", case_path="", case_digest="", cell={"a": a}, verdict=verdict, environment=environment
         )
@@ -161,7 +163,7 @@ def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
 
 
 def run_of(*cells: CellRecord) -> RunRecord:
-    return RunRecord(id="r", started_at="", version="", request={}, host={}, owner={}, cells=cells)
+    return RunRecord(id="r", started_at="", version="", cells=cells)
 
 
 def test_a_run_over_many_cases_explains_those_that_depart_and_no_others() -> None:
@@ -258,7 +260,7 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
     Path("toy.yaml").write_text(TOY + "\n")
     assert invoke(["explain", "toy.yaml"]) == 2
-    assert "no run of the case 'toy' as it is now is recorded; run it first" in capsys.readouterr().err
+    assert "no run of the current text of the case 'toy' is recorded; run it first" in capsys.readouterr().err
     assert invoke(["explain", "nothing"]) == 2
     assert "holds no run 'nothing'" in capsys.readouterr().err
     assert invoke(["explain", "toy", "--json", "toy.yaml/why.json"]) == 2

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.records import RunRecord
-from reprokit.report import detail, failures, junit, result
+from reprokit.report import detail, failures, result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store
@@ -80,10 +82,11 @@ class Project:
 
 def test_the_same_failure_in_many_cells_is_one_line(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    first = project.record.cells[0].details["failure"]
+    first = project.record.cells[0].details.failure
+    assert first is not None
     at = project.said.index("different failures:")
     title = "TypeError: promotion of 1 at 0x7ffd00000001 at net.py:forward"
-    assert project.said[at + 1] == f"  3 cells (1, 3, 5): {title} [{first['id']}]"
+    assert project.said[at + 1] == f"  3 cells (1, 3, 5): {title} [{first.id}]"
     assert project.said[at + 2].startswith("  1 cell (6): exit status 7, no output [")
     assert project.said[at + 3] == "toy: the signature fits 2 ways of failing:"
     assert [line.split(" at ")[0] for line in project.said[at + 4 : at + 6]] == [
@@ -144,16 +147,14 @@ def test_trials_that_fail_in_several_ways_are_all_kept(tmp_path: Path) -> None:
 
     text = CASE.replace('"1", "2", "3", "4", "5", "6"', '"1"') + "trials: 3\n"
     [cell] = Project(tmp_path, text, behave).record.cells
-    assert cell.details["failure"]["kind"] == "ValueError"
-    assert [(one["kind"], one["trials"]) for one in cell.details["failures"]] == [
-        ("ValueError", [1, 3]),
-        ("TypeError", [2]),
-    ]
+    assert cell.details.failure is not None
+    assert cell.details.failure.kind == "ValueError"
+    assert [(one.kind, one.trials) for one in cell.details.failures] == [("ValueError", (1, 3)), ("TypeError", (2,))]
 
 
 def test_a_cell_that_passes_has_no_failure(tmp_path: Path) -> None:
     project = Project(tmp_path, behave=lambda trial, sink: Ending(exit_code=0, seconds=0.1))
-    assert not any("failure" in cell.details for cell in project.record.cells)
+    assert not any(cell.details.failure for cell in project.record.cells)
     assert result.result(project.record, tmp_path)["failures"] == []
 
 
@@ -161,7 +162,7 @@ def test_a_known_failure_is_recognised_and_expected_only_where_the_case_says_so(
     project = Project(tmp_path, CASE + KNOWN)
     cells = {cell.cell["a"]: cell for cell in project.record.cells}
     assert [str(cells[a].verdict) for a in "136"] == ["different-failure"] * 3
-    assert [cells[a].details.get("known") for a in "12346"] == ["promotion", None, "promotion", None, "anything-else"]
+    assert [cells[a].details.known for a in "12346"] == ["promotion", "", "promotion", "", "anything-else"]
     assert cells["1"].reason.startswith("known as promotion: exit status 1 with TypeError: promotion of 1")
     assert [(cells[a].expected, cells[a].as_expected) for a in "123"] == [
         (Verdict.REPRODUCED, False),
@@ -194,7 +195,7 @@ def test_a_fix_need_not_cure_the_other_failure(tmp_path: Path) -> None:
     fixed = {cell.cell["a"]: cell for cell in session.record.cells if cell.variant == "fix"}
     assert (fixed["3"].expected, fixed["3"].as_expected) == (Verdict.DIFFERENT_FAILURE, True)
     assert (fixed["1"].expected, fixed["1"].as_expected) == (Verdict.NOT_REPRODUCED, False)
-    assert fixed["1"].details["known"] == "promotion"
+    assert fixed["1"].details.known == "promotion"
 
 
 def test_a_case_says_what_it_knows(tmp_path: Path) -> None:

@@ -11,6 +11,11 @@ import pytest
 from sqlalchemy import create_engine, event, inspect, text
 
 from reprokit.cli import invoke
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import BaseRecord, CellDetails
+from reprokit.evidence.model import Outcome
+from reprokit.evidence.records import RequestRecord, SearchRecord
+from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.changes import Change, describe
 from reprokit.report.history.series import gather
 from reprokit.store.database import Store
@@ -40,8 +45,8 @@ def changes(nights: Nights) -> list[Change]:
     return describe(nights.store, history, [(one, each) for one in history.series for each in one.transitions])
 
 
-def environment(**pip: str) -> dict[str, Any]:
-    return {"os": "debian-12", "packages": {"pip": pip, "apt": {}}}
+def environment(**pip: str) -> Measured:
+    return Measured(os="debian-12", packages={"pip": pip, "apt": {}})
 
 
 def test_a_cell_is_told_with_first_and_last_seen_a_strip_and_its_transitions(nights: Nights, said: Said) -> None:
@@ -119,7 +124,7 @@ def test_json_has_every_result_and_what_changed(nights: Nights, said: Said) -> N
 def test_what_changed_names_the_base_the_case_the_rules_and_the_trials(nights: Nights) -> None:
     nights.run({"2": "R"})
     edited = CASE.replace("ValueError", "KeyError").replace("go.py", "go.py --fast")
-    nights.run({"2": "N"}, case=edited, details={"base": {"digest": "sha256:" + 64 * "b"}})
+    nights.run({"2": "N"}, case=edited, details=CellDetails(base=BaseRecord(digest="sha256:" + 64 * "b")))
     [_, once] = changes(nights)
     found = {(one.concern, one.name): (one.before, one.after) for one in once.differences}
     assert found.pop(("operating system", "base image")) == ("sha256:aaaaaaaaaaaa", "sha256:bbbbbbbbbbbb")
@@ -129,7 +134,7 @@ def test_what_changed_names_the_base_the_case_the_rules_and_the_trials(nights: N
 
 def test_one_decided_result_counts(nights: Nights) -> None:
     nights.run({"2": "R"})
-    nights.run({"2": "N"}, details={"trials": {"decided": "below", "policy": {"rate": 0.1}}})
+    nights.run({"2": "N"}, details=CellDetails(trials=figures([Outcome.PASSED] * 29, Trials(max=30))))
     [_, gone] = changes(nights)
     assert gone.transition.confirmed
     assert gone.settled == gone.after[0]
@@ -173,7 +178,7 @@ def test_a_run_without_any_engine_is_of_the_one_before_it(nights: Nights) -> Non
 
 def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> None:
     first = nights.run({"2": "R"})
-    own = {"search": {"kind": "bisect", "digest": first.cells[0].case_digest}}
+    own = RequestRecord(search=SearchRecord(kind="bisect", digest=first.cells[0].case_digest))
     nights.run({"2": "R"}, request=own)
     nights.run({"2": "N"}, request=own, case=CASE + "\n# other sources")
     [one] = gather(nights.store).series
@@ -188,6 +193,8 @@ def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_r
     engine = create_engine(f"sqlite:///{tmp_path}/store/reprokit.db")
     with engine.begin() as connection:
         connection.execute(text("DROP INDEX cells_in_time"))
+        connection.execute(text("DROP TABLE version"))
+        connection.execute(text("ALTER TABLE trials DROP COLUMN failure"))
     url = f"sqlite:///file:{tmp_path}/store/reprokit.db?mode=ro&uri=true"
     assert len(gather(Store(tmp_path / "store", url)).series) == 1
     assert "cells_in_time" not in {one["name"] for one in inspect(engine).get_indexes("cells")}

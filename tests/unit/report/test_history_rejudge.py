@@ -110,11 +110,12 @@ def test_newer_rules_are_listed_first_and_recorded_when_asked_with_what_was_ther
     new = Store(folder / "store").run("last")
     assert verdicts(folder) == ["reproduced", "not-reproduced", "not-reproduced"]
     assert {cell.rules for cell in new.cells} == {"9"}
-    [was] = new.cells[1].details["rejudged"]
-    assert (was["before"]["verdict"], was["before"]["rules"]) == ("different-failure", "1")
-    assert [one["outcome"] for one in was["before"]["trials"]] == ["different-failure", "different-failure"]
-    assert new.cells[1].details["trials"]["reproduced"] == 0
-    assert "failure" not in new.cells[1].details
+    [was] = new.cells[1].details.rejudged
+    assert (was.before.verdict, was.before.rules) == ("different-failure", "1")
+    assert [one.outcome for one in was.before.trials] == ["different-failure", "different-failure"]
+    assert new.cells[1].details.trials is not None
+    assert new.cells[1].details.trials.reproduced == 0
+    assert new.cells[1].details.failure is None
     assert "none would change" in said()
 
 
@@ -134,8 +135,8 @@ def test_a_recorded_edit_stays_what_a_cell_is_judged_by(folder: Path, said: Said
     assert "none would change" in said("--all")
     said("--case", str(folder / "case.yaml"), "--write")
     assert verdicts(folder) == ["reproduced", "different-failure", "not-reproduced"]
-    earlier = Store(folder / "store").run("last").cells[0].details["rejudged"]
-    assert [one["before"]["verdict"] for one in earlier] == ["reproduced", "different-failure"]
+    earlier = Store(folder / "store").run("last").cells[0].details.rejudged
+    assert [one.before.verdict for one in earlier] == ["reproduced", "different-failure"]
 
 
 def test_a_change_that_another_signature_made_is_told_as_that(
@@ -215,7 +216,7 @@ def test_outcomes_are_judged_from_how_each_trial_ended(folder: Path) -> None:
     timed_out = record.cells[0].trials[0]
     from dataclasses import replace
 
-    from reprokit.case.recorded import recorded_case
+    from reprokit.environment.cases import recorded_case
 
     stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="none"),))
     (folder / "store" / "none").write_text("")

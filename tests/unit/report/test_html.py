@@ -13,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.cli import invoke
+from reprokit.evidence.origin import OwnerRecord
+from reprokit.evidence.records import RequestRecord
 from reprokit.report.html import building, gathering, overview, writing
 from tests.unit.nights import CASE, Nights
 
@@ -68,7 +70,7 @@ def test_a_folder_that_is_no_report_is_left_alone(nights: Nights, capsys: pytest
     Path("thesis").mkdir()
     Path("thesis/index.html").write_text("mine")
     assert report("-o", "thesis") == 2
-    assert "thesis holds index.html and is no report of reprokit" in capsys.readouterr().err
+    assert "thesis holds index.html and is not a report of reprokit" in capsys.readouterr().err
     assert files(Path("thesis")) == {"index.html": b"mine"}
 
 
@@ -180,7 +182,7 @@ def test_what_is_private_is_in_no_file(nights: Nights, capsys: pytest.CaptureFix
     key = f"-----BEGIN PRIVATE KEY-----\n{'Ab1+' * 16}\n-----END PRIVATE KEY-----"
     log = f"one\n/home/alice/train.py\n{key}\nsix {token}\n"
     (nights.store.folder / "none").write_text(log)  # the log of every trial
-    owner = {"org.reprokit.host": "dune-7.corp.example/boot/pid"}
+    owner = OwnerRecord(labels={"org.reprokit.host": "dune-7.corp.example/boot/pid"})
     nights.run(
         {"1": "R"},
         owner=owner,
@@ -213,7 +215,7 @@ def test_the_newest_verdicts_are_those_of_explain(nights: Nights) -> None:
     nights.run({"3": "R"}, case="an older text")
     nights.run({"1": "N", "2": "R"})
     nights.run({"1": "?", "2": "N"})
-    nights.run({"2": "R"}, engine="venv (uv 0.9)", request={"engine": "venv"})
+    nights.run({"2": "R"}, engine="venv (uv 0.9)", request=RequestRecord(asked={"engine": "venv"}))
     nights.run({"1": "?"})
     [known] = gathering.known_cases(nights.store)
     assert [(run.id[-4:], record.cell["numpy"], str(record.verdict)) for run, record in known.current] == [

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.environment.measured import Measured
+from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
 from reprokit.report.history.series import gather
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import Log, cell_data, excerpt
@@ -104,7 +105,7 @@ def test_the_explanation_names_its_axes(nights: Nights) -> None:
 
 def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
-    measured = {"os": "ubuntu-22.04", "packages": {"pip": {"NumPy": "2.1"}, "apt": {}}}
+    measured = Measured(os="ubuntu-22.04", packages={"pip": {"NumPy": "2.1"}, "apt": {}})
     rows = cell(nights, 2, environment=measured)["asked"]
     assert rows == [
         {
@@ -117,7 +118,7 @@ def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> N
     ]
 
 
-IMAGE = {"tag": "reprokit/img:abc", "id": "sha256:1"}
+IMAGE = ImageRecord(tag="reprokit/img:abc", id="sha256:1")
 FILES = "--mount=type=bind,source=/home/me/store/runs/r/001-nightly-case/files/go.py,target=/workspace/go.py,readonly"
 
 

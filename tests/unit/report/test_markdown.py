@@ -18,12 +18,16 @@ from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case import load
 from reprokit.case.files import digest_of
 from reprokit.case.markdown import blocks
+from reprokit.environment.cases import load
+from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails, FailedBuildRecord, FailureRecord
 from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.report import markdown, table_csv
+from reprokit.report import markdown
+from reprokit.report.formats import csv as table_csv
 from reprokit.report.markdown import Shared, Subject, fitting, parts, verdicts
 from reprokit.report.markdown import text as md
 
@@ -150,14 +154,16 @@ def cell(number: int, verdict: Verdict | None, values: dict[str, str], **more: o
     return dataclasses.replace(plain, **more)  # type: ignore[arg-type]
 
 
+def failed(way: str, title: str) -> CellDetails:
+    return CellDetails(failure=FailureRecord(version="1", id=way, kind="AError", title=title))
+
+
 def run_of(cells: Sequence[CellRecord], **more: object) -> RunRecord:
     plain = RunRecord(
         id="20260101-1",
         started_at="2026-01-01T02:00:00.000Z",
         version="1",
-        request={},
-        host={"engine": "Docker Engine 20.10.24", "kernel": "6.1"},
-        owner={},
+        host=HostRecord(engine="Docker Engine 20.10.24", kernel="6.1"),
         cells=tuple(cells),
     )
     return dataclasses.replace(plain, **more)  # type: ignore[arg-type]
@@ -183,7 +189,7 @@ def failing(number: int, values: dict[str, str], folder: Path, log: str, lines: 
 def test_a_strangers_words_are_nothing_but_words_anywhere(words: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bad = failing(1, {"a": words, "b": "1"}, Path(folder), f"{words}\nschema: reprokit/v1\nid: evil\n")
-        bad = dataclasses.replace(bad, reason=words, details={"failure": {"version": 1, "id": "x", "title": words}})
+        bad = dataclasses.replace(bad, reason=words, details=failed("x", words))
         good = cell(2, Verdict.NOT_REPRODUCED, {"a": "fine", "b": "2"}, reason=words)
         result = shared([bad, good], Path(folder), title=words)
     assert [block.text for block in blocks(result.text)] == [CASE]
@@ -276,12 +282,12 @@ def test_a_log_is_called_the_failure_only_where_it_is(tmp_path: Path) -> None:
         (Verdict.DIFFERENT_FAILURE, "### Another failure than the one that is looked for, in cell 1"),
         (Verdict.BUILD_FAILED, "### The build that failed, in cell 1"),
     ):
-        details = {"failure": {"version": "1", "id": "a" * 12, "title": "AError"}}
+        details = failed("a" * 12, "AError")
         assert title in shared([cell(1, verdict, {"a": "1"}, details=details)], tmp_path).text
 
 
 def test_that_a_signature_fits_several_ways_of_failing_is_said(tmp_path: Path) -> None:
-    ways = [{"failure": {"version": "1", "id": letter * 12, "title": f"{letter}Error"}} for letter in "ab"]
+    ways = [failed(letter * 12, f"{letter}Error") for letter in "ab"]
     cells = [cell(at, Verdict.REPRODUCED, {"a": str(at)}, details=way) for at, way in enumerate(ways, 1)]
     text = shared(cells, tmp_path).text
     assert "the signature fits 2 ways of failing" in text
@@ -296,9 +302,9 @@ def test_groups_say_what_all_of_them_have() -> None:
 
 def test_the_nearest_cell_differs_least() -> None:
     bad = cell(1, Verdict.REPRODUCED, {"a": "1", "b": "1"})
-    far = cell(2, Verdict.NOT_REPRODUCED, {"a": "2", "b": "2"}, environment={})
-    near = cell(3, Verdict.NOT_REPRODUCED, {"a": "2", "b": "1"}, environment={})
-    fix = cell(4, Verdict.NOT_REPRODUCED, {"a": "1", "b": "1"}, variant="fix", environment={})
+    far = cell(2, Verdict.NOT_REPRODUCED, {"a": "2", "b": "2"}, environment=Measured())
+    near = cell(3, Verdict.NOT_REPRODUCED, {"a": "2", "b": "1"}, environment=Measured())
+    fix = cell(4, Verdict.NOT_REPRODUCED, {"a": "1", "b": "1"}, variant="fix", environment=Measured())
     assert parts.nearest(bad, [bad, far, near, fix]) == near
     assert parts.nearest(bad, [bad, fix]) == fix
     assert parts.nearest(bad, [bad]) is None
@@ -307,9 +313,9 @@ def test_the_nearest_cell_differs_least() -> None:
 def test_what_is_secret_is_taken_out_of_logs_reasons_and_environments(tmp_path: Path) -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\nMIIabc\nMIIdef\n-----END RSA PRIVATE KEY-----"
     bad = failing(1, {"a": "1"}, tmp_path, f"{key}\nhello s3cret\nfail\n", (6,))
-    environment = {"os": "debian-12", "packages": {"pip": {"x": "1 @ file:///s3cret"}, "apt": {}}}
-    bad = dataclasses.replace(bad, reason="s3cret", environment=environment, details={"notes": ["s3cret"]})
-    good = cell(2, Verdict.NOT_REPRODUCED, {"a": "2"}, environment={"packages": {"pip": {}, "apt": {}}})
+    environment = Measured(os="debian-12", packages={"pip": {"x": "1 @ file:///s3cret"}, "apt": {}})
+    bad = dataclasses.replace(bad, reason="s3cret", environment=environment, details=CellDetails(notes=("s3cret",)))
+    good = cell(2, Verdict.NOT_REPRODUCED, {"a": "2"}, environment=Measured())
     result = shared([bad, good], tmp_path, scrub=lambda text: text.replace("s3cret", "<out>"))
     assert "s3cret" not in result.text
     assert "MII" not in result.text
@@ -339,7 +345,7 @@ def test_csv_has_a_line_for_each_cell_and_no_formula() -> None:
             Verdict.REPRODUCED,
             {"=1+1": "-O2"},
             reason='=HYPERLINK("http://evil.example")\n@x',
-            environment={"python": "3.11"},
+            environment=Measured(python="3.11"),
         ),
         cell(2, None, {"y": "+1"}, seconds=1.5),
     ]
@@ -362,7 +368,8 @@ def test_no_text_is_a_formula(text: str) -> None:
 def test_a_build_that_failed_is_told_without_the_sites_own_indexes(tmp_path: Path) -> None:
     step = "RUN --mount=type=secret,id=pip_conf . /run/reprokit/site.sh && pip install six==99"
     tail = ["Looking in indexes: https://pip.corp.example/simple", "ERROR: No matching distribution found for six==99"]
-    bad = cell(1, Verdict.BUILD_FAILED, {"a": "1"}, details={"build": {"step": step, "tail": tail}})
+    build = FailedBuildRecord(step=step, tail=tuple(tail))
+    bad = cell(1, Verdict.BUILD_FAILED, {"a": "1"}, details=CellDetails(build=build))
     text = shared([bad, cell(2, Verdict.NOT_REPRODUCED, {"a": "2"})], tmp_path).text
     assert "`RUN pip install six==99`" in text
     assert "ERROR: No matching" in text

@@ -16,6 +16,7 @@ from reprokit.cli.display.live import print_table
 from reprokit.cli.display.plain import labels
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.repeat import docker_run_line
+from reprokit.evidence.details import CellDetails, FailedBuildRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import detail, words
@@ -91,8 +92,9 @@ def test_what_would_disturb_a_terminal_is_shown_as_its_number() -> None:
 
 
 def test_a_cell_that_was_not_built_shows_step_and_tail(tmp_path: Path) -> None:
-    failed = cell(1, Verdict.BUILD_FAILED, details={"build": {"step": "RUN pip", "tail": ["ERROR: no such version"]}})
-    run = RunRecord(id="r", started_at="t", version="0", request={}, host={}, owner={}, cells=(failed,))
+    build = FailedBuildRecord(step="RUN pip", tail=("ERROR: no such version",))
+    failed = cell(1, Verdict.BUILD_FAILED, details=CellDetails(build=build))
+    run = RunRecord(id="r", started_at="t", version="0", cells=(failed,))
     shown = detail.cell(run, failed, tmp_path, 1, colour=False)
     assert "step: RUN pip" in shown
     assert "ERROR: no such version" in shown

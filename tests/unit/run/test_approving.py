@@ -15,8 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.files import CaseFile, load_text
+from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load_text
 from reprokit.run.approving import approve
 from reprokit.run.request import Request
 

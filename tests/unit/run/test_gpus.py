@@ -17,7 +17,7 @@ from reprokit.engine.gpus.leases import Claim, Leases
 from reprokit.engine.protocol import Trial
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.model import Ending
-from reprokit.run import gpus as desk
+from reprokit.run import gpus
 from tests.unit.run.test_runner import CASE, Project, toy
 
 GPUS = tuple(
@@ -51,7 +51,7 @@ class Host:
 def machine(monkeypatch: pytest.MonkeyPatch) -> Host:
     machine = Host()
     monkeypatch.setattr(discovery, "facts", machine.facts)
-    monkeypatch.setattr(desk, "POLL", 0.01)
+    monkeypatch.setattr(gpus, "POLL", 0.01)
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
     return machine
@@ -172,10 +172,10 @@ def test_images_that_gpus_wait_for_are_built_first(project: Project) -> None:
 
 def test_who_is_waited_for_is_said(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project.case.write_text(ONE)
-    monkeypatch.setattr(desk, "TELL_AFTER", 0.05)
+    monkeypatch.setattr(gpus, "TELL_AFTER", 0.05)
     holder = Leases(tmp_path / "leases", run="other", in_use=lambda gpu, died: "").claim(GPUS, 4)
     assert holder.attempt()
-    monkeypatch.setattr(desk.os, "getpid", lambda: -1)  # whoever holds it is somebody else
+    monkeypatch.setattr(gpus.os, "getpid", lambda: -1)  # whoever holds it is somebody else
     threading.Timer(0.5, holder.close).start()
     assert project.run() == 0
     note = next(line for line in project.output.getvalue().splitlines() if "waits" in line)
@@ -195,7 +195,7 @@ def test_a_wait_can_be_interrupted(project: Project, tmp_path: Path) -> None:
     assert again.attempt(), "nothing stays taken"
 
 
-def test_a_container_that_outlived_its_process_is_removed_before_its_gpu_is_lent(project: Project) -> None:
+def test_a_container_that_outlived_its_process_is_removed_before_its_gpu_is_leased(project: Project) -> None:
     project.case.write_text(ONE)
     swept: list[str] = []
 
@@ -238,7 +238,7 @@ def test_a_lost_gpu_is_no_finding_and_the_trial_runs_once_more_on_another(projec
     assert project.verdicts == ["not-reproduced", "not-reproduced", "reproduced", "reproduced"]
     assert [trial.gpus for trial in project.engine.trials] == [("GPU-0",), *[("GPU-1",)] * 4]
     said = project.output.getvalue()
-    assert said.count("GPU 0 (GPU-0) was lost during the trial (NVML says: GPU 0: GPU is lost); not lent again") == 1
+    assert said.count("GPU 0 (GPU-0) was lost during the trial (NVML says: GPU 0: GPU is lost); not leased again") == 1
     assert len(list(project.folder.rglob("trial-1.lost.log"))) == 1
 
 
@@ -273,7 +273,7 @@ def test_when_no_gpu_is_left_nobody_waits_for_one(project: Project, machine: Hos
     assert len(project.engine.trials) == 2, "one retry, in a fresh container"
 
 
-def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_lent(
+def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_leased(
     project: Project, machine: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine.gpus = GPUS[:1]
@@ -286,8 +286,8 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
             given_back.wait(20)
         return attempt(claim)
 
-    def close(grant: desk.Grant) -> None:
-        grant._claim.close()
+    def close(allocation: gpus.GpuAllocation) -> None:
+        allocation._claim.close()
         given_back.set()
 
     def loses(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
@@ -296,7 +296,7 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
         raise EngineError("nvidia-container-cli: device error: GPU-0: unknown device")
 
     monkeypatch.setattr(Claim, "attempt", late)
-    monkeypatch.setattr(desk.Grant, "close", close)
+    monkeypatch.setattr(gpus.GpuAllocation, "close", close)
     project.engine.behave = loses
     assert project.run(jobs=2) == 3
     assert project.verdicts == ["engine-error"] * 4
@@ -386,12 +386,14 @@ def test_a_list_of_devices_that_does_not_fit_is_said_and_passed_on_as_written(pr
     assert project.output.getvalue().count("note: toy: CUDA_VISIBLE_DEVICES=0,1 names GPU 1, resources.gpus is 1") == 1
 
 
-def test_what_the_host_hides_is_not_lent(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_host_hides_is_not_leased(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     project.case.write_text(ONE)
     assert project.run() == 3
     assert project.verdicts == ["unsupported"] * 4
-    words = "this host lends no GPU (GPU 0, 1, 2, 3 not lent: CUDA_VISIBLE_DEVICES= in the environment); the case asks"
+    words = (
+        "this host leases no GPU (GPU 0, 1, 2, 3 not leased: CUDA_VISIBLE_DEVICES= in the environment); the case asks"
+    )
     assert project.cells[0].reason.startswith(words)
 
 

@@ -20,10 +20,13 @@ from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, UsageError
 from reprokit.engine.protocol import Trial
+from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Ending, Verdict
+from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.sequential import Trials
-from reprokit.report import junit, result
+from reprokit.report import result
+from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.session import Session
 from reprokit.store.database import Store
@@ -220,8 +223,8 @@ def test_trials_stop_when_the_cell_is_decided_and_the_record_says_the_rate(proje
     assert [len(cell.trials) for cell in project.cells] == [20, 20, 4, 4]
     clean, failing = project.cells[0], project.cells[2]
     assert "up to 13.9 % is still possible (95 % upper bound), so at least 10 % is not excluded" in clean.reason
-    assert clean.details["trials"]["possible"] == pytest.approx(0.139108)
-    assert failing.details["trials"] == {
+    assert clean.details.trials.possible == pytest.approx(0.139108)
+    assert failing.details.trials.to_json() == {
         "policy": {"max": 20, "confidence": 0.95, "rate": 0.1},
         "reproduced": 4,
         "of": 4,
@@ -231,7 +234,7 @@ def test_trials_stop_when_the_cell_is_decided_and_the_record_says_the_rate(proje
         "decided": "at-least",
     }
     store = Store(project.folder / "store")
-    assert store.run("last").cells[2].details["trials"] == failing.details["trials"]
+    assert store.run("last").cells[2].details.trials == failing.details.trials
     written = json.loads(result.dumps(project.session.record, project.folder / "store"))
     assert written["cases"][0]["cells"][2]["details"]["trials"]["interval"][1] == 1
     assert "failed with the signature (95 % interval 40 to 100 %)" in junit.junit(project.session.record)
@@ -289,7 +292,7 @@ def test_a_failed_build_is_no_finding_and_keeps_step_and_tail(project: Project) 
     project.engine.build_error = BuildFailed("pip found no such version", step="RUN pip install", tail=("ERROR: no",))
     assert project.run() == 3
     assert project.verdicts == ["build-failed"] * 4
-    assert project.cells[3].details["build"] == {"step": "RUN pip install", "tail": ["ERROR: no"]}
+    assert project.cells[3].details.build == FailedBuildRecord(step="RUN pip install", tail=("ERROR: no",))
 
 
 def test_an_engine_that_goes_away_is_an_engine_error(project: Project) -> None:
@@ -340,7 +343,7 @@ def test_a_conflict_that_the_case_wants_is_tolerated_and_recorded(project: Proje
     by_verdict = {str(cell.verdict): cell for cell in project.cells}
     assert "gcc 12 is not supported by nvcc 11.8: at most GCC 11" in by_verdict["unsupported"].reason
     # Where the case expects its failure the image is made. The fake's has no CUDA, which then decides the cell.
-    [note] = by_verdict["environment-mismatch"].details["notes"]
+    [note] = by_verdict["environment-mismatch"].details.notes
     assert note.startswith("conflict tolerated, the case expects its failure here: gcc 12 is not supported by nvcc")
 
 
@@ -374,7 +377,7 @@ def test_nothing_to_resume_and_a_case_that_changed_are_said(project: Project) ->
     project.run()
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.finish(run.id, finished_at=run.started_at, exit_status=130, host={})
+    store.finish(run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
     project.case.write_text(CASE.replace("boom", "bang"))
     with pytest.raises(UsageError, match="changed since"):
         project.new_session().resume(None)
@@ -427,7 +430,7 @@ def interrupted(project: Project) -> str:
     """Make the last run look interrupted; its id."""
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.finish(run.id, finished_at=run.started_at, exit_status=130, host={})
+    store.finish(run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
     return run.id
 
 

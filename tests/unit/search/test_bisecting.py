@@ -12,7 +12,7 @@ from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from tests.bench import bisecting
 
-GOOD, BAD, UNKNOWN = Reading.GOOD, Reading.BAD, Reading.UNKNOWN
+PASS, FAIL, UNRESOLVED = Reading.PASS, Reading.FAIL, Reading.UNRESOLVED
 
 
 class World:
@@ -43,21 +43,21 @@ def lines(draw: st.DrawFn) -> tuple[list[Reading], int]:
     """Readings with one boundary, and the first place behind it; what cannot be judged is anywhere but at the ends."""
     size = draw(st.integers(2, 120))
     boundary = draw(st.integers(1, size - 1))
-    first, then = draw(st.sampled_from([(GOOD, BAD), (BAD, GOOD)]))
+    first, then = draw(st.sampled_from([(PASS, FAIL), (FAIL, PASS)]))
     readings = [first if place < boundary else then for place in range(size)]
     for place in draw(st.sets(st.integers(1, size - 1))):
         if place < size - 1:
-            readings[place] = UNKNOWN
+            readings[place] = UNRESOLVED
     return readings, boundary
 
 
 @given(lines())
-def test_the_boundary_is_found_or_lies_among_what_cannot_be_judged(line: tuple[list[Reading], int]) -> None:
+def test_the_boundary_is_found_or_lies_among_unresolved_places(line: tuple[list[Reading], int]) -> None:
     readings, boundary = line
     world = World(readings)
     found = world.bisect()
     assert found.found
-    assert found.broken_since is (readings[-1] is BAD)
+    assert found.broken_since is (readings[-1] is FAIL)
     assert found.last < boundary <= found.next
     assert found.unclear == tuple(range(found.last + 1, found.next))
     assert len(world.asked) == len(set(world.asked))
@@ -66,43 +66,43 @@ def test_the_boundary_is_found_or_lies_among_what_cannot_be_judged(line: tuple[l
 
 
 @given(st.integers(2, 2000), st.data())
-def test_without_skips_it_takes_the_logarithm(size: int, data: st.DataObject) -> None:
+def test_without_skips_it_takes_a_logarithmic_number_of_runs(size: int, data: st.DataObject) -> None:
     boundary = data.draw(st.integers(1, size - 1))
-    world = World([GOOD if place < boundary else BAD for place in range(size)])
+    world = World([PASS if place < boundary else FAIL for place in range(size)])
     found = world.bisect()
     assert (found.last, found.next) == (boundary - 1, boundary)
     assert len(world.asked) <= math.ceil(math.log2(size - 1)) + 2
     assert world.unforeseen == 0
 
 
-def test_ends_that_do_not_differ_or_cannot_be_judged_end_it() -> None:
-    for ends, broken in (((BAD, BAD), True), ((GOOD, GOOD), False)):
-        world = World([ends[0], GOOD, BAD, ends[1]])
+def test_ends_that_do_not_differ_or_are_unresolved_end_the_search() -> None:
+    for ends, broken in (((FAIL, FAIL), True), ((PASS, PASS), False)):
+        world = World([ends[0], PASS, FAIL, ends[1]])
         found = world.bisect()
         assert not found.found
         assert found.broken_since is broken
         assert sorted(world.asked) == [0, 3]
-    for ends in ((UNKNOWN, BAD), (GOOD, UNKNOWN), (UNKNOWN, UNKNOWN)):
-        found = World([ends[0], GOOD, BAD, ends[1]]).bisect()
+    for ends in ((UNRESOLVED, FAIL), (PASS, UNRESOLVED), (UNRESOLVED, UNRESOLVED)):
+        found = World([ends[0], PASS, FAIL, ends[1]]).bisect()
         assert not found.found
         assert found.skipped
 
 
-def test_neighbours_need_their_own_verdicts_alone() -> None:
-    world = World([BAD, GOOD])
+def test_two_neighbours_need_only_their_own_verdicts() -> None:
+    world = World([FAIL, PASS])
     found = world.bisect()
     assert (found.last, found.next, found.broken_since, world.asked) == (0, 1, False, [0, 1])
 
 
-def test_a_stretch_that_cannot_be_judged_is_left_quickly() -> None:
-    readings = [GOOD] * 300 + [UNKNOWN] * 400 + [GOOD] * 200 + [BAD] * 100
+def test_a_range_of_unresolved_places_is_left_quickly() -> None:
+    readings = [PASS] * 300 + [UNRESOLVED] * 400 + [PASS] * 200 + [FAIL] * 100
     world = World(readings)
     assert world.bisect().next == 900
     assert len(world.asked) < 30  # one by one from the middle it would take two hundred
 
 
-def test_nothing_is_built_ahead_where_that_is_not_wanted() -> None:
-    world = World([GOOD] * 5 + [BAD] * 5)
+def test_nothing_is_built_ahead_when_that_is_off() -> None:
+    world = World([PASS] * 5 + [FAIL] * 5)
     world.bisect(ahead=False)
     assert world.unforeseen == len(world.asked) - 2
 

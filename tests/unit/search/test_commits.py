@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
 from reprokit.case.cellspec import SourceSpec
+from reprokit.case.files import CaseFile
 from reprokit.case.render import render
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
 from reprokit.run import sources
 from reprokit.run.sources import SourceError
 from reprokit.search.bisect.commits import axis_of, between, with_axis
@@ -61,7 +62,7 @@ def subjects(folder: Path, low: str, high: str, **more: bool) -> list[str]:
     return [one.subject.split()[0].strip(";") for one in between("demo", folder, low, high, **more).commits]
 
 
-def test_commits_come_as_the_branch_saw_them(checkout: Path) -> None:
+def test_commits_are_in_the_order_of_the_branch(checkout: Path) -> None:
     assert subjects(checkout, "main~4", "main") == ["a", "b", "c", "M", "d"]
     assert subjects(checkout, "main", "v2") == ["c", "M", "d"]  # whichever is named first
     found = between("demo", checkout, "main~4", "main", spelt=("v2",)).commits
@@ -73,7 +74,7 @@ def test_commits_come_as_the_branch_saw_them(checkout: Path) -> None:
     assert subjects(checkout, "main~4", "main", tags_only=True) == ["a", "c", "d"]
 
 
-def test_odd_subjects_and_tags_do_no_harm(checkout: Path) -> None:
+def test_odd_subjects_and_tags_are_shown_safely(checkout: Path) -> None:
     commit(checkout, "clear \x1b[2J screen \u2028 and \x0c page \x1f field")
     git(checkout, "tag", "a),b")
     last = between("demo", checkout, "v2", "main").commits[-1]
@@ -81,18 +82,18 @@ def test_odd_subjects_and_tags_do_no_harm(checkout: Path) -> None:
     assert last.tags == ("a),b",)
 
 
-def test_a_ref_of_another_branch_is_followed_by_where_both_come_from(checkout: Path) -> None:
+def test_a_ref_of_another_branch_is_followed_by_the_merge_base(checkout: Path) -> None:
     found = between("demo", checkout, "v1", "main")
     assert [one.subject[0] for one in found.commits] == ["r", "b", "c", "M", "d"]
     assert found.commits[0].value == "v1"
     assert found.commits[1].details.endswith("b; v1 branched off here")
-    assert "v1 is not part of main" in found.note
-    # The way into a merge, which the command tells.
+    assert "v1 is not an ancestor of main" in found.note
+    # The range inside a merge, which the command suggests.
     merge = between("demo", checkout, "v2", "main").commits[1].value
     assert subjects(checkout, f"{merge}^1", f"{merge}^2") == ["c", "b", "s"]
 
 
-def test_refs_that_are_not_there_are_refused(checkout: Path) -> None:
+def test_refs_that_do_not_exist_are_refused(checkout: Path) -> None:
     with pytest.raises(UsageError, match=r"--source demo=v1\.\.mian: .* no commit, tag or branch 'mian'; did you mean"):
         between("demo", checkout, "v1", "mian")
     with pytest.raises(UsageError, match="both are the commit"):
@@ -103,7 +104,7 @@ def test_refs_that_are_not_there_are_refused(checkout: Path) -> None:
         between("demo", checkout, "main", "alone")
 
 
-def test_history_is_that_of_a_repository_or_fetched(checkout: Path, tmp_path: Path) -> None:
+def test_history_comes_from_a_local_repository_or_is_fetched(checkout: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     fetched = sources.history("demo", SPEC, stand_in=checkout, kept=kept)
     assert subjects(fetched, "v1", "main")[-1] == "d"
@@ -125,7 +126,7 @@ def test_history_is_that_of_a_repository_or_fetched(checkout: Path, tmp_path: Pa
     assert subjects(sources.history("demo", SPEC, stand_in=clone, kept=kept), "main~4", "release") == ["b", "r"]
 
 
-def test_history_that_is_not_there_is_refused(checkout: Path, tmp_path: Path) -> None:
+def test_missing_history_is_refused(checkout: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     with pytest.raises(SourceError, match="this is no git repository"):
         sources.history("demo", SPEC, stand_in=tmp_path, kept=kept)
@@ -168,7 +169,7 @@ def test_a_cell_names_its_commit(tmp_path: Path) -> None:
     assert render(file.case, {"mode": "a"}).sources["demo-tree"].ref == "v1"
 
 
-def test_an_axis_that_is_the_ref_is_the_one_to_go_along(tmp_path: Path) -> None:
+def test_an_axis_that_is_the_ref_is_the_one_to_bisect(tmp_path: Path) -> None:
     file = case(tmp_path, '"{{ mode }}"')
     assert axis_of(file, "demo-tree") == "mode"
     assert with_axis(file, "demo-tree", "mode") is file

@@ -16,7 +16,7 @@ from reprokit.search.explain.conditions import Conditions, holds, in_order, of_a
 from reprokit.search.explain.covering import separate, size_of
 from reprokit.search.explain.explain import Claim, Explanation, explain
 
-BAD, GOOD, UNKNOWN = Reading.BAD, Reading.GOOD, Reading.UNKNOWN
+FAIL, PASS, UNRESOLVED = Reading.FAIL, Reading.PASS, Reading.UNRESOLVED
 
 
 def grid(**axes: str) -> list[Cell]:
@@ -29,7 +29,7 @@ def grid(**axes: str) -> list[Cell]:
 def explained(
     cells: list[Cell], fails: Callable[[Cell], bool], skip: Callable[[Cell], bool] = lambda _: False
 ) -> Explanation:
-    return explain(cells, [UNKNOWN if skip(cell) else BAD if fails(cell) else GOOD for cell in cells])
+    return explain(cells, [UNRESOLVED if skip(cell) else FAIL if fails(cell) else PASS for cell in cells])
 
 
 PTXAS = grid(os="debian-12", cuda="11.7 11.8 12.0", arch="sm_35 sm_90")
@@ -78,7 +78,7 @@ VERSIONS = grid(cuda="none 11.8 12.0", gcc="9 10 11 12", python="3.9 3.10 3.11")
         ),
     ],
 )
-def test_the_smallest_conditions_are_found_in_the_simplest_words(
+def test_the_smallest_conditions_are_found_in_their_simplest_form(
     cells: list[Cell], fails: Callable[[Cell], bool], expected: str
 ) -> None:
     found = explained(cells, fails)
@@ -101,19 +101,19 @@ def test_the_smallest_conditions_are_found_in_the_simplest_words(
         (("none", "2", "10", None), ["2", "10"]),
     ],
 )
-def test_values_have_an_order_where_it_is_certain(values: tuple[str | None, ...], order: list[str]) -> None:
+def test_values_are_ordered_only_where_the_order_is_certain(values: tuple[str | None, ...], order: list[str]) -> None:
     assert in_order("free", values) == order
     assert in_order("os", values) == []
 
 
-def test_values_that_would_be_read_as_several_words_are_in_quotes() -> None:
-    said = explained([{"a": "x, or b = 3"}, {"a": ""}, {"a": "y\x1b[2J\nz"}], lambda cell: "\n" not in cell["a"])
-    assert words(said.found) == r'a != "y\u001b[2J\nz"'
-    said = explained([{"a": "x, or b = 3"}, {"a": "ü"}, {"a": ""}, {"a": "d"}], lambda cell: len(cell["a"]) > 1)
-    assert words(said.found) == 'a = "x, or b = 3"'
+def test_values_that_could_be_read_as_several_words_are_quoted() -> None:
+    found = explained([{"a": "x, or b = 3"}, {"a": ""}, {"a": "y\x1b[2J\nz"}], lambda cell: "\n" not in cell["a"])
+    assert words(found.found) == r'a != "y\u001b[2J\nz"'
+    found = explained([{"a": "x, or b = 3"}, {"a": "ü"}, {"a": ""}, {"a": "d"}], lambda cell: len(cell["a"]) > 1)
+    assert words(found.found) == 'a = "x, or b = 3"'
 
 
-def test_versions_of_known_axes_are_in_the_order_of_versions() -> None:
+def test_values_of_known_axes_are_ordered_as_versions() -> None:
     assert in_order("python", ("3.10", "3.9", "none")) == ["3.9", "3.10"]
 
 
@@ -133,10 +133,10 @@ def test_each_condition_names_the_cells_behind_it() -> None:
     ("readings", "why"),
     [
         ([], "no cell is decided"),
-        ([UNKNOWN, UNKNOWN], "no cell is decided"),
-        ([BAD, UNKNOWN], "one cell is decided, and none to compare it with"),
-        ([BAD, BAD, UNKNOWN], "both cells decided reproduce: no difference between them matters"),
-        ([GOOD, UNKNOWN, GOOD], "none of the 2 cells decided reproduces"),
+        ([UNRESOLVED, UNRESOLVED], "no cell is decided"),
+        ([FAIL, UNRESOLVED], "only one cell is decided: there is no other to compare it with"),
+        ([FAIL, FAIL, UNRESOLVED], "both cells decided reproduce: no difference between them matters"),
+        ([PASS, UNRESOLVED, PASS], "none of the 2 cells decided reproduces"),
     ],
 )
 def test_no_claim_is_made_where_there_is_no_difference(readings: list[Reading], why: str) -> None:
@@ -157,16 +157,16 @@ def test_no_claim_is_made_where_it_would_only_list_the_cells() -> None:
     assert random_looking.claim is Claim.NONE
 
 
-def test_cells_that_are_not_decided_count_for_neither_side_and_are_predicted() -> None:
+def test_undecided_cells_count_for_neither_side_and_are_predicted() -> None:
     cells = grid(cuda="11.8 12.0", gcc="11 12")
-    found = explain(cells, [GOOD, UNKNOWN, BAD, BAD])
+    found = explain(cells, [PASS, UNRESOLVED, FAIL, FAIL])
     assert words(found.found) == "cuda = 12.0"
     assert (found.undecided, found.predicted, found.decided) == ((1,), {1: False}, 3)
-    new = explain([*cells, {"cuda": "13.0", "gcc": "11"}], [GOOD, GOOD, BAD, BAD, UNKNOWN])
+    new = explain([*cells, {"cuda": "13.0", "gcc": "11"}], [PASS, PASS, FAIL, FAIL, UNRESOLVED])
     assert new.predicted == {}, "nothing is known of a value that was never decided"
 
 
-def test_deleting_cells_makes_rivals_appear_and_they_are_told_apart_by_what_was_deleted() -> None:
+def test_deleting_cells_makes_rivals_appear_that_the_deleted_cells_distinguish() -> None:
     cells = grid(cuda="11.8 12.0", cudnn="8.6 8.9", gcc="11 12")
 
     def fails(cell: Cell) -> bool:
@@ -177,40 +177,40 @@ def test_deleting_cells_makes_rivals_appear_and_they_are_told_apart_by_what_was_
     together = explained(cells, fails, skip=lambda cell: (cell["cuda"] == "12.0") != (cell["cudnn"] == "8.9"))
     assert (together.claim, words(together.found)) == (Claim.ONE_OF, "cuda = 12.0")
     assert [words(rival) for rival in together.rivals] == ["cudnn = 8.9"]
-    [telling] = together.tell_apart
-    assert telling.at is not None
-    assert (cells[telling.at]["cuda"] == "12.0") != (cells[telling.at]["cudnn"] == "8.9")
-    assert telling.kept == (0,) if telling.cell["cuda"] == "12.0" else (1,)
+    [proposed] = together.tell_apart
+    assert proposed.at is not None
+    assert (cells[proposed.at]["cuda"] == "12.0") != (cells[proposed.at]["cudnn"] == "8.9")
+    assert proposed.kept == (0,) if proposed.cell["cuda"] == "12.0" else (1,)
 
 
-def test_what_is_in_no_matrix_is_proposed_to_tell_rivals_apart() -> None:
+def test_a_cell_outside_the_matrix_is_proposed_to_distinguish_rivals() -> None:
     cells = [{"os": "debian-11", "torch": "1.4"}, {"os": "debian-12", "torch": "2.0"}]
-    found = explain(cells, [GOOD, BAD])
+    found = explain(cells, [PASS, FAIL])
     assert [words(found.found), *map(words, found.rivals)] == ["torch = 2.0", "os = debian-12"]
-    [telling] = found.tell_apart
-    assert (telling.at, sorted(telling.cell.items())) in [
+    [proposed] = found.tell_apart
+    assert (proposed.at, sorted(proposed.cell.items())) in [
         (None, [("os", "debian-11"), ("torch", "2.0")]),
         (None, [("os", "debian-12"), ("torch", "1.4")]),
     ]
-    assert explain(cells, [GOOD, BAD], askable=lambda cell: False).tell_apart == ()
+    assert explain(cells, [PASS, FAIL], askable=lambda cell: False).tell_apart == ()
 
 
-def test_what_is_proposed_keeps_values_together_that_were_met_together() -> None:
+def test_a_proposed_cell_combines_values_that_were_seen_together() -> None:
     cells = [
         {"os": "debian-12", "cuda": "11.8", "gcc": "12"},
         {"os": "debian-13", "cuda": "11.8", "gcc": "14"},
         {"os": "debian-12", "cuda": "11.8", "gcc": "11"},
         {"os": "debian-13", "cuda": "12.4", "gcc": "13"},
     ]
-    found = explain(cells, [BAD, BAD, GOOD, GOOD])
+    found = explain(cells, [FAIL, FAIL, PASS, PASS])
     assert "cuda = 11.8 and gcc >= 12" in [words(each) for each in (found.found, *found.rivals)]
-    assert next(telling.cell for telling in found.tell_apart) == {"os": "debian-13", "cuda": "11.8", "gcc": "13"}
+    assert next(proposed.cell for proposed in found.tell_apart) == {"os": "debian-13", "cuda": "11.8", "gcc": "13"}
 
 
-def test_the_preferred_axes_come_first_among_those_that_serve_as_well() -> None:
+def test_preferred_axes_come_first_among_equal_explanations() -> None:
     cells = [{"a": "1", "b": "x"}, {"a": "2", "b": "y"}]
-    assert words(explain(cells, [GOOD, BAD], first=["b"]).found) == "b = y"
-    assert words(explain(cells, [GOOD, BAD]).found) == "a = 2"
+    assert words(explain(cells, [PASS, FAIL], first=["b"]).found) == "b = y"
+    assert words(explain(cells, [PASS, FAIL]).found) == "a = 2"
 
 
 # Planted causes
@@ -238,7 +238,7 @@ def split(cells: list[Cell], conditions: Conditions) -> tuple[list[Cell], list[C
 
 
 @given(planted())
-def test_what_is_said_is_true_of_every_decided_cell_and_never_longer_than_the_cause(
+def test_an_explanation_fits_every_decided_cell_and_is_never_longer_than_the_cause(
     case: tuple[list[Cell], Conditions],
 ) -> None:
     cells, cause = case
@@ -265,26 +265,26 @@ def test_the_order_of_the_cells_does_not_matter(case: tuple[list[Cell], Conditio
 
 
 @given(planted(), st.data())
-def test_asking_what_tells_rivals_apart_leads_to_one_explanation(
+def test_running_the_proposed_cells_leads_to_one_explanation(
     case: tuple[list[Cell], Conditions], data: st.DataObject
 ) -> None:
     cells, cause = case
     known = data.draw(st.sets(st.sampled_from(range(len(cells))), min_size=2))
     for _ in range(len(cells)):
         readings = [
-            UNKNOWN if at not in known else BAD if holds(cause, cell) else GOOD for at, cell in enumerate(cells)
+            UNRESOLVED if at not in known else FAIL if holds(cause, cell) else PASS for at, cell in enumerate(cells)
         ]
         found = explain(cells, readings)
-        asked = {telling.at for telling in found.tell_apart} - {None}
+        asked = {proposed.at for proposed in found.tell_apart} - {None}
         if found.claim is not Claim.ONE_OF or not asked:
             break
-        assert not asked & known, "what is decided tells nothing apart"
+        assert not asked & known, "a decided cell distinguishes nothing"
         known |= {at for at in asked if at is not None}
     else:
         pytest.fail("it never ends")
 
 
-def test_few_cells_are_short_of_the_budget_and_many_are_explained_all_the_same() -> None:
+def test_many_cells_are_explained_within_the_budget_too() -> None:
     chance = random.Random(1)
     cells = [{f"axis{at}": str(chance.randrange(5)) for at in range(10)} for _ in range(10_000)]
     unique = list({str(cell): cell for cell in cells}.values())

@@ -1,4 +1,4 @@
-"""Isolation of a cause between two cells: the algorithm by itself, over functions that stand in for containers."""
+"""Isolation of a cause between two cells: the algorithm by itself, over functions in place of containers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class World:
 
     def reads(self, cell: Cell) -> Reading:
         shown = self.shows(cell)
-        return shown if isinstance(shown, Reading) else Reading.BAD if shown else Reading.GOOD
+        return shown if isinstance(shown, Reading) else Reading.FAIL if shown else Reading.PASS
 
 
 def names(found: Isolation) -> list[list[list[str]]]:
     return [[[change.axis for change in found.named(mix)] for mix in one] for one in found.explanations]
 
 
-def test_one_axis_of_six_takes_few_cells_and_is_seen_alone_and_set_back() -> None:
+def test_one_axis_of_six_takes_few_cells_and_is_confirmed_alone_and_reverted() -> None:
     world = World(lambda cell: cell["cuda"] == "12.0")
     found = drive(isolate(GOOD, BAD), world.answer)
     assert names(found) == [[["cuda"]]]
@@ -60,23 +60,23 @@ def test_two_axes_that_fail_together_are_both_found() -> None:
     assert {**GOOD, "gcc": "12", "python": "3.11"} in world.asked
 
 
-def test_either_of_two_causes_is_told_as_such() -> None:
+def test_either_of_two_causes_is_reported_as_such() -> None:
     world = World(lambda cell: cell["gcc"] == "12" or cell["lang"] == "de")
     found = drive(isolate(GOOD, BAD), world.answer)
     assert sorted(names(found)[0]) == [["gcc"], ["lang"]]
 
 
-def test_ends_that_are_not_what_they_should_be_end_the_search() -> None:
+def test_a_bad_cell_that_passes_or_a_good_cell_that_fails_ends_the_search() -> None:
     world = World(lambda cell: cell["cuda"] == "none of these")
     found = drive(isolate(GOOD, BAD), world.answer)
     assert not found.ends_hold
     assert world.asked == [BAD, GOOD]
 
 
-def test_cells_that_cannot_be_judged_are_stepped_around() -> None:
+def test_unresolved_cells_are_avoided() -> None:
     def shows(cell: Cell) -> Reading | bool:
         if cell["os"] == "d11" and cell["python"] == "3.11":
-            return Reading.UNKNOWN
+            return Reading.UNRESOLVED
         return cell["cuda"] == "12.0"
 
     world = World(shows)
@@ -85,7 +85,7 @@ def test_cells_that_cannot_be_judged_are_stepped_around() -> None:
     assert len(world.asked) <= 16
 
 
-def test_what_the_case_ties_together_cannot_be_told_apart_and_is_said() -> None:
+def test_axes_that_the_case_ties_together_are_reported_as_indistinguishable() -> None:
     world = World(lambda cell: cell["cuda"] == "12.0")
     tied = lambda cell: (cell["cuda"] == "12.0") == (cell["gcc"] == "12")  # noqa: E731
     found = drive(isolate(GOOD, BAD, possible=tied), world.answer)
@@ -93,12 +93,12 @@ def test_what_the_case_ties_together_cannot_be_told_apart_and_is_said() -> None:
     left = [[[change.axis for change in found.named(mix)] for mix in one] for one in found.plausible]
     assert left[:2] in ([[["cuda"]], [["gcc"]]], [[["gcc"]], [["cuda"]]])
     assert {axis for one in left for some in one for axis in some} == {"cuda", "gcc"}
-    assert all(not tied(found.cell(mix)) for mix in found.untold)
-    assert found.excluded >= set(found.untold)
-    assert len(found.untold) > 0
+    assert all(not tied(found.cell(mix)) for mix in found.undistinguished)
+    assert found.excluded >= set(found.undistinguished)
+    assert len(found.undistinguished) > 0
 
 
-def test_verdicts_that_contradict_every_explanation_leave_the_closest_two_cells() -> None:
+def test_results_that_contradict_every_explanation_leave_the_closest_two_cells() -> None:
     contradicted = 0
     for seed in range(60):
         rng = random.Random(seed)
@@ -113,11 +113,11 @@ def test_verdicts_that_contradict_every_explanation_leave_the_closest_two_cells(
             assert found.pair is not None
             well, ill = found.pair
             assert (well ^ ill).bit_count() == 1
-            assert (world.reads(found.cell(well)), world.reads(found.cell(ill))) == (Reading.GOOD, Reading.BAD)
-        for one in found.explanations:  # whatever is told was seen
+            assert (world.reads(found.cell(well)), world.reads(found.cell(ill))) == (Reading.PASS, Reading.FAIL)
+        for one in found.explanations:  # what is reported was run
             least, largest = certificate(one, 4)
-            assert all(world.reads(found.cell(mix)) is Reading.BAD for mix in least)
-            assert all(world.reads(found.cell(mix)) is Reading.GOOD for mix in largest)
+            assert all(world.reads(found.cell(mix)) is Reading.FAIL for mix in least)
+            assert all(world.reads(found.cell(mix)) is Reading.PASS for mix in largest)
     assert 10 < contradicted < 50
 
 
@@ -130,7 +130,7 @@ def test_the_boundary_is_found_among_values_between() -> None:
     assert (boundary.values[boundary.found.last], boundary.values[boundary.found.next]) == ("11.8", "11.9")
 
 
-def test_the_limit_on_cells_is_kept_and_told() -> None:
+def test_the_limit_on_cells_is_kept_and_reported() -> None:
     world = World(lambda cell: cell["gcc"] == "12" and cell["python"] == "3.11")
     found = drive(isolate(GOOD, BAD, limit=5), world.answer)
     assert len(world.asked) == 5
@@ -138,23 +138,23 @@ def test_the_limit_on_cells_is_kept_and_told() -> None:
     assert len(found.explanations) > 1
 
 
-def test_of_cells_that_tell_alike_the_cheaper_is_asked_for() -> None:
-    # Whatever keeps gcc at 11 stands; the rest would have to be built.
+def test_the_cheaper_of_two_equally_informative_cells_is_run() -> None:
+    # Images with gcc 11 exist; the others would have to be built.
     cost = lambda candidate: 0 if candidate.cell["gcc"] == "11" else 150  # noqa: E731
     world = World(lambda cell: cell["lang"] == "de")
     drive(isolate(GOOD, BAD, cost=cost), world.answer)
     built = [cell for cell in world.asked if cell["gcc"] == "12"]
-    assert len(built) <= 2  # the bad end, and the one in which only the cause is set back
+    assert len(built) <= 2  # the bad cell, and the one in which only the cause is reverted
     assert effort(0) < effort(1) < effort(150)
 
 
-def test_what_may_come_next_is_named_for_both_answers() -> None:
+def test_likely_next_cells_are_named_for_both_results() -> None:
     world = World(lambda cell: cell["cuda"] == "12.0")
     drive(isolate(GOOD, BAD), world.answer)
     assert any(cell in world.asked for cell in world.soon)
 
 
-def test_an_end_without_an_axis_is_mixed_by_leaving_it_out() -> None:
+def test_an_axis_that_one_cell_lacks_is_mixed_by_leaving_it_out() -> None:
     good, bad = {"a": "1"}, {"a": "2", "cuda": "12.0"}
     changes = changes_between(good, bad)
     assert [(change.axis, change.good, change.bad) for change in changes] == [("a", "1", "2"), ("cuda", None, "12.0")]
@@ -165,7 +165,7 @@ def test_an_end_without_an_axis_is_mixed_by_leaving_it_out() -> None:
 
 @given(st.integers(1, 5), st.data())
 @settings(max_examples=60, deadline=None)
-def test_whatever_is_planted_is_found_or_left_open_and_never_told_wrong(count: int, data: st.DataObject) -> None:
+def test_a_planted_cause_is_found_or_left_open_and_never_reported_wrong(count: int, data: st.DataObject) -> None:
     thought_of = list(explanations(count))
     planted = data.draw(st.sampled_from(thought_of))
     whole = (1 << count) - 1
@@ -174,7 +174,7 @@ def test_whatever_is_planted_is_found_or_left_open_and_never_told_wrong(count: i
 
     def shows(cell: Cell) -> Reading | bool:
         mix = sum(1 << bit for bit in range(count) if cell[str(bit)] == "bad")
-        return Reading.UNKNOWN if mix in unknown else fails(planted, mix)
+        return Reading.UNRESOLVED if mix in unknown else fails(planted, mix)
 
     world = World(shows)
     found = drive(isolate(good, bad, ahead=False), world.answer)
@@ -191,8 +191,8 @@ def test_the_mixes_of_a_certificate_leave_no_other_explanation(count: int, data:
     explanation = data.draw(st.sampled_from(list(weights)))
     least, largest = certificate(explanation, count)
     left = weights
-    for mix, seen in [*((mix, Reading.BAD) for mix in least), *((mix, Reading.GOOD) for mix in largest)]:
-        assert fails(explanation, mix) is (seen is Reading.BAD)
+    for mix, seen in [*((mix, Reading.FAIL) for mix in least), *((mix, Reading.PASS) for mix in largest)]:
+        assert fails(explanation, mix) is (seen is Reading.FAIL)
         left = consistent(left, mix, seen)
     assert list(left) == [explanation]
 
@@ -204,10 +204,10 @@ def test_many_differences_stay_tractable() -> None:
     assert names(found) == [[["3", "8"]]]
     assert len(world.asked) <= 20
     assert len(mixes(12)) < 400
-    assert best(explanations(2), {0: Reading.GOOD, 3: Reading.BAD}, 2, [0, 3], lambda mix: 0) is None
+    assert best(explanations(2), {0: Reading.PASS, 3: Reading.FAIL}, 2, [0, 3], lambda mix: 0) is None
 
 
-def test_grids_with_planted_causes_are_isolated_and_none_is_told_wrong() -> None:
+def test_grids_with_planted_causes_are_isolated_and_none_is_reported_wrong() -> None:
     outcomes = [outcome(seed) for seed in range(40)]
     assert not [one for one in outcomes if one.word == "wrong" or one.boundary == "wrong"]
     assert sum(one.word == "found" for one in outcomes) >= 32
@@ -234,7 +234,7 @@ def test_grids_with_planted_causes_are_isolated_and_none_is_told_wrong() -> None
         ("mode", ["a", ""], "", "a", False, []),
     ],
 )
-def test_only_values_in_order_lie_between_two(
+def test_only_ordered_values_lie_between_two(
     axis: str, values: list[str], first: str, last: str, versions: bool, found: list[str]
 ) -> None:
     assert inside(axis, values, first, last, versions=versions) == found

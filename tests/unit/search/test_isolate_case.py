@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Cancelled, UsageError
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending
 from reprokit.run.request import Request
 from reprokit.run.session import Session
@@ -68,7 +69,7 @@ class Project:
         return status
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         return self.output.getvalue()
 
 
@@ -86,9 +87,9 @@ def file_of(text: str, folder: Path) -> CaseFile:
 def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project) -> None:
     project.engine.behave = fails_where(lambda a, b, c, d: a in "23")
     assert project.isolate(bad="a=3,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
-    assert "the difference that matters: a 1 -> 3" in project.said
-    assert "no matter: b, c, d" in project.said
-    assert "along a: 1 is the last that ends well and 2 the first that fails, of 3 values from 1 to 3" in project.said
+    assert "the difference that matters: a 1 -> 3" in project.text
+    assert "no effect: b, c, d" in project.text
+    assert "along a: 1 is the last that passes and 2 the first that fails, of 3 values from 1 to 3" in project.text
     answer = project.result["answer"]
     assert answer["changes"] == [[{"axis": "a", "good": "1", "bad": "3"}]]
     assert answer["boundary"] == [{"axis": "a", "values": ["1", "2", "3"], "good": "1", "bad": "2", "unjudged": []}]
@@ -100,74 +101,74 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     assert project.result["format"] == "reprokit-search/v1"
     assert len(project.result["cells"]) == len(project.engine.trials)
     assert (
-        "of the 16 mixes of both ends, and 1 cell between them; the matrix has 21; 1 trial of a cell at most"
-        in project.said
+        "of the 16 mixes of the two cells, and 1 cell between them; the matrix has 21 cells; at most 1 trial per cell"
+        in project.text
     )
 
 
-def test_a_pair_is_told_with_what_was_seen_of_it(project: Project) -> None:
+def test_a_pair_is_reported_with_the_cells_that_confirm_it(project: Project) -> None:
     project.engine.behave = fails_where(lambda a, b, c, d: (a, c) == ("2", "q"))
     assert project.isolate(bad="a=2,b=x,c=q,d=s", good="a=1,b=y,c=p,d=r") == 0
-    assert "it takes these together: a 1 -> 2 and c p -> q" in project.said
-    assert "with any one of them set back the bad end ends well: #" in project.said
+    assert "all of these are required: a 1 -> 2 and c p -> q" in project.text
+    assert "reverting any one of them makes the bad cell pass: #" in project.text
 
 
-def test_what_the_case_excludes_is_not_asked_for_and_what_it_leaves_open_is_told(project: Project) -> None:
+def test_excluded_cells_are_not_run_and_the_open_question_is_reported(project: Project) -> None:
     project.case.write_text(CASE.replace("{b: y, c: q, d: s}", "{b: x, c: q}, {b: y, c: p}"))
     project.engine.behave = fails_where(lambda a, b, c, d: b == "y")
     assert project.isolate(bad="a=1,b=y,c=q,d=r", good="a=1,b=x,c=p,d=s") == 3
-    assert "not decided" in project.said
-    assert "the cells that would tell them apart cannot be judged: " in project.said
-    assert "(the case excludes it)" in project.said
-    assert "no sign of: d" in project.said
+    assert "not decided" in project.text
+    assert "the cells that would distinguish them are unresolved: " in project.text
+    assert "(the case excludes it)" in project.text
+    assert "no evidence for: d" in project.text
     assert project.result["answer"]["changes"] == []
     assert [{"axis": "b", "good": "x", "bad": "y"}] in [one[0] for one in project.result["answer"]["rivals"]]
 
 
-def test_an_end_that_is_not_what_was_said_is_told(project: Project) -> None:
+def test_a_bad_cell_that_does_not_fail_is_reported(project: Project) -> None:
     project.engine.behave = fails_where(lambda a, b, c, d: a == "1")
     assert project.isolate(bad="a=2", good="a=1") == 1
-    assert "it is the other way round" in project.said
+    assert "the wrong way round: swap --bad and --good" in project.text
     project.engine.behave = lambda trial, sink: Ending(exit_code=4, seconds=0.1)
     assert project.isolate(bad="a=2", good="a=1") == 3
-    assert "different-failure, neither bad nor good" in project.said
+    assert "different-failure, expected to fail" in project.text
 
 
-def test_open_axes_are_chosen_so_that_the_ends_differ_least_and_that_is_said(project: Project) -> None:
+def test_open_axes_are_chosen_so_that_the_cells_differ_least(project: Project) -> None:
     project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
     assert project.isolate(bad="a=3,d=s", good="a=1,b=y") == 0
     chosen = project.result["answer"]["ends"]
     bad, good = chosen["bad"]["cell"], chosen["good"]["cell"]
     assert ends.distance(bad, good) == 1
     assert (bad["d"], good["b"]) == ("s", "y")
-    assert "--bad leaves open, and is taken with: " in project.said
+    assert "--bad: other axes taken from the case: " in project.text
 
 
-def test_without_ends_those_of_the_last_run_are_taken(project: Project) -> None:
-    with pytest.raises(UsageError, match="--bad and --good: say in which cell"):
+def test_without_options_the_cells_of_the_last_run_are_taken(project: Project) -> None:
+    with pytest.raises(UsageError, match="--bad and --good: name a cell"):
         project.isolate()
     project.engine.behave = fails_where(lambda a, b, c, d: b == "y")
     Session(project.store, display=Screen(project.output), engine=lambda: project.engine).start(project.request)
     assert project.isolate() == 0
-    assert "bad end, of the last run: " in project.said
+    assert "bad cell, from the last run: " in project.text
     assert project.isolate(bad="a=3,c=p") == 0
     assert project.result["answer"]["ends"]["bad"]["cell"]["a"] == "3"
 
 
-def test_ends_that_cannot_be_are_refused_in_words(project: Project) -> None:
+def test_impossible_cells_are_refused(project: Project) -> None:
     for bad, good, words in (
         ("aa=1", "a=2", "the case has no axis 'aa'; did you mean 'a'"),
         ("a=1,a=2", "a=3", "a is given twice"),
         ("a", "a=3", "'a' is not of the form axis=value"),
         ("b=y,c=q,d=s", "a=3", "excludes every such cell"),
-        ("a=1,b=x,c=p,d=r", "d=r,c=p,b=x,a=1", "say the same"),
-        ("a=1", "a=1", "say the same: a=1"),
+        ("a=1,b=x,c=p,d=r", "d=r,c=p,b=x,a=1", "are the same"),
+        ("a=1", "a=1", "are the same: a=1"),
     ):
         with pytest.raises(UsageError, match=words):
             project.isolate(bad=bad, good=good)
-    with pytest.raises(UsageError, match="the two ends do not differ in it"):
+    with pytest.raises(UsageError, match="the two cells do not differ in it"):
         project.isolate(bad="a=1", good="a=2", axes={"b": {"values": ["z"]}})
-    with pytest.raises(UsageError, match="0 of the two report"):
+    with pytest.raises(UsageError, match=r"at least two report\.environments, and .* has 0"):
         project.isolate(reported=True)
 
 
@@ -175,13 +176,11 @@ def test_a_comma_within_brackets_belongs_to_its_value() -> None:
     assert ends.parse("--bad", "shape=(1,),numpy=1.17.5") == {"shape": "(1,)", "numpy": "1.17.5"}
 
 
-def test_values_that_the_command_line_adds_lie_between(project: Project) -> None:
+def test_values_from_the_command_line_are_searched_too(project: Project) -> None:
     project.engine.behave = fails_where(lambda a, b, c, d: float(a) >= 1.5)
     axes = {"a": {"values": ["1.25", "1.5", "7"]}}
     assert project.isolate(bad="a=2", good="a=1", axes=axes) == 0
-    assert (
-        "along a: 1.25 is the last that ends well and 1.5 the first that fails, of 4 values from 1 to 2" in project.said
-    )
+    assert "along a: 1.25 is the last that passes and 1.5 the first that fails, of 4 values from 1 to 2" in project.text
 
 
 REPORTED = [
@@ -229,11 +228,11 @@ def test_pasted_environments_are_read_as_axes(tmp_path: Path) -> None:
     assert (dict(bare.cell), bare.unused) == ({"python": "3.11", "gcc": "8"}, ("Paddle compiled with cuda",))
 
 
-def test_a_difference_that_an_axis_does_not_tell_is_said() -> None:
+def test_a_difference_that_an_axis_does_not_show_is_reported() -> None:
     environments = [{"Python": "3.11.3 (main)"}, {"Python": "3.11.2 (main)"}]
     found = [reported.read(one, {}, []) for one in environments]
     assert reported.hidden(environments, found) == [
-        "Python is '3.11.3' and '3.11.2', both read as python 3.11: what differs in that is not looked at"
+        "Python is '3.11.3' and '3.11.2', both read as python 3.11: this difference is not tested"
     ]
 
 
@@ -246,29 +245,29 @@ def test_a_difference_that_an_axis_does_not_tell_is_said() -> None:
         ),
         ({"gcc": "x86_64-linux-gnu-gcc-12 (Debian 12.2.0-14) 12.2.0"}, "gcc=12"),
         ({"编译器": "gcc-13", "操作系统": "Ubuntu 20.04"}, "gcc=13 os=ubuntu-20.04"),
-        # Another compiler, the driver's CUDA, and what is missing are no versions of the axes.
+        # Another compiler, the driver's CUDA, and what is missing are not versions of the axes.
         ({"gcc": "clang version 15.0.7", "compiler": "MSVC 19.3"}, ""),
         ({"cuda": "12.2 (driver)", "python": None, "cudnn": "N/A", "os": "Windows 11"}, ""),
         ({"cuda": "none"}, "cuda=none"),
     ],
 )
-def test_only_what_a_report_says_of_an_axis_is_read_as_it(environment: dict[str, Any], cell: str) -> None:
+def test_only_values_that_fit_an_axis_are_read_from_a_report(environment: dict[str, Any], cell: str) -> None:
     found = reported.read(environment, {"python": ("3.9",), "cuda": ("none", "11.8")}, ["paddle"])
     assert " ".join(f"{name}={value}" for name, value in found.cell.items()) == cell
 
 
-def test_the_ends_may_be_the_environments_of_the_report_in_either_order(project: Project) -> None:
+def test_the_cells_may_come_from_the_report_in_either_order(project: Project) -> None:
     report = "report: {environments: [{a: 1, b: x, shell: bash}, {a: 2, b: y}]}\n"
     project.case.write_text(CASE + report)
     project.engine.behave = fails_where(lambda a, b, c, d: a == "2")
     assert project.isolate(reported=True) == 0
-    assert "environment 1 of the report: a: a 1, b: b x" in project.said
-    assert "not read: shell" in project.said
-    assert "not in the report, and as in the case: c=p d=r" in project.said
+    assert "environment 1 of the report: a: a 1, b: b x" in project.text
+    assert "ignored keys: shell" in project.text
+    assert "not in the report, taken from the case: c=p d=r" in project.text
     assert project.result["answer"]["changes"] == [[{"axis": "a", "good": "1", "bad": "2"}]]
 
 
-def test_cells_of_a_matrix_of_include_alone_can_be_ends(tmp_path: Path) -> None:
+def test_a_matrix_with_only_include_has_cells_to_isolate(tmp_path: Path) -> None:
     text = CASE.replace('  a: ["1", "2", "3"]\n  b: [x, y]\n  c: [p, q]\n  d: [r, s]\n', "").replace(
         "  exclude: [{b: y, c: q, d: s}]\n",
         "  include: [{a: '1', b: x, c: p, d: r}, {a: '2', b: y, c: p, d: r}]\n",
@@ -278,11 +277,11 @@ def test_cells_of_a_matrix_of_include_alone_can_be_ends(tmp_path: Path) -> None:
     assert (chosen.bad, chosen.good) == same
 
 
-def test_where_an_axis_pins_a_package_its_releases_are_pointed_at(project: Project) -> None:
+def test_where_an_axis_pins_a_package_searching_its_releases_is_suggested(project: Project) -> None:
     project.case.write_text(CASE.replace("command:", 'environment: {pip: ["six=={{ a }}"]}\ncommand:'))
     project.engine.behave = fails_where(lambda a, b, c, d: a == "3")
     assert project.isolate(bad="a=3,b=x", good="a=1,b=x") == 0
-    assert "releases between a 2 and 3: --axis a=2..3 looks among them, too" in project.said
+    assert "to search the releases between a 2 and 3, add --axis a=2..3" in project.text
 
 
 BUILT = """\
@@ -299,7 +298,7 @@ ENDS = {"bad": "a=curl,b=wget,c=2,d=2,e=2", "good": "a=bash,b=gawk,c=1,d=1,e=1"}
 
 
 @pytest.mark.parametrize("stop", range(1, 9))
-def test_stopped_anywhere_it_goes_the_same_way_though_images_stand_by_then(tmp_path: Path, stop: int) -> None:
+def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(tmp_path: Path, stop: int) -> None:
     whole, stopped = (Project(folder) for folder in (tmp_path / "whole", tmp_path / "stopped"))
     behave = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
     for project in (whole, stopped):

@@ -1,4 +1,4 @@
-"""What a reduction tries and what it ends with: planted needs, found with few cells; resumed, recorded and told."""
+"""What a reduction tries and what it ends with: planted needs, found with few cells; resumed, recorded and reported."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reprokit.case.files import load, load_text
 from reprokit.case.matrix import Selection, parse_group
 from reprokit.cli.display.plain import labels
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, Cancelled
 from reprokit.engine.protocol import Trial
+from reprokit.environment.cases import load, load_text
 from reprokit.evidence.model import Ending
 from reprokit.evidence.reading import Reading
 from reprokit.run.request import Request
@@ -39,38 +39,38 @@ from tests.unit.fakes import FakeEngine
 
 @given(st.integers(1, 40), st.data())
 @settings(deadline=None)
-def test_what_is_needed_is_found_and_nothing_else_is_left(parts: int, draw: st.DataObject) -> None:
+def test_only_the_needed_parts_are_left(parts: int, draw: st.DataObject) -> None:
     needed = draw.draw(st.frozensets(st.integers(0, parts - 1), max_size=5))
-    left, asked = shrink(parts, lambda rest: Reading.BAD if needed <= rest else Reading.GOOD)
+    left, asked = shrink(parts, lambda rest: Reading.FAIL if needed <= rest else Reading.PASS)
     assert left == needed
     assert asked <= 1 + 2 * (len(needed) + 1) * (parts.bit_length() + 1)
 
 
 @given(st.integers(1, 9), st.integers(0, 2**32 - 1))
 @settings(deadline=None)
-def test_whatever_the_answers_no_single_part_can_go_from_what_is_left(parts: int, seed: int) -> None:
+def test_for_any_results_no_single_part_of_the_rest_can_be_removed(parts: int, seed: int) -> None:
     """Not monotone, and with unknown readings among them: the result fails, and is 1-minimal."""
 
     def answer(rest: frozenset[int]) -> Reading:
         if len(rest) == parts:
-            return Reading.BAD
+            return Reading.FAIL
         return list(Reading)[hash((seed, rest)) % 3]
 
     left, _ = shrink(parts, answer)
-    assert answer(left) is Reading.BAD
-    assert all(answer(left - {part}) is not Reading.BAD for part in left)
+    assert answer(left) is Reading.FAIL
+    assert all(answer(left - {part}) is not Reading.FAIL for part in left)
 
 
-def test_an_option_and_its_value_only_go_together() -> None:
-    left, _ = shrink(7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD)
+def test_an_option_and_its_value_are_removed_together() -> None:
+    left, _ = shrink(7, lambda rest: Reading.FAIL if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.PASS)
     assert left == {0, 3, 4, 6}  # single parts are not enough
     left, _ = shrink(
-        7, lambda rest: Reading.BAD if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.GOOD, pairs=True
+        7, lambda rest: Reading.FAIL if (3 in rest) == (4 in rest) and {0, 6} <= rest else Reading.PASS, pairs=True
     )
     assert left == {0, 6}
 
 
-def test_simulated_reductions_leave_what_fails_in_few_cells() -> None:
+def test_simulated_reductions_keep_the_failure_and_take_few_cells() -> None:
     plain = bench.simulate(parts=16, needed=2, tied=0, flaky=0.0, trials=1, runs=100, seed=1)
     assert plain.exact == plain.fails == 100
     assert plain.cells < 16
@@ -80,8 +80,8 @@ def test_simulated_reductions_leave_what_fails_in_few_cells() -> None:
     assert flaky.fails == 100
 
 
-def test_a_spent_budget_leaves_what_was_not_tried() -> None:
-    left, asked = shrink(16, lambda rest: Reading.BAD if 3 in rest else Reading.GOOD, cells=3)
+def test_parts_not_tried_within_the_budget_are_kept() -> None:
+    left, asked = shrink(16, lambda rest: Reading.FAIL if 3 in rest else Reading.PASS, cells=3)
     assert asked == 3
     assert {3} < left
 
@@ -132,19 +132,19 @@ def reduce_toy(
     cell = {"os": "debian-12", "a": "2", "b": "x"}
     asked: list[Candidate] = []
 
-    def tell(ask: Ask) -> tuple[Reading, ...]:
+    def answer(ask: Ask) -> tuple[Reading, ...]:
         asked.extend(ask.candidates)
         if asks is not None:
             asks.append(ask)
         assert all(one.file is not None for one in ask.candidates)
-        return tuple(Reading.BAD if needs(one.file.case) == "boom" else Reading.GOOD for one in ask.candidates)  # type: ignore[union-attr]
+        return tuple(Reading.FAIL if needs(one.file.case) == "boom" else Reading.PASS for one in ask.candidates)  # type: ignore[union-attr]
 
     data = candidates.start(file, cell, {"exception": "ValueError", "message": "boom"}, keep_matrix=False)
     trying = Trying(write=partial(candidates.written, file, cell, path="small.yaml"), same=candidates.same)
     whole = trying.write(data, "")
     assert whole is not None
     trying.knows(whole, fails=True)
-    return drive(reduced(data, trying, kinds), tell), asked
+    return drive(reduced(data, trying, kinds), answer), asked
 
 
 def test_a_case_is_reduced_to_what_it_needs() -> None:
@@ -170,7 +170,7 @@ def test_a_case_is_reduced_to_what_it_needs() -> None:
     assert "axes: without b" not in {one.name for one in asked}, "an axis that nothing names need not be run without"
 
 
-def test_what_comes_next_is_built_meanwhile_whatever_is_decided() -> None:
+def test_the_next_image_is_built_meanwhile_for_either_result() -> None:
     text = CASE.replace("[numpy<2, ", "[one, two, three, four, numpy<2, ")
     asks: list[Ask] = []
     reduce_toy(("env", "pip"), text, asks)
@@ -182,14 +182,14 @@ def test_what_comes_next_is_built_meanwhile_whatever_is_decided() -> None:
     assert sum(announced) >= len(announced) - 1
 
 
-def test_only_the_kinds_that_are_asked_for_go() -> None:
+def test_only_the_given_kinds_are_removed() -> None:
     result, _ = reduce_toy(("env",))
     assert result.data["env"] == {"A": "{{ a }}"}
     assert result.data["command"] == load_text("", CASE).case.command
     assert set(result.gone) == {"env"}
 
 
-def test_what_bash_or_python_cannot_read_is_not_run() -> None:
+def test_invalid_bash_or_python_is_not_run() -> None:
     text = CASE.replace("  echo start\n", "  if true; then\n    echo start\n  fi\n")
     _, asked = reduce_toy(text=text)
     for one in asked:
@@ -198,7 +198,7 @@ def test_what_bash_or_python_cannot_read_is_not_run() -> None:
         compile(one.file.case.files.get("go.py", ""), "go.py", "exec")
 
 
-def test_a_file_that_its_parser_cannot_read_is_shortened_by_lines_all_the_same() -> None:
+def test_a_file_that_its_parser_rejects_is_still_shortened_by_lines() -> None:
     text = CASE.replace("    import os\n", "    import os; print 1\n")
     result, _ = reduce_toy(text=text)
     assert result.data["files"]["go.py"] == '    raise ValueError("boom")\n'.lstrip()
@@ -221,12 +221,12 @@ def test_a_fix_that_no_longer_fits_is_left_out() -> None:
 
 
 def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
-    """As the toy fails: with ``boom`` where A and --size are there, with something else where they are not."""
+    """The toy program: fails with ``boom`` where A and --size are present, else with another message."""
     command = " ".join(trial.command)
     if "python go.py" not in command or "raise" not in trial.files.get("go.py", "raise"):
         return Ending(exit_code=0, seconds=1.0)
-    told = "boom" if "A" in trial.env and "--size 3" in command else "slipped"
-    sink(LOG.format(told).encode())
+    message = "boom" if "A" in trial.env and "--size 3" in command else "slipped"
+    sink(LOG.format(message).encode())
     return Ending(exit_code=1, seconds=1.0)
 
 
@@ -244,10 +244,10 @@ class Project:
     def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()
         out = str(self.case.with_name("small.yaml"))
-        wish = reducing.Wish(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
+        arguments = reducing.Wish(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
         groups = (parse_group(only),) if only else ()
         request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
-        return session.start("reduce", request, asdict(wish), partial(reducing.make, folder=self.store)), session
+        return session.start("reduce", request, asdict(arguments), partial(reducing.make, folder=self.store)), session
 
     def resume(self) -> tuple[int, SearchSession]:
         session = self.session()
@@ -259,31 +259,31 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def test_the_reduced_case_is_the_same_failure_and_says_what_did_not_matter(project: Project) -> None:
+def test_the_reduced_case_has_the_same_failure_and_lists_what_did_not_matter(project: Project) -> None:
     status, session = project.reduce()
     assert status == 0
     assert session.answer is not None
     text = session.answer.data["text"]
     assert text.startswith("# Reduced from toy (sha256:")
     assert "# environment variables: 1 of 3 kept; did not matter: B, C\n" in text
-    assert "#   kept: A (without it the program fails otherwise)\n" in text
+    assert "#   kept: A (without it the program fails in another way)\n" in text
     small = load_text("small.yaml", text).case
     assert small.command == "python go.py --size 3"
     assert dict(small.env) == {"A": "{{ a }}"}
     assert small.expect.failure.message == "boom", "else it would slip to the other ValueError"
     assert small.resources.memory == "1g"
-    said = project.output.getvalue()
-    assert "  kept: A (without it the program fails otherwise: exit status 1 with ValueError: slipped" in said
-    assert "EXPECTED" not in said
+    output = project.output.getvalue()
+    assert "  kept: A (without it the program fails in another way: exit status 1 with ValueError: slipped" in output
+    assert "EXPECTED" not in output
     assert session.answer.data["did_not_matter"]["env"] == ["B", "C"]
     assert session.answer.data["cells_run"] == len(project.engine.trials)
     cells = Store(project.store).run("last").cells
-    assert [cell.details.get("tried", "") for cell in cells][:2] == ["", "env: without A, B, C"]
+    assert [cell.details.tried for cell in cells][:2] == ["", "env: without A, B, C"]
     assert labels(cells)[2] == "env: without A, B, C"
 
 
-def test_what_matters_is_told_from_what_nobody_could_leave_out(project: Project) -> None:
-    """What cannot be built without a package says nothing about the failure."""
+def test_a_needed_part_is_distinguished_from_one_that_could_not_be_removed(project: Project) -> None:
+    """A build that fails without a package says nothing about the failure."""
     project.case.write_text(CASE.replace("apt: [bash, curl]", "apt: [cowsay, curl, git]"))
     building = project.engine.build
 
@@ -298,18 +298,19 @@ def test_what_matters_is_told_from_what_nobody_could_leave_out(project: Project)
     )
     _, session = project.reduce(kinds=("env", "apt"))
     assert session.answer is not None
-    said = project.output.getvalue()
+    output = project.output.getvalue()
     assert (
-        "apt packages: 1 of 3 kept; did not matter: curl, git\n  kept: cowsay (without it the image cannot be " in said
+        "apt packages: 1 of 3 kept; did not matter: curl, git\n  kept: cowsay (without it the image cannot be "
+        in output
     )
-    assert "  matters: B (without it not-reproduced: the only trial ended well" in said
-    told = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
-    assert told == {"A": None, "B": True, "cowsay": None}
+    assert "  matters: B (without it not-reproduced: the only trial passed" in output
+    matters = {part["name"]: part["matters"] for part in session.answer.data["kept"]}
+    assert matters == {"A": None, "B": True, "cowsay": None}
     assert "#   kept: cowsay (without it the image cannot be built)\n" in session.answer.data["text"]
     assert "#   matters: B\n" in session.answer.data["text"]
 
 
-def test_few_clean_trials_of_a_failure_that_does_not_always_show_prove_nothing(project: Project) -> None:
+def test_a_few_passing_trials_of_a_flaky_failure_prove_nothing(project: Project) -> None:
     counted = iter(range(1000))
 
     def sometimes(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
@@ -323,7 +324,7 @@ def test_few_clean_trials_of_a_failure_that_does_not_always_show_prove_nothing(p
         assert {part["name"]: part["matters"] for part in session.answer.data["kept"]} == {"A": None, "B": matters}
 
 
-def test_names_that_cannot_stand_in_a_comment_are_told_all_the_same(project: Project) -> None:
+def test_names_with_characters_that_a_comment_cannot_hold_are_still_listed(project: Project) -> None:
     command = 'command: "echo \\a\\u2028x; python go.py --size 3"\n'
     project.case.write_text(CASE[: CASE.index("command:")] + command + CASE[CASE.index("resources:") :])
     status, session = project.reduce()
@@ -332,18 +333,18 @@ def test_names_that_cannot_stand_in_a_comment_are_told_all_the_same(project: Pro
     assert "# pieces of the command: did not matter: echo  ; x;" in session.answer.data["text"]
 
 
-def test_the_limit_holds_for_the_look_for_a_cell_that_reproduces(project: Project) -> None:
+def test_the_limit_applies_to_the_search_for_a_cell_that_reproduces(project: Project) -> None:
     project.case.write_text(CASE.replace('a: ["1", "2"]', 'a: ["1", "2", "3", "4", "5"]').replace('[{a: "2"}]', "all"))
     project.engine.behave = lambda trial, sink: Ending(exit_code=0)
     status, session = project.reduce(max_cells=3)
     assert status == 1
     assert len(project.engine.trials) == 2
     assert session.answer is not None
-    assert "2 of 5 cells were, then the limit was reached" in session.answer.words[0]
+    assert "2 of 5 cells were tried before the limit was reached" in session.answer.words[0]
 
 
-def test_it_is_written_before_it_counts_as_answered(project: Project) -> None:
-    """So that whatever kills it, there is a file or a search to be resumed; and elsewhere if it cannot be there."""
+def test_the_file_is_written_before_the_answer_is_recorded(project: Project) -> None:
+    """A killed search leaves a file or can be resumed. If the file cannot be written, it goes to the store."""
     _, session = project.reduce()
     assert session.answer is not None
     assert project.case.with_name("small.yaml").read_text() == session.answer.data["text"]
@@ -354,7 +355,7 @@ def test_it_is_written_before_it_counts_as_answered(project: Project) -> None:
     assert (project.store / "small.yaml").read_text() == session.answer.data["text"]
 
 
-def test_the_matrix_can_stay(project: Project) -> None:
+def test_the_matrix_can_be_kept(project: Project) -> None:
     _, session = project.reduce("a=2", keep_matrix=True)
     assert session.answer is not None
     small = load_text("small.yaml", session.answer.data["text"]).case
@@ -372,7 +373,7 @@ def test_a_case_that_does_not_reproduce_is_not_reduced(project: Project) -> None
     assert len(project.engine.trials) == 1
 
 
-def test_a_case_that_cannot_be_judged_is_no_finding(project: Project) -> None:
+def test_a_case_that_cannot_be_run_is_inconclusive(project: Project) -> None:
     project.case.write_text(CASE.replace("resources: {", "resources: {gpus: 64, "))
     status, session = project.reduce()
     assert status == 3
@@ -380,7 +381,7 @@ def test_a_case_that_cannot_be_judged_is_no_finding(project: Project) -> None:
     assert "unsupported" in session.answer.words[1]
 
 
-def test_what_fails_every_time_does_not_become_what_fails_at_times(project: Project) -> None:
+def test_a_steady_failure_does_not_become_a_flaky_one(project: Project) -> None:
     def behaves(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         steady = "B" in trial.env or len(project.engine.trials) % 2
         return behave(trial, sink) if steady else Ending(exit_code=0)
@@ -392,7 +393,7 @@ def test_what_fails_every_time_does_not_become_what_fails_at_times(project: Proj
     assert "B: 1" in session.answer.data["text"]
 
 
-def test_a_result_that_does_not_hold_is_not_written(project: Project) -> None:
+def test_a_reduced_case_that_does_not_reproduce_is_not_written(project: Project) -> None:
     def flaky(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         held = "B" in trial.env or "C" in trial.env or "echo" in " ".join(trial.command)
         return behave(trial, sink) if held or len(project.engine.trials) % 2 else Ending(exit_code=0)
@@ -407,7 +408,7 @@ def test_a_result_that_does_not_hold_is_not_written(project: Project) -> None:
 
 
 @pytest.mark.parametrize("limit", [{"max_cells": 5}, {"seconds": 1e-6}])
-def test_limits_end_it_early_and_say_so(project: Project, limit: dict[str, Any]) -> None:
+def test_limits_stop_it_early_and_are_reported(project: Project, limit: dict[str, Any]) -> None:
     status, session = project.reduce(**limit)
     assert status == 0
     assert session.answer is not None
@@ -416,7 +417,9 @@ def test_limits_end_it_early_and_say_so(project: Project, limit: dict[str, Any])
     assert any("limit of cells or time was reached" in line for line in session.answer.words)
 
 
-def test_wherever_it_is_killed_it_ends_the_same_and_repeats_nothing(project: Project, tmp_path: Path) -> None:
+def test_killed_anywhere_a_resumed_reduction_ends_the_same_and_repeats_nothing(
+    project: Project, tmp_path: Path
+) -> None:
     _, whole = project.reduce()
     assert whole.answer is not None
     cells = len(project.engine.trials)
@@ -444,8 +447,8 @@ def test_wherever_it_is_killed_it_ends_the_same_and_repeats_nothing(project: Pro
         assert [cell.number for cell in run.cells] == list(range(1, cells + 1))
 
 
-def test_the_folder_of_cases_can_be_read_and_written_as_it_is() -> None:
-    """Whatever the case, its first candidate is one cell, valid, and runs the same thing."""
+def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
+    """The first candidate of every case is one valid cell that runs the same command."""
     for file in load(str(Path(__file__).parents[3] / "cases")):
         cell = {name: values[0] for name, values in file.case.matrix.axes.items()} or dict(file.case.matrix.include[0])
         given = (file.positions.data.get("expect") or {}).get("failure") or {}

@@ -73,18 +73,18 @@ def without(text: str, *locs: Loc) -> str:
         (("command",), "command: go\n"),
     ],
 )
-def test_what_goes_takes_its_own_comment_along_and_nothing_else(loc: Loc, gone: str) -> None:
+def test_a_removed_part_takes_only_its_own_comment_along(loc: Loc, gone: str) -> None:
     assert gone in TEXT
     assert without(TEXT, loc) == TEXT.replace(gone, "", 1)
 
 
-def test_several_things_go_at_once() -> None:
+def test_several_parts_are_removed_at_once() -> None:
     left = without(TEXT, ("env", "A"), ("env", "B"), ("environment", "apt", 1), ("environment", "apt", 2))
     assert 'env:\n\n  C: "x # y"\nenvironment: {apt: [one], pip: [numpy<2]}\n' in left
     assert "env" not in parse("", without(TEXT, ("env", "A"), ("env", "B"), ("env", "C"))).data
 
 
-def test_what_is_changed_or_added_is_written_where_it_was() -> None:
+def test_changed_and_added_values_are_written_in_place() -> None:
     tree = parse("toy.yaml", TEXT)
     data = changed(changed(tree.data, ("id",), "toy-reduced"), ("files", "a.txt"), "one\ntwo\n")
     data = changed(data, ("expect",), {"failure": {"exit_code": "1", "message": "a: b"}})
@@ -95,7 +95,7 @@ def test_what_is_changed_or_added_is_written_where_it_was() -> None:
     assert text.endswith('command: go\nexpect:\n  failure:\n    exit_code: 1\n    message: "a: b"\n')
 
 
-def test_what_cannot_be_cut_is_written_anew_and_says_the_same() -> None:
+def test_text_that_cannot_be_cut_is_written_anew_with_the_same_data() -> None:
     text = "base: &base {A: 1, B: 2}\nenv: {<<: *base, C: 3}\n"
     tree = parse("", text)
     for loc in (("base",), ("env", "A"), ("env", "C")):
@@ -117,7 +117,7 @@ HOSTILE = (
 
 @given(st.sampled_from(HOSTILE), st.data())
 @settings(max_examples=150, deadline=None)
-def test_whatever_the_yaml_what_is_written_says_what_is_left(text: str, draw: st.DataObject) -> None:
+def test_for_any_yaml_the_written_text_has_the_remaining_data(text: str, draw: st.DataObject) -> None:
     tree = parse("", text)
     data: Any = tree.data
     for _ in range(draw.draw(st.integers(1, 4))):
@@ -147,7 +147,7 @@ TREES: dict[str, Tree] = {}
 
 @given(st.data())
 @settings(max_examples=150, deadline=None)
-def test_the_text_of_any_case_says_what_is_left_as_it_was_spelt(draw: st.DataObject) -> None:
+def test_for_any_case_the_remaining_text_keeps_its_spelling(draw: st.DataObject) -> None:
     path = draw.draw(st.sampled_from(CASES))
     tree = TREES.setdefault(path.name, parse(str(path), path.read_text()))
     data: Any = tree.data
@@ -215,7 +215,7 @@ def test_commands_of_a_line_options_with_their_values_and_words() -> None:
 
 @given(st.text(alphabet="ab -'\"\\\n;&|<>{}%#$()=", max_size=60))
 @settings(deadline=None)
-def test_any_text_is_cut_within_its_borders(text: str) -> None:
+def test_cuts_stay_within_the_text(text: str) -> None:
     for cut in (shell.lines, shell.segments, shell.options, shell.words):
         spans = cut(text)
         assert all(0 <= start < end <= len(text) for start, end in spans)
@@ -236,7 +236,7 @@ RuntimeError: For batch [0]: U(2, 2) is zero at 0x7f00, singular U.
 """
 
 
-def test_a_loose_signature_is_held_to_what_was_seen() -> None:
+def test_a_loose_signature_is_made_as_strict_as_the_failure_seen() -> None:
     seen = [Seen(ending=Ending(exit_code=1), log=LOG), Seen(ending=Ending(exit_code=1), log=LOG.replace("2", "3"))]
     strict = tightened({}, seen)
     assert strict == {
@@ -250,7 +250,7 @@ def test_a_loose_signature_is_held_to_what_was_seen() -> None:
     assert tightened({}, [seen[0], Seen(ending=Ending(exit_code=2), log=LOG)]).get("exit_code") is None
 
 
-def test_a_failure_without_a_traceback_is_held_to_its_words_or_its_end() -> None:
+def test_a_failure_without_a_traceback_is_identified_by_its_message_or_status() -> None:
     crash = Seen(
         ending=Ending(exit_code=255), log="ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'\n"
     )
@@ -261,19 +261,19 @@ def test_a_failure_without_a_traceback_is_held_to_its_words_or_its_end() -> None
     assert tightened({"signal": "SIGSEGV"}, [Seen(ending=Ending(exit_code=139), log="")]) == {"signal": "SIGSEGV"}
 
 
-def test_a_failure_that_only_its_status_told_is_held_to_its_last_words() -> None:
-    said = Seen(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
-    strict = tightened({"exit_code": "nonzero"}, [said])
+def test_a_failure_known_only_by_its_status_is_identified_by_its_last_line() -> None:
+    first = Seen(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
+    strict = tightened({"exit_code": "nonzero"}, [first])
     assert strict["exit_code"] == "1"
     assert tightened({"exit_code": "1"}, [Seen(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
     other = Seen(ending=Ending(exit_code=1), log="error: FOO is not set\n")
-    assert "output" not in tightened({}, [said, other]), "they do not agree"
-    for log, fails in ((said.log.replace("12", "7"), True), (other.log, False)):
-        outcome = judge(Failure.model_validate(strict), said.ending, log).outcome
+    assert "output" not in tightened({}, [first, other]), "they do not agree"
+    for log, fails in ((first.log.replace("12", "7"), True), (other.log, False)):
+        outcome = judge(Failure.model_validate(strict), first.ending, log).outcome
         assert (outcome is Outcome.REPRODUCED) == fails
 
 
-def test_a_message_is_held_to_what_the_program_says_of_it() -> None:
+def test_a_message_is_matched_by_its_own_first_line() -> None:
     log = (
         'Traceback (most recent call last):\n  File "/w/go.py", line 1, in <module>\n    x\nValueError: \n\n'
         "--------------------------------------\nC++ Traceback (most recent call last):\n"
@@ -285,7 +285,7 @@ def test_a_message_is_held_to_what_the_program_says_of_it() -> None:
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
-def test_a_pattern_finds_the_text_that_it_was_made_of(text: str) -> None:
+def test_a_pattern_finds_the_text_that_it_was_made_from(text: str) -> None:
     from reprokit.core.text import one_line
     from reprokit.evidence.text import find
 
@@ -293,7 +293,7 @@ def test_a_pattern_finds_the_text_that_it_was_made_of(text: str) -> None:
     assert find(pattern(line), line) is not None
 
 
-def test_an_exception_of_cpp_is_told_by_its_words_though_they_stand_on_a_line_of_their_own() -> None:
+def test_a_cpp_exception_is_identified_by_its_message_on_a_line_of_its_own() -> None:
     log = "terminate called after throwing an instance of 'std::out_of_range'\n  what():  no cell 17 in 16\nAborted\n"
     seen = [Seen(ending=Ending(exit_code=134), log=log)]
     strict = tightened({"signal": "SIGABRT"}, seen)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case import CaseFile, load
+from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
+from reprokit.environment.cases import load
 from reprokit.search.releases import Policy, between, distributions, tags
 from tests.unit.serving import Quiet, serving
 
@@ -75,18 +76,18 @@ def test_releases_between_two_are_those_that_the_python_of_the_cell_can_install(
         "1.1.1": "no wheel for Python 3.11.2 on x86-64 Linux",
         "1.1.3": "no wheel for Python 3.11.2 on x86-64 Linux",
         "1.1.5rc1": "a pre-release",
-        "1.1.6+local": "a build of its own (a local version)",
+        "1.1.6+local": "a local version",
     }
     assert "1.1.5rc1" in between(case(tmp_path), CELL, "demo", "1.0", "1.2", Policy(pre=True)).values
 
 
-def test_an_end_that_cannot_be_installed_is_refused_with_what_is_near(tmp_path: Path, wheels: Path) -> None:
+def test_an_end_that_cannot_be_installed_is_refused_with_a_near_match(tmp_path: Path, wheels: Path) -> None:
     put(wheels, "demo_lib-1.0-py3-none-any.whl", "demo_lib-1.4.1-py3-none-any.whl", "demo_lib-1.5-py2-none-any.whl")
-    with pytest.raises(UsageError, match=r"demo-lib 1\.4\.2 cannot be had: no index .* did you mean '1\.4\.1'"):
+    with pytest.raises(UsageError, match=r"demo-lib 1\.4\.2 is not available: no index .* did you mean '1\.4\.1'"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.4.2")
-    with pytest.raises(UsageError, match=r"demo-lib 1\.5 cannot be had: no wheel for Python 3\.11"):
+    with pytest.raises(UsageError, match=r"demo-lib 1\.5 is not available: no wheel for Python 3\.11"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.5")
-    with pytest.raises(UsageError, match="'main' is no version"):
+    with pytest.raises(UsageError, match="'main' is not a version"):
         between(case(tmp_path), CELL, "demo", "1.0", "main")
     # An end that the case itself has may come from where this host does not look.
     assert between(case(tmp_path), CELL, "demo", "1.0", "1.2").values == ("1.0", "1.2")
@@ -137,32 +138,34 @@ def test_dates_and_withdrawn_releases_come_from_the_index(tmp_path: Path, index:
     assert limited.left_out["1.1"] == "released 2020-05-01, not before 2020-05-01"
 
 
-def test_an_index_that_does_not_answer_is_said(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_does_not_answer_is_reported(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     put(wheels, "demo_lib-1.1-py3-none-any.whl")
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.1", "1.2")
-    assert "says nothing of demo-lib: no connection" in found.notes[0]
+    assert "has no answer for demo-lib: no connection" in found.notes[0]
     assert "secret" not in found.notes[0]
     monkeypatch.delenv("PIP_FIND_LINKS")
-    with pytest.raises(UsageError, match=r"says nothing of demo-lib.*\(pip config list\)"):
+    with pytest.raises(UsageError, match=r"has no answer for demo-lib.*\(see: pip config list\)"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "http://[odd/simple")
     with pytest.raises(UsageError, match="is no address"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere/simple")
-    with pytest.raises(UsageError, match="it is not there"):
+    with pytest.raises(UsageError, match="it does not exist"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
 
 
-def test_an_end_that_is_no_version_is_said(tmp_path: Path, wheels: Path) -> None:
+def test_an_end_that_is_not_a_version_is_refused(tmp_path: Path, wheels: Path) -> None:
     for ends in (("odd", "1.2"), ("1.0", "odd"), ("1.0", "1." + "9" * 5000)):
-        with pytest.raises(UsageError, match="is no version of a Python package"):
+        with pytest.raises(UsageError, match="is not a version of a Python package"):
             between(case(tmp_path), CELL, "demo", *ends)
 
 
-def test_a_project_that_no_index_has_is_said(tmp_path: Path, index: type[Index]) -> None:
+def test_a_project_that_no_index_has_is_reported(tmp_path: Path, index: type[Index]) -> None:
     text = CASE.replace("demo-lib", "other-lib")
     found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.2")
@@ -182,14 +185,14 @@ ENDS = ({"filename": "demo_lib-1.0-py3-none-any.whl"}, {"filename": "demo_lib-1.
         {"filename": "../../demo-lib-1.1.exe"},
     ],
 )
-def test_odd_entries_of_an_index_do_no_harm(odd: dict[str, object], tmp_path: Path, index: type[Index]) -> None:
+def test_odd_entries_of_an_index_are_ignored(odd: dict[str, object], tmp_path: Path, index: type[Index]) -> None:
     index.files = (*ENDS, odd)
     found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.2")
     assert "\x1b" not in "".join(found.left_out.values())
 
 
-def test_an_answer_that_is_no_listing_is_said(tmp_path: Path, index: type[Index]) -> None:
+def test_an_answer_without_files_is_reported(tmp_path: Path, index: type[Index]) -> None:
     index.files = ({"filename": 3},)
     (tmp_path / "wheels" / "demo_lib-1.1-py3-none-any.whl").touch()
     assert "its answer lists no files" in between(case(tmp_path), CELL, "demo", "1.0", "1.2").notes[0]
@@ -218,7 +221,7 @@ def test_other_axes_have_the_values_of_the_matrix_or_the_catalog(tmp_path: Path)
             between(file, CELL, axis, low, high)
 
 
-def test_tags_are_those_of_the_interpreter_and_the_libc() -> None:
+def test_wheel_tags_follow_the_interpreter_and_the_libc() -> None:
     names = {str(tag) for tag in tags("3.6.9", "2.27")}
     assert {"cp36-cp36m-manylinux1_x86_64", "cp32-abi3-manylinux_2_5_x86_64", "py3-none-any"} <= names
     assert not {"cp36-cp36-linux_x86_64", "cp36-cp36m-manylinux_2_28_x86_64"} & names

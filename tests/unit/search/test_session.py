@@ -1,4 +1,4 @@
-"""The driver of searches, on a fake engine: what is asked is run once, recorded, resumed and answered."""
+"""The driver of searches, on a fake engine: what it asks for is run once, recorded, resumed and answered."""
 
 from __future__ import annotations
 
@@ -92,14 +92,14 @@ def walk(session: SearchSession) -> Search[Answer]:
     return Answer(words=(f"seen {', '.join(seen)}",), data={"seen": seen}, exit_status=0)
 
 
-def test_verdicts_read_as_bad_good_or_unknown() -> None:
-    assert reading(Verdict.FLAKY) is reading(Verdict.REPRODUCED) is Reading.BAD
-    assert reading(Verdict.NOT_REPRODUCED) is Reading.GOOD
+def test_a_verdict_is_read_as_fail_pass_or_unresolved() -> None:
+    assert reading(Verdict.FLAKY) is reading(Verdict.REPRODUCED) is Reading.FAIL
+    assert reading(Verdict.NOT_REPRODUCED) is Reading.PASS
     others = set(Verdict) - {Verdict.FLAKY, Verdict.REPRODUCED, Verdict.NOT_REPRODUCED}
-    assert {reading(verdict) for verdict in (*others, None)} == {Reading.UNKNOWN}
+    assert {reading(verdict) for verdict in (*others, None)} == {Reading.UNRESOLVED}
 
 
-def test_a_search_is_a_run_whose_cells_come_as_they_are_asked_for(project: Project) -> None:
+def test_a_search_is_recorded_as_a_run_of_the_cells_it_asked_for(project: Project) -> None:
     status, session = project.start(walk)
     assert status == 0
     store = Store(project.store)
@@ -116,12 +116,12 @@ def test_a_search_is_a_run_whose_cells_come_as_they_are_asked_for(project: Proje
     result = session.result()
     assert [c["reading"] for c in result["cells"]] == ["good", "bad", "unknown"]
     assert result["answer"]["seen"] == ["good", "bad", "unknown"]
-    said = project.output.getvalue()
-    assert "[2] a=2 package=bash: reproduced" in said
-    assert "seen good, bad, unknown" in said
+    output = project.output.getvalue()
+    assert "[2] a=2 package=bash: reproduced" in output
+    assert "seen good, bad, unknown" in output
 
 
-def test_what_is_asked_again_is_not_run_again(project: Project) -> None:
+def test_a_cell_that_is_asked_for_again_is_not_run_again(project: Project) -> None:
     def again(session: SearchSession) -> Search[Answer]:
         first = yield Ask(candidates=(cell("1"), cell("2")))
         second = yield Ask(candidates=(cell("2"), cell("1"), cell("2")))
@@ -133,7 +133,7 @@ def test_what_is_asked_again_is_not_run_again(project: Project) -> None:
     assert len(project.engine.trials) == 2
 
 
-def test_an_interrupted_search_goes_on_where_it_was_and_repeats_nothing(project: Project) -> None:
+def test_a_resumed_search_continues_and_repeats_nothing(project: Project) -> None:
     def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if trial.env["A"] == "three":
             project.interrupt()
@@ -149,7 +149,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_repeats_nothing(project:
     project.engine.behave = interrupted
     status, _ = project.start(make)
     assert status == 130
-    assert "stopped: 2 cells decided and kept; go on with: reprokit walk --resume" in project.output.getvalue()
+    assert "stopped: 2 cells decided and kept; continue with: reprokit walk --resume" in project.output.getvalue()
     project.engine.behave = toy
     before = len(project.engine.trials)
     with pytest.raises(UsageError, match="nothing to resume"):
@@ -166,7 +166,7 @@ def test_an_interrupted_search_goes_on_where_it_was_and_repeats_nothing(project:
         project.resume(make)
 
 
-def test_a_search_over_an_address_goes_on_with_the_text_that_was_read(
+def test_a_resumed_search_over_a_url_uses_the_text_that_was_read_first(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
@@ -184,15 +184,15 @@ def test_a_search_over_an_address_goes_on_with_the_text_that_was_read(
     assert session.file.path == url
 
 
-def test_a_case_that_changed_is_not_resumed(project: Project) -> None:
+def test_a_search_over_a_changed_case_is_not_resumed(project: Project) -> None:
     project.engine.behave = lambda trial, sink: project.interrupt()
     project.start(walk)
     project.case.write_text(CASE + "tags: [new]\n")
-    with pytest.raises(UsageError, match="its case changed since"):
+    with pytest.raises(UsageError, match="its case has changed since"):
         project.resume(walk)
 
 
-def test_a_cell_for_which_the_case_has_no_text_is_unknown(project: Project) -> None:
+def test_a_cell_for_which_a_template_fails_is_unresolved(project: Project) -> None:
     def beyond(session: SearchSession) -> Search[Answer]:
         readings = yield Ask(candidates=(cell("9"), cell("2")))
         return Answer(words=tuple(readings))
@@ -205,7 +205,7 @@ def test_a_cell_for_which_the_case_has_no_text_is_unknown(project: Project) -> N
     assert "9" in record.reason
 
 
-def test_an_engine_that_goes_away_ends_the_search_to_be_resumed(project: Project) -> None:
+def test_a_search_stopped_by_a_lost_engine_can_be_resumed(project: Project) -> None:
     def gone(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
         if trial.env["A"] == "two":
             project.engine.info = _refuse  # type: ignore[method-assign]
@@ -213,7 +213,7 @@ def test_an_engine_that_goes_away_ends_the_search_to_be_resumed(project: Project
         return toy(trial, sink)
 
     project.engine.behave = gone
-    with pytest.raises(EngineError, match="nobody answers"):
+    with pytest.raises(EngineError, match="the engine does not answer"):
         project.start(walk)
     project.engine = FakeEngine(toy)
     status, session = project.resume(walk)
@@ -222,10 +222,10 @@ def test_an_engine_that_goes_away_ends_the_search_to_be_resumed(project: Project
 
 
 def _refuse() -> None:
-    raise EngineError("nobody answers")
+    raise EngineError("the engine does not answer")
 
 
-def test_what_comes_soon_is_built_meanwhile_and_a_failure_of_that_is_no_matter(project: Project) -> None:
+def test_the_next_image_is_built_while_a_cell_runs_and_its_failure_is_ignored(project: Project) -> None:
     meanwhile = threading.Event()
 
     def waits(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
@@ -254,7 +254,7 @@ def test_what_comes_soon_is_built_meanwhile_and_a_failure_of_that_is_no_matter(p
     assert len(project.engine.built) == 2
 
 
-def test_the_cheapest_is_what_stands_then_what_shares_most(project: Project) -> None:
+def test_an_existing_image_costs_nothing_and_shared_steps_cost_less(project: Project) -> None:
     costs: list[int] = []
 
     def make(session: SearchSession) -> Search[Answer]:
@@ -264,13 +264,13 @@ def test_the_cheapest_is_what_stands_then_what_shares_most(project: Project) -> 
         return Answer(words=())
 
     project.start(make)
-    new, stands, shares, never = costs
-    assert stands == 0
+    new, exists, shares, never = costs
+    assert exists == 0
     assert 0 < shares < new < never
 
 
-def test_a_search_is_over_one_case(project: Project) -> None:
+def test_a_search_takes_one_case(project: Project) -> None:
     (project.case.parent / "other.yaml").write_text(CASE.replace("id: toy", "id: other"))
     session = project.session()
-    with pytest.raises(UsageError, match="about one case"):
+    with pytest.raises(UsageError, match="takes one case"):
         session.start("walk", Request(cases=(str(project.case.parent),)), {}, walk)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from reprokit.cli import invoke
 from reprokit.core.ownership import HOST
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
+from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.report import differences
 from reprokit.report.publishing import Scrubber
 from reprokit.run.invocation import workflow
@@ -79,18 +80,23 @@ def run(
     finished: bool = True,
 ) -> RunRecord:
     at = f"2026-01-01T02:00:{second:02d}.000Z"
-    told = {"workflow": {"repository": "o/r", "run": workflow, "attempt": attempt}} if workflow else {}
+    told = WorkflowRecord(repository="o/r", run=workflow, attempt=attempt) if workflow else None
     return RunRecord(
         id=run_id,
         started_at=at,
         version="1",
-        request={"cases": ["cases/made_up.yaml"], "engine": "auto", **told},
-        host={"engine": engine, "kernel": kernel, "driver": None, "gpus": []},
-        owner={"host": run_id, "pid": second},
+        request=RequestRecord(asked={"cases": ["cases/made_up.yaml"], "engine": "auto"}, workflow=told),
+        host=HostRecord(engine=engine, kernel=kernel),
+        owner=OwnerRecord(labels={"host": run_id, "pid": str(second)}),
         finished_at=at if finished else None,
         exit_status=0 if finished else None,
         cells=tuple(cell(number, n, verdict, run_id) for number, (n, verdict) in enumerate(cells.items(), 1)),
     )
+
+
+def owned(one: RunRecord, label: str, value: str) -> RunRecord:
+    """The run as another process wrote it."""
+    return dataclasses.replace(one, owner=OwnerRecord(labels={label: value}))
 
 
 def artifact(folder: Path, *runs: RunRecord) -> Path:
@@ -133,8 +139,8 @@ def test_jobs_of_one_workflow_run_become_one_run(tmp_path: Path) -> None:
         "2026-01-01T02:00:05.000Z",
         0,
     )
-    assert whole.host == {"engine": "Docker Engine 28.0", "kernel": None, "driver": None, "gpus": []}
-    assert [one.details["job"]["host"]["kernel"] for one in whole.cells] == ["6.8", "6.1", "6.8", "6.1"]
+    assert whole.host == HostRecord(engine="Docker Engine 28.0")
+    assert [one.details.job and one.details.job.host.kernel for one in whole.cells] == ["6.8", "6.1", "6.8", "6.1"]
     assert all((store.folder / trial.log).is_file() for one in whole.cells for trial in one.trials)
     assert "20260101-020005-bbbb 4" in (store.folder / whole.cells[0].trials[0].log).read_text()
     assert (done.changed, done.problems, night.id) == (1, [], whole.id)
@@ -153,7 +159,9 @@ def test_each_cell_is_told_with_the_host_of_its_job(tmp_path: Path) -> None:
 
 def test_the_names_of_the_jobs_hosts_are_known_to_who_publishes_the_night(tmp_path: Path) -> None:
     jobs = [
-        dataclasses.replace(run({n: N}, run_id=f"20260101-02000{n}-aaaa"), owner={HOST: f"gpu-box-{n}/boot/pid"})
+        dataclasses.replace(
+            run({n: N}, run_id=f"20260101-02000{n}-aaaa"), owner=OwnerRecord(labels={HOST: f"gpu-box-{n}/boot/pid"})
+        )
         for n in "12"
     ]
     _, store = merged(tmp_path / "out", artifact(tmp_path / "a", jobs[0]), artifact(tmp_path / "b", jobs[1]))
@@ -164,8 +172,8 @@ def test_the_names_of_the_jobs_hosts_are_known_to_who_publishes_the_night(tmp_pa
 
 def test_a_run_knows_which_workflow_it_is_a_job_of() -> None:
     names = {"GITHUB_ACTIONS": "true", "GITHUB_RUN_ID": "77", "GITHUB_RUN_ATTEMPT": "2", "GITHUB_REPOSITORY": "o/r"}
-    assert workflow(names) == {"workflow": {"run": "77", "attempt": "2", "repository": "o/r"}}
-    assert workflow({**names, "GITHUB_ACTIONS": ""}) == workflow({}) == {}
+    assert workflow(names) == WorkflowRecord(run="77", attempt="2", repository="o/r")
+    assert workflow({**names, "GITHUB_ACTIONS": ""}) is workflow({}) is None
 
 
 def test_jobs_that_come_later_are_added_to_the_same_run(tmp_path: Path) -> None:
@@ -178,7 +186,7 @@ def test_jobs_that_come_later_are_added_to_the_same_run(tmp_path: Path) -> None:
     assert ([one.cell["n"] for one in both.cells], both.id, len(store.runs())) == (["2", "1"], first, 1)
     _, other = merged(tmp_path / "two", early, late)
     assert [one.verdict for one in other.run("last").cells] == [one.verdict for one in both.cells]
-    assert len(both.request["merged"]) == 2
+    assert len(both.request.merged or ()) == 2
 
 
 def test_a_job_that_was_run_again_counts_as_it_was_decided_last(tmp_path: Path) -> None:
@@ -204,18 +212,21 @@ def test_what_was_not_decided_is_cancelled_and_never_left_out(tmp_path: Path) ->
 
 def test_jobs_that_began_in_the_same_second_with_the_same_id_are_two(tmp_path: Path) -> None:
     artifact(tmp_path / "in" / "a", run({"1": R}))
-    artifact(tmp_path / "in" / "b", dataclasses.replace(run({"2": N}), owner={"host": "another"}))
+    artifact(tmp_path / "in" / "b", owned(run({"2": N}), "host", "another"))
     done, store = merged(tmp_path / "out", tmp_path / "in")
     whole = store.run("last")
     assert [one.cell["n"] for one in whole.cells] == ["2", "1"]
-    assert len(whole.request["merged"]) == 2
+    assert len(whole.request.merged or ()) == 2
     assert len({trial.log for one in whole.cells for trial in one.trials}) == 2
     assert not done.problems
 
 
 def test_runs_by_hand_are_taken_over_one_by_one(tmp_path: Path) -> None:
     mine = artifact(tmp_path / "mine", run({"1": R}, workflow=""))
-    theirs = artifact(tmp_path / "theirs", dataclasses.replace(run({"1": N}, workflow=""), owner={"host": "another"}))
+    theirs = artifact(
+        tmp_path / "theirs",
+        owned(run({"1": N}, workflow=""), "host", "another"),
+    )
     done, store = merged(tmp_path / "out", mine, theirs)
     assert sorted(one.id for one in store.runs()) == sorted(done.imported)
     assert "20260101-020000-aaaa" in done.imported
@@ -388,7 +399,7 @@ def test_each_cell_is_there_once_and_a_decided_one_is_not_lost(
         run(cells, run_id=f"r{number}", attempt=str(attempt), second=number)
         for number, (cells, attempt) in enumerate(jobs)
     )
-    night = Night(workflow={"repository": "o/r", "run": "77"}, kind="docker", runs=runs)
+    night = Night(workflow=WorkflowRecord(repository="o/r", run="77"), kind="docker", runs=runs)
     whole, origins = join(night, "x", text=lambda digest: TEXT)
     keys = [key_of(one) for one in whole.cells]
     assert sorted(keys) == sorted({key_of(one) for each in runs for one in each.cells})

@@ -8,8 +8,17 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import UsageError
+from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord, exit_status
+from reprokit.evidence.records import (
+    CellRecord,
+    ImageRecord,
+    RequestRecord,
+    RunRecord,
+    SearchRecord,
+    TrialRecord,
+    exit_status,
+)
 from reprokit.store.database import Store
 from reprokit.store.folder import Measurements, find_folder
 from reprokit.store.recorder import Recorder, RecordError
@@ -27,9 +36,6 @@ def run(run_id: str, *cells: CellRecord) -> RunRecord:
         id=run_id,
         started_at=f"2026-01-01T00:00:0{run_id[-1]}Z",
         version="0",
-        request={},
-        host={},
-        owner={},
         cells=cells,
     )
 
@@ -51,7 +57,12 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
     store = Store(tmp_path / "s")
     store.begin(run("run-1", cell(1), cell(2)), {"sha256:1": ("c", "t", "text")})
     decided = cell(
-        1, verdict=Verdict.REPRODUCED, expected=Verdict.REPRODUCED, reason="so", image={"id": "i"}, trials=(TRIAL,)
+        1,
+        verdict=Verdict.REPRODUCED,
+        expected=Verdict.REPRODUCED,
+        reason="so",
+        image=ImageRecord(tag="t", id="i"),
+        trials=(TRIAL,),
     )
     store.decide("run-1", decided)
     store.decide("run-1", decided)  # a repeat replaces, it does not double
@@ -73,7 +84,9 @@ def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
     assert store.last_seen("c") is None
     store.begin(run("run-1", cell(1), cell(2)), {})
     store.begin(run("run-2", cell(1), cell(2, case_id="other")), {})
-    store.begin(dataclasses.replace(run("run-3", cell(1)), request={"search": {"kind": "reduce"}}), {})
+    store.begin(
+        dataclasses.replace(run("run-3", cell(1)), request=RequestRecord(search=SearchRecord(kind="reduce"))), {}
+    )
     seen = store.last_seen("c")
     assert seen is not None
     assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])
@@ -91,8 +104,8 @@ def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
 
 
 def test_measurements_are_kept_per_image_and_probe(tmp_path: Path) -> None:
-    Measurements(tmp_path).keep("sha256:a", "1", {"python": "3.11.2"})
-    assert Measurements(tmp_path).get("sha256:a", "1") == {"python": "3.11.2"}
+    Measurements(tmp_path).keep("sha256:a", "1", Measured(python="3.11.2"))
+    assert Measurements(tmp_path).get("sha256:a", "1") == Measured(python="3.11.2")
     assert Measurements(tmp_path).get("sha256:a", "2") is None
 
 

@@ -72,7 +72,7 @@ const reprokit = (() => {
   const VERDICTS = {
     "reproduced": { glyph: "R", words: "every trial failed with the signature" },
     "flaky": { glyph: "F", words: "some trials failed with the signature, others did not" },
-    "not-reproduced": { glyph: "·", words: "every trial ended well" },
+    "not-reproduced": { glyph: "·", words: "every trial passed" },
     "different-failure": { glyph: "x", words: "something failed, but not with the signature" },
     "timed-out": { glyph: "T", words: "a time limit stopped the trials" },
     "out-of-memory": { glyph: "M", words: "the trials ran out of memory" },

@@ -1,0 +1,125 @@
+"""One HTTP request, sent as this host sends its own: its proxies, its certificates, within limits of size and time."""
+
+from __future__ import annotations
+
+import functools
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reprokit.core.addresses import is_loopback
+
+if TYPE_CHECKING:
+    import httpx
+
+MAX_REDIRECTS = 10
+
+
+class NoAnswer(Exception):
+    """No complete answer came; the text says why."""
+
+
+class TooLarge(NoAnswer):
+    """The answer is larger than the caller accepts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a server answered, whatever its status. ``headers``: their names in any case."""
+
+    status: int
+    reason: str
+    headers: Mapping[str, str]
+    data: bytes
+
+    @property
+    def ok(self) -> bool:
+        """Whether the request succeeded."""
+        return 200 <= self.status < 300
+
+    @property
+    def media_type(self) -> str:
+        """The media type without its parameters; ``text/plain`` where the server names none."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower() or "text/plain"
+
+
+def send(
+    method: str,
+    url: str,
+    *,
+    headers: Mapping[str, str],
+    body: bytes | None = None,
+    max_bytes: int,
+    silence: float,
+    seconds: float = float("inf"),
+    allow_redirect: Callable[[str, str], None] = lambda before, after: None,
+) -> Answer:
+    """Send a request and follow redirects; the ``Authorization`` header goes to no other server than the first.
+
+    Args:
+        max_bytes: the largest answer that is read; an error's answer is cut off there.
+        silence: seconds without a byte after which the server counts as gone.
+        seconds: how long the answer may take in all.
+        allow_redirect: called with both addresses before a redirect is followed; raises to refuse it.
+
+    Raises:
+        NoAnswer: nothing answers, or not in full.
+        TooLarge: the answer is larger than ``max_bytes``.
+    """
+    import httpx  # takes as long to import as all of `reprokit --help`
+
+    until = time.monotonic() + seconds
+    try:
+        # Unpacking could turn a small answer into one of any size.
+        following = httpx.Request(
+            method, url, headers={"User-Agent": "reprokit", **headers, "Accept-Encoding": "identity"}, content=body
+        )
+        for _ in range(MAX_REDIRECTS + 1):
+            request = following
+            client = httpx.Client(
+                trust_env=False, proxy=_proxy(request.url), verify=_certificates(), timeout=httpx.Timeout(silence)
+            )
+            with client:
+                response = client.send(request, stream=True)
+                if response.next_request is None:
+                    return Answer(
+                        status=response.status_code,
+                        reason=response.reason_phrase,
+                        headers=response.headers,
+                        data=_read(response, max_bytes, until, seconds),
+                    )
+                following = response.next_request
+            allow_redirect(str(request.url), str(following.url))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise NoAnswer(str(error) or type(error).__name__) from None
+    raise NoAnswer(f"more than {MAX_REDIRECTS} redirects")
+
+
+def _proxy(url: httpx.URL) -> str | None:
+    from urllib.request import getproxies, proxy_bypass
+
+    # A proxy's localhost is another host.
+    if is_loopback(str(url)) or proxy_bypass(url.netloc.decode()):
+        return None
+    return getproxies().get(url.scheme)
+
+
+@functools.cache
+def _certificates() -> ssl.SSLContext:
+    """Those that the system trusts: httpx alone would not know a site's own authority."""
+    return ssl.create_default_context()
+
+
+def _read(response: httpx.Response, max_bytes: int, until: float, seconds: float) -> bytes:
+    data = bytearray()
+    for block in response.iter_raw():
+        data += block
+        if len(data) > max_bytes:
+            if response.is_error:
+                break
+            raise TooLarge(f"the answer is larger than {max_bytes / 1e6:g} MB")
+        if time.monotonic() > until:
+            raise NoAnswer(f"has not answered in full after {seconds:.0f} s")
+    return bytes(data[:max_bytes])

@@ -1,0 +1,85 @@
+"""Frozen dataclasses as JSON objects and back: for databases, files and pages. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, TypeVar
+
+ABSENT = {"absent": True}
+"""``metadata`` of a field that the JSON object lacks while it has its default; other fields are always written."""
+
+T = TypeVar("T")
+
+
+class JsonRecord:
+    """Base of the dataclasses whose fields are the keys of a JSON object, in that order."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as a JSON object, which shares nothing with it that can be changed."""
+        return _object(self)
+
+    @classmethod
+    def from_json(cls: type[T], data: Mapping[str, Any]) -> T:
+        """The reverse of ``to_json``. Keys of newer versions are ignored; TypeError where a required one is missing."""
+        return _record(cls, data)
+
+
+def _object(record: Any) -> dict[str, Any]:
+    values = {}
+    for field in dataclasses.fields(record):
+        value = getattr(record, field.name)
+        if not (field.metadata.get("absent") and value == field.default):
+            values[field.name] = _encoded(value)
+    return values
+
+
+def _encoded(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, int, float)) or type(value) is str:
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if hasattr(value, "to_json"):
+        return value.to_json()
+    if dataclasses.is_dataclass(value):
+        return _object(value)
+    if isinstance(value, Mapping):
+        return {key: _encoded(each) for key, each in value.items()}
+    return [_encoded(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _record(cls: Callable[..., T], data: Mapping[str, Any]) -> T:
+    return cls(**{name: decode(data[name]) for name, decode in _decoders(cls) if name in data})
+
+
+@functools.cache
+def _decoders(cls: Any) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    hints = typing.get_type_hints(cls)
+    return tuple((field.name, _decoder(hints[field.name])) for field in dataclasses.fields(cls))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _decoder(hint: Any) -> Callable[[Any], Any]:
+    """What turns a JSON value into a value of the type ``hint``; plain values are taken as they are."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        [inner] = [_decoder(each) for each in arguments if each is not type(None)]
+        return inner if inner is _same else lambda value: None if value is None else inner(value)
+    if origin is tuple:
+        each = _decoder(arguments[0])
+        return tuple if each is _same else lambda value: tuple(each(one) for one in value)
+    if origin is not None and issubclass(origin, Mapping):
+        one = _decoder(arguments[1])
+        return _same if one is _same else lambda value: {key: one(each) for key, each in value.items()}
+    if hasattr(hint, "from_json"):
+        return typing.cast("Callable[[Any], Any]", hint.from_json)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return functools.partial(_record, hint)
+    return hint if isinstance(hint, type) and issubclass(hint, Enum) else _same

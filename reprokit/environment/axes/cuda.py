@@ -1,0 +1,207 @@
+"""The axis ``cuda``: the CUDA toolkit at /usr/local/cuda."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reprokit.case.axes import version_syntax
+from reprokit.case.cellspec import CellSpec
+from reprokit.core.errors import Unsupported
+from reprokit.environment import catalog, versions, wording
+from reprokit.environment.axes.operating_system import release_of
+from reprokit.environment.axis import (
+    CANNOT,
+    Axis,
+    HostRequest,
+    Layer,
+    Measurement,
+    Request,
+    Wording,
+    version_differs,
+)
+from reprokit.environment.model import Cuda, Environment
+
+TOOLKIT = "nvidia-cuda-toolkit"
+"""The distribution's package of CUDA."""
+
+SCRIPT = """\
+if command -v nvcc >/dev/null 2>&1; then section nvcc; nvcc --version 2>&1; fi
+if command -v ptxas >/dev/null 2>&1; then section ptxas; ptxas --version 2>&1; fi
+for home in "${CUDA_HOME:-/usr/local/cuda}" /usr/local/cuda; do
+    if [ -r "$home/version.json" ]; then section cuda-version; cat "$home/version.json"; break; fi
+done
+section cudart
+ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.* /usr/lib/*-linux-gnu/libcudart.so.* 2>/dev/null"""
+
+
+def calls_nvcc(spec: CellSpec) -> bool:
+    """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
+    asked = spec.environment
+    if any("nvcc" in text for text in (*asked.apt, *asked.pip, asked.setup)):
+        return False
+    programs = [text for text in spec.files.values() if text.startswith("#!")]
+    call = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
+    return any(call.search(text) for text in (*spec.command, *programs))
+
+
+def resolve(request: Request) -> Cuda | None:
+    """CUDA from the first that has it: NVIDIA's images, NVIDIA's wheels, the distribution.
+
+    Raises Unsupported.
+    """
+    asked, release, nvcc = request.asked, request.release, calls_nvcc(request.spec)
+    if TOOLKIT in request.spec.environment.apt:
+        if asked is not None and not versions.matches(asked, release.toolkit):
+            raise Unsupported(
+                f"cuda {asked} contradicts environment.apt, which asks for {TOOLKIT}: "
+                f"that package is CUDA {release.toolkit} on {release.name}"
+            )
+        return Cuda(version=release.toolkit, source="distribution")
+    if asked is None or asked == versions.NONE:
+        return None
+    images = catalog.cuda_images(release.name) if request.supply.base_source == "registry" else ()
+    if (version := versions.newest(asked, images)) is not None:
+        return Cuda(version=version, source="image")
+    wheels = _wheels(nvcc=nvcc)
+    if (version := versions.newest(asked, wheels)) is not None:
+        return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
+    if versions.matches(asked, release.toolkit):
+        return Cuda(version=release.toolkit, source="distribution")
+    raise Unsupported(
+        f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} cannot be had on {release.name}; "
+        f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
+        + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
+    )
+
+
+def _wheels(*, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
+    """CUDA release -> part -> version of its wheel. ``nvcc``: with that program, which 11 and 12 have not."""
+    return {version: parts for version, parts in catalog.cuda_wheels().items() if "crt" in parts or not nvcc}
+
+
+def _requirements(version: str, wheels: Mapping[str, str]) -> tuple[str, ...]:
+    """NVIDIA's wheels of a CUDA release. ``wheels``: part -> version."""
+    end = suffix(version)
+    names = {
+        "nvcc": f"nvidia-cuda-nvcc{end}",
+        "nvvm": f"nvidia-nvvm{end}",
+        "crt": f"nvidia-cuda-crt{end}",
+        "cccl": f"nvidia-cuda-cccl{end}",
+        "runtime": f"nvidia-cuda-runtime{end}",
+    }
+    return tuple(f"{name}=={wheels[part]}" for part, name in names.items() if part in wheels)
+
+
+def suffix(cuda: str) -> str:
+    """What the names of NVIDIA's wheels end with for a CUDA version: ``-cu12``, and nothing from 13 on."""
+    major = versions.parts(cuda)[0]
+    return f"-cu{major}" if int(major) < 13 else ""
+
+
+def on_host(request: HostRequest) -> Cuda | None:
+    """CUDA from NVIDIA's wheels, or the host's own, which cannot be taken away. Raises Unsupported."""
+    asked, host, apt = request.asked, request.host, request.spec.environment.apt
+    if asked == versions.NONE and host.cuda:
+        raise Unsupported(f"cuda none: this host has CUDA {host.cuda}, {CANNOT}")
+    if host.cuda and TOOLKIT in apt:
+        if asked is not None and not versions.matches(asked, host.cuda):
+            raise Unsupported(f"cuda {asked} from {TOOLKIT}: this host has CUDA {host.cuda}, {CANNOT}")
+        return Cuda(version=host.cuda, source="distribution")
+    if asked is None or asked == versions.NONE:
+        return None
+    nvcc = calls_nvcc(request.spec)
+    wheels = _wheels(nvcc=nvcc)
+    if (version := versions.newest(asked, wheels)) is not None:
+        return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
+    if versions.matches(asked, host.cuda):
+        return Cuda(version=host.cuda or asked, source="distribution")
+    raise Unsupported(
+        f"cuda {asked}{' with nvcc, which the case calls' if nvcc else ''}: NVIDIA's wheels have "
+        f"{versions.span(wheels)}, this host has {host.cuda or 'none'}, {CANNOT}"
+    )
+
+
+def layers(environment: Environment) -> Iterator[Layer]:
+    """The wheels or the distribution's package; with an image of NVIDIA's only where it is."""
+    if environment.cuda:
+        yield Layer(place="large", template="cuda.j2")
+
+
+def locked(environment: Environment) -> tuple[str, ...]:
+    """NVIDIA's wheels."""
+    return environment.cuda.requirements if environment.cuda else ()
+
+
+def compiler(sections: Mapping[str, str]) -> str:
+    """What nvcc, else ptxas, says of its version."""
+    return sections.get("nvcc") or sections.get("ptxas") or ""
+
+
+def read(sections: Mapping[str, str]) -> str | None:
+    """The release that the compiler, else the toolkit's version file, else the runtime library names."""
+    if release := re.search(r"\brelease (\d+\.\d+)", compiler(sections)):
+        return release[1]
+    if full := _written(sections.get("cuda-version", "")):
+        return ".".join(full.split(".")[:2])
+    # libcudart.so.11.0 serves all of 11.x: its full name tells the release, its soname only the major version.
+    names = re.findall(r"libcudart\.so\.(\d+(?:\.\d+)*)$", sections.get("cudart", ""), re.MULTILINE)
+    longest: str | None = max(names, key=lambda name: name.count("."), default=None)
+    if longest and longest.count(".") >= 2:
+        return ".".join(longest.split(".")[:2])
+    return longest.split(".")[0] if longest else None
+
+
+def _written(text: str) -> str:
+    """The version in a toolkit's version.json, '' without one."""
+    try:
+        version = json.loads(" ".join(text.split()) or "{}")["cuda"]["version"]
+    except (ValueError, KeyError, TypeError):
+        return ""
+    return str(version)
+
+
+_by_release = version_differs("cuda", "CUDA")
+
+
+def differs(asked: str, measured: Mapping[str, Any]) -> str:
+    """In words, how the CUDA is another than asked for; a compiler's build (12.0.140) belongs to a release (12.0.1)."""
+    build = measured["cuda_build"]
+    if measured["cuda"] is not None and build is not None:
+        of = (build, *catalog.cuda_release_of(build))
+        if any(versions.matches(asked, release) for release in of):
+            return ""
+    return _by_release(asked, measured)
+
+
+def releases(cell: Mapping[str, str]) -> Iterable[str]:
+    """The CUDA releases of NVIDIA's wheels and images, and of the distribution's package."""
+    release = release_of(cell)
+    images = catalog.cuda_images(release.name if release else "")
+    return [*catalog.cuda_wheels(), *images, *([release.toolkit] if release else [])]
+
+
+AXIS = Axis(
+    place=40,
+    title="CUDA",
+    syntax=version_syntax("cuda", "CUDA versions, or none for no CUDA in the image."),
+    guide="""\
+The toolkit at `/usr/local/cuda`: NVIDIA's image where a registry has it, else NVIDIA's wheels, else the distribution's
+package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name. Without this axis there is none. Measured by
+`nvcc`, else `ptxas`, the toolkit's version file or the runtime library.
+""",
+    after=("os",),
+    resolve=resolve,
+    on_host=on_host,
+    host_programs=None,
+    layers=layers,
+    locked=locked,
+    measure=Measurement(script=SCRIPT, read=read),
+    differs=differs,
+    wording=Wording(keys={"nvcc", "cuda", "cuda toolkit", "cuda runtime"}, read=wording.cuda, incidental=False),
+    precision=2,
+    matters=10,
+    releases=releases,
+)

@@ -1,0 +1,123 @@
+"""The axis ``cudnn``: cuDNN from NVIDIA's wheels, below /usr/local/cuda."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from reprokit.case.axes import version_syntax
+from reprokit.core.errors import Unsupported
+from reprokit.environment import catalog, versions, wording
+from reprokit.environment.axes.cuda import suffix
+from reprokit.environment.axis import (
+    CANNOT,
+    Axis,
+    HostRequest,
+    Layer,
+    Measurement,
+    Request,
+    Wording,
+    version_differs,
+)
+from reprokit.environment.model import Cuda, Cudnn, Environment
+
+SCRIPT = """\
+for header in "${CUDA_HOME:-/usr/local/cuda}/include" /usr/include /usr/include/*-linux-gnu; do
+    for name in cudnn_version.h cudnn_version_v9.h cudnn_version_v8.h cudnn.h; do
+        if grep -q '^#define CUDNN_MAJOR' "$header/$name" 2>/dev/null; then
+            section cudnn; grep -E '^#define CUDNN_(MAJOR|MINOR|PATCHLEVEL)' "$header/$name"; break 2
+        fi
+    done
+done
+section cudnn-files
+ls -L "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudnn.so.* /usr/lib/*-linux-gnu/libcudnn.so.* 2>/dev/null"""
+
+
+def resolve(request: Request) -> Cudnn | None:
+    """cuDNN for the CUDA of the cell. Raises Unsupported."""
+    return cudnn_of(request.asked, request.cuda)
+
+
+def cudnn_of(asked: str | None, cuda: Cuda | None) -> Cudnn | None:
+    """cuDNN from NVIDIA's wheels, beside that CUDA. Raises Unsupported."""
+    if asked is None or asked == versions.NONE:
+        return None
+    if cuda is None:
+        raise Unsupported(f"cudnn {asked} needs CUDA, and this cell has none: give the cuda axis a version")
+    major = versions.parts(cuda.version)[0]
+    available = catalog.cudnn_wheels(major)
+    version = versions.newest(asked, available)
+    if version is None:
+        has = versions.span(available) if available else "none"
+        images = catalog.images_with_cudnn(asked, ".".join(versions.parts(cuda.version)[:2]))
+        raise Unsupported(
+            f"cudnn {asked} cannot be had for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
+            + (f"; environment.image can be {', '.join(images)}, which have it" if images else "")
+        )
+    requirements = [f"nvidia-cudnn-cu{major}=={version}"]
+    # An nvidia/cuda image and the distribution's toolkit bring cuBLAS themselves.
+    if cuda.source == "wheels":
+        requirements.append(f"nvidia-cublas{suffix(cuda.version)}=={catalog.cuda_wheels()[cuda.version]['cublas']}")
+    return Cudnn(version=version, requirements=tuple(requirements))
+
+
+def on_host(request: HostRequest) -> Cudnn | None:
+    """cuDNN for the CUDA of the cell; the host's own cannot be taken away. Raises Unsupported."""
+    if request.asked == versions.NONE and request.host.cudnn:
+        raise Unsupported(f"cudnn none: this host has cuDNN {request.host.cudnn}, {CANNOT}")
+    return cudnn_of(request.asked, request.cuda)
+
+
+def layers(environment: Environment) -> Iterator[Layer]:
+    """The wheels, unpacked below /usr/local/cuda."""
+    if environment.cudnn:
+        yield Layer(place="large", template="cudnn.j2")
+
+
+def locked(environment: Environment) -> tuple[str, ...]:
+    """The wheels of cuDNN and cuBLAS."""
+    return environment.cudnn.requirements if environment.cudnn else ()
+
+
+def read(sections: Mapping[str, str]) -> str | None:
+    """The version in the header, else in the full name of the library."""
+    header = sections.get("cudnn", "")
+    parts = (re.search(rf"CUDNN_{part}\s+(\d+)", header) for part in ("MAJOR", "MINOR", "PATCHLEVEL"))
+    numbers = [part[1] for part in parts if part]
+    if len(numbers) == 3:
+        return ".".join(numbers)
+    names = re.findall(r"libcudnn\.so\.(\d+(?:\.\d+)*)$", sections.get("cudnn-files", ""), re.MULTILINE)
+    return max(names, key=lambda name: name.count("."), default=None)
+
+
+def same(asked: str, have: str) -> bool:
+    """Whether the header's three numbers are what a value asks for, which may have the four of the packages."""
+    return have.count(".") == 2 and versions.matches(have, asked)
+
+
+def releases(cell: Mapping[str, str]) -> Iterable[str]:
+    """The versions of NVIDIA's wheels for the CUDA of the cell."""
+    return catalog.cudnn_wheels(versions.parts(cell.get("cuda", ""))[0])
+
+
+AXIS = Axis(
+    place=50,
+    title="cuDNN",
+    syntax=version_syntax("cudnn", "cuDNN versions, or none."),
+    guide="""\
+NVIDIA's wheels `nvidia-cudnn-cuN` for the CUDA of the cell, with cuBLAS, unpacked below `/usr/local/cuda`; it needs the
+axis `cuda`. Measured by its header, else by the name of the library.
+""",
+    after=("cuda",),
+    resolve=resolve,
+    on_host=on_host,
+    host_programs=None,
+    layers=layers,
+    locked=locked,
+    measure=Measurement(script=SCRIPT, read=read),
+    differs=version_differs("cudnn", "cuDNN", same),
+    wording=Wording(keys={"cudnn"}, read=wording.cudnn, incidental=False),
+    precision=2,
+    matters=20,
+    releases=releases,
+)

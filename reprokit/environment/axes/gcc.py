@@ -1,0 +1,96 @@
+"""The axis ``gcc``: the C and C++ compiler that ``gcc``, ``g++``, ``cc`` and ``c++`` call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from reprokit.case.axes import version_syntax
+from reprokit.core.errors import Unsupported
+from reprokit.environment import catalog, providers_gcc, versions, wording
+from reprokit.environment.axes.operating_system import release_of
+from reprokit.environment.axis import (
+    CANNOT,
+    Axis,
+    HostPrograms,
+    HostRequest,
+    Layer,
+    Measurement,
+    Request,
+    Wording,
+    version_differs,
+)
+from reprokit.environment.model import Compiler, Environment, Gcc
+
+SCRIPT = """\
+if command -v gcc >/dev/null 2>&1; then
+    section gcc; gcc --version 2>&1 | head -n 1; gcc -dumpfullversion -dumpversion 2>/dev/null
+fi"""
+
+
+def resolve(request: Request) -> Gcc | None:
+    """The GCC of a cell, from the first provider that has it. Raises Unsupported."""
+    return providers_gcc.gcc(request.asked, request.release, request.supply)
+
+
+def on_host(request: HostRequest) -> Compiler | None:
+    """A GCC of the host. Raises Unsupported."""
+    asked, host = request.asked, request.host
+    if asked is None:
+        return None
+    if asked == versions.NONE:
+        if host.gcc:
+            raise Unsupported(f"gcc none: this host has GCC {host.gcc}, {CANNOT}")
+        return None
+    version = versions.newest(asked, host.gccs.values())
+    if version is None:
+        raise Unsupported(
+            f"gcc {asked}: this host has {', '.join(sorted(set(host.gccs.values()))) or 'none'}, {CANNOT}"
+        )
+    return Compiler(version=version, path=next(path for path, full in host.gccs.items() if full == version))
+
+
+def layers(environment: Environment) -> Iterator[Layer]:
+    """The distribution's packages, or a tree at /opt/gcc that a stage has made or another image has."""
+    gcc = environment.gcc
+    if gcc is None:
+        return
+    if gcc.source != "distribution":
+        yield Layer(place="stage", template="conda.j2" if gcc.source == "conda" else "gcc_image.j2")
+    yield Layer(place="small", template="gcc.j2" if gcc.source == "distribution" else "gcc_tree.j2")
+
+
+def read(sections: Mapping[str, str]) -> str | None:
+    """The last line that the compiler says, where it is a version."""
+    lines = sections.get("gcc", "").splitlines()
+    found = re.fullmatch(r"\d+(?:\.\d+)*", lines[-1]) if lines else None
+    return found[0] if found else None
+
+
+def releases(cell: Mapping[str, str]) -> Iterable[str]:
+    """The GCCs of the release, of Docker's images and of conda-forge."""
+    release = release_of(cell)
+    return [*(release.gcc.values() if release else ()), *catalog.gcc_images(), *catalog.gcc_conda()]
+
+
+AXIS = Axis(
+    place=30,
+    title="GCC",
+    syntax=version_syntax("gcc", "GCC versions: 12 accepts any 12.x, 12.2 only 12.2.x."),
+    guide="""\
+`gcc`, `g++`, `cc` and `c++`: of the distribution's packages, of Docker's image `gcc`, or of conda-forge, in the order
+of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -dumpfullversion`.
+""",
+    after=("os", "python"),
+    resolve=resolve,
+    on_host=on_host,
+    host_programs=HostPrograms(names=("gcc", "g++"), version=("-dumpfullversion",)),
+    layers=layers,
+    locked=None,
+    measure=Measurement(script=SCRIPT, read=read),
+    differs=version_differs("gcc", "GCC"),
+    wording=Wording(keys={"gcc", "g++", "compiler", "编译器"}, read=wording.gcc, incidental=False),
+    precision=1,
+    matters=30,
+    releases=releases,
+)

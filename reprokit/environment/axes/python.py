@@ -1,0 +1,95 @@
+"""The axis ``python``: the interpreter of the virtual environment at /opt/venv."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from reprokit.case.axes import version_syntax
+from reprokit.core.errors import Unsupported
+from reprokit.environment import catalog, providers_python, versions, wording
+from reprokit.environment.axes.operating_system import release_of
+from reprokit.environment.axis import Axis, HostRequest, Layer, Measurement, Request, Wording, version_differs
+from reprokit.environment.model import Environment, Interpreter, Python
+
+SCRIPT = """\
+for name in python python3; do
+    if command -v "$name" >/dev/null 2>&1; then section python; "$name" -c "$1" 2>&1; break; fi
+done"""
+"""``$1`` is the text of probe_inside.py, which prints the packages and frameworks, too."""
+
+
+def resolve(request: Request) -> Python | None:
+    """The Python of a cell, from the first provider that has it. Raises Unsupported."""
+    return providers_python.python(request.asked, request.release, request.supply, request.cuda)
+
+
+def on_host(request: HostRequest) -> Interpreter:
+    """A Python of the host, or one that uv can install. Raises Unsupported."""
+    asked, host = request.asked, request.host
+    if asked == versions.NONE:
+        raise Unsupported("python none: a virtual environment is made of Python")
+    for one in host.pythons:
+        if asked is None or versions.matches(asked, one.version):
+            return one
+    if asked is not None and (version := versions.newest(asked, host.uv_pythons)):
+        return Interpreter(version=version)
+    has = ", ".join(dict.fromkeys(one.version for one in host.pythons)) or "none"
+    uv = f"; uv could install {versions.span(host.uv_pythons)}" if host.uv_pythons else ""
+    raise Unsupported(f"python {asked or '3'} is not on this host, which has {has}{uv}")
+
+
+def layers(environment: Environment) -> Iterator[Layer]:
+    """The stage of uv's interpreters. Those of the distribution are in the layer of the system."""
+    if environment.python and environment.python.source == "uv":
+        yield Layer(place="stage", template="uv.j2")
+
+
+def read(sections: Mapping[str, str]) -> str | None:
+    """The version that the interpreter itself says."""
+    version = said(sections).get("version")
+    return str(version) if version else None
+
+
+def said(sections: Mapping[str, str]) -> Mapping[str, Any]:
+    """Everything that the interpreter says of itself, its packages and frameworks; empty where there is none."""
+    text = sections.get("python", "")
+    # Warnings of the interpreter come first; the object is the last line.
+    last = text.splitlines()[-1] if text else ""
+    try:
+        value = json.loads(last)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def releases(cell: Mapping[str, str]) -> Iterable[str]:
+    """The Pythons of the release, of Docker's images and of uv."""
+    release = release_of(cell)
+    packaged = release.pythons if release else ()
+    return [*packaged, *catalog.python_images(release.name if release else ""), *catalog.uv_pythons()]
+
+
+AXIS = Axis(
+    place=20,
+    title="Python",
+    syntax=version_syntax("python", "Python versions, such as 3.11. Quote them: other tools read 3.10 as 3.1."),
+    guide="""\
+The interpreter of a virtual environment at `/opt/venv`, which is first on `PATH`: of the distribution's packages, of
+Docker's image `python`, or of uv, in the order of `python_providers`. Without this axis it is the distribution's own;
+`none` makes no virtual environment. Measured by running it.
+""",
+    after=("os", "cuda"),
+    resolve=resolve,
+    on_host=on_host,
+    host_programs=None,
+    layers=layers,
+    locked=None,
+    measure=Measurement(script=SCRIPT, read=read),
+    differs=version_differs("python", "Python"),
+    wording=Wording(keys={"python", "py"}, read=wording.python, incidental=False),
+    precision=2,
+    matters=40,
+    releases=releases,
+)

@@ -1,0 +1,52 @@
+"""Cases, with the axes that are known here: the case room's functions, bound to them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TextIO
+
+from reprokit.case import files, matrix, schema
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import Cell, Partial, Selection
+from reprokit.core.errors import ReprokitError
+from reprokit.environment.axes import KNOWN
+
+
+def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
+    """The cases of a CASE argument: see :func:`reprokit.case.files.load`."""
+    return files.load(source, KNOWN, stdin=stdin)
+
+
+def load_text(path: str, text: str) -> CaseFile:
+    """The case in ``text``, the content of the YAML file ``path`` (which need not exist yet). Raises CaseError."""
+    return files.load_text(path, text, KNOWN)
+
+
+@lru_cache(maxsize=256)
+def recorded_case(text: str) -> CaseFile | None:
+    """The case of a text that a store keeps; None where there is no text, or today's format no longer accepts it."""
+    try:
+        [file] = load("-", stdin=io.StringIO(text))
+    except (ReprokitError, ValueError):
+        return None
+    return file
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of case files: see :func:`reprokit.case.schema.json_schema`."""
+    return schema.json_schema(KNOWN)
+
+
+def select(
+    axes: Mapping[str, Sequence[str]],
+    exclude: Sequence[Partial],
+    include: Sequence[Partial],
+    selection: Selection,
+    *,
+    used: Iterable[str] = (),
+    strict: bool = True,
+) -> list[Cell]:
+    """The cells that ``selection`` asks for: see :func:`reprokit.case.matrix.select`."""
+    return matrix.select(axes, exclude, include, selection, known=KNOWN, used=used, strict=strict)

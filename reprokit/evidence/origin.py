@@ -1,0 +1,81 @@
+"""Where records come from: the host, the process that writes a run, and the job of a workflow that it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reprokit.core.json_record import ABSENT, JsonRecord
+from reprokit.core.ownership import HOST, is_orphan
+
+
+def engine_kind(engine: str | None) -> str:
+    """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
+    return engine.split()[0].lower() if engine else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostRecord(JsonRecord):
+    """``host`` of the contract. ``engine`` is None when no cell got as far as asking one; ``gpus``: their names."""
+
+    engine: str | None = None
+    kernel: str | None = None
+    driver: str | None = None
+    gpus: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of the engine, see :func:`engine_kind`."""
+        return engine_kind(self.engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnerRecord:
+    """The process that writes a run, as the ownership ``labels`` of :mod:`reprokit.core.ownership`; none: merged."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def machine(self) -> str:
+        """The name of the machine that the process runs on; '' when unknown."""
+        return self.labels.get(HOST, "").partition("/")[0]
+
+    @property
+    def gone(self) -> bool:
+        """Whether the process certainly runs no more."""
+        return is_orphan(dict(self.labels))
+
+    def to_json(self) -> dict[str, Any]:
+        """The labels."""
+        return dict(self.labels)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> OwnerRecord:
+        """The reverse of ``to_json``."""
+        return cls(labels=data)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRecord(JsonRecord):
+    """The run of a workflow of GitHub Actions; ``attempt`` where one job of it is meant."""
+
+    run: str = ""
+    attempt: str = field(default="", metadata=ABSENT)
+    repository: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRecord(JsonRecord):
+    """The job that recorded a cell of a merged run: its own ``run``, when it started, and by which reprokit and host.
+
+    ``finished_at`` and ``machine`` (there to be taken out of what is published) are kept once, in the run's request.
+    """
+
+    run: str
+    attempt: str = "1"
+    started_at: str = ""
+    finished_at: str = field(default="", metadata=ABSENT)
+    version: str = ""
+    host: HostRecord = field(default_factory=HostRecord)
+    machine: str = field(default="", metadata=ABSENT)

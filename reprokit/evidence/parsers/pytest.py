@@ -1,0 +1,79 @@
+"""Failures as pytest prints them (``--tb=long`` and ``short``), which look unlike the interpreter's own tracebacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reprokit.evidence.model import ExceptionSeen, Frame
+from reprokit.evidence.parser import ExceptionFormat, Parser, Trait
+
+_SECTION = re.compile(r"^(?:_{3,} .+ _{3,}|={3,}.*)$")
+_ERROR = re.compile(r"^E(?: {2,}(?P<text>.*))?$")
+_SHORT_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+): in (?P<function>\S+)$")
+_LONG_FRAME = re.compile(r"^(?P<file>[^\s:][^:]*):(?P<line>\d+): ?(?P<type>[\w.]*)$")
+_DEF = re.compile(r"^[ >]   +(?:async )?def (?P<name>\w+)\(")
+_TYPED = re.compile(r"^(?P<type>[^\W\d][\w.]*)(?:: ?(?P<message>.*))?$")
+
+
+def parse(lines: Sequence[str]) -> tuple[ExceptionSeen, ...]:
+    """Return the failures that pytest reports in ``lines``, in log order."""
+    found: list[ExceptionSeen] = []
+    section = at = 0
+    while at < len(lines):
+        if _SECTION.match(lines[at]):
+            section = at
+        if not _ERROR.match(lines[at]):
+            at += 1
+            continue
+        end = at
+        while end < len(lines) and _ERROR.match(lines[end]):
+            end += 1
+        if seen := _failure(lines, section, at, end):
+            found.append(seen)
+        at = end
+    return tuple(found)
+
+
+def _failure(lines: Sequence[str], section: int, start: int, end: int) -> ExceptionSeen | None:
+    """The failure whose ``E`` lines are ``start`` to ``end``; None when nothing says where it was raised."""
+    frames: list[Frame] = []
+    function = kind = ""
+    last = end
+    for at in (*range(section, start), *range(end, min(end + 4, len(lines)))):
+        line = lines[at]
+        if at >= end and _SECTION.match(line):
+            break
+        if short := _SHORT_FRAME.match(line):
+            frames.append(Frame(file=short["file"], line=int(short["line"]), function=short["function"]))
+        elif long := _LONG_FRAME.match(line):
+            frames.append(Frame(file=long["file"], line=int(long["line"]), function=function))
+            if at >= end:
+                kind, last = long["type"], at + 1
+                break
+        elif definition := _DEF.match(line):
+            function = definition["name"]
+    text = [match["text"] or "" for line in lines[start:end] if (match := _ERROR.match(line))]
+    indent = len(text[0]) - len(text[0].lstrip())
+    text = [line[indent:] for line in text]
+    typed = _TYPED.match(text[0])
+    if not frames or not (kind or typed):
+        return None
+    if typed and (not kind or typed["type"].rpartition(".")[2] == kind.rpartition(".")[2]):
+        kind, text[0] = typed["type"], typed["message"] or ""
+    return ExceptionSeen(type=kind, message="\n".join(text), frames=tuple(frames), line=start + 1, end_line=last)
+
+
+PARSER = Parser(
+    name="pytest",
+    traits=frozenset({Trait.EXCEPTION}),
+    golden=("pytest-*",),
+    version="1",
+    precedence=2,
+    exceptions=ExceptionFormat(
+        needles=("\nE  ",),
+        read=parse,
+        kept=r"^E   |^_{4,} \S.* _{4,}$",
+        kept_needles=("\nE   ", " ____"),
+    ),
+)
