@@ -7,9 +7,12 @@ import shutil
 import signal
 import subprocess
 import tarfile
+import tempfile
 import threading
+import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
@@ -17,8 +20,9 @@ import pytest
 
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError
+from reprokit.engine import registry
 from reprokit.engine.docker import DockerEngine
-from reprokit.engine.protocol import Build, Trial
+from reprokit.engine.protocol import Build, Engine, Trial
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -57,6 +61,67 @@ def engine() -> DockerEngine:
     return engine
 
 
+@contextmanager
+def reachable_cache() -> Iterator[Path]:
+    """A cache of our own that an unprivileged user can reach, which pytest's folders are not."""
+    folder = Path(tempfile.mkdtemp(prefix="venv-test-"))
+    folder.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(folder))
+        yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[Path]:
+    """A folder with a file that every user can read."""
+    with tempfile.TemporaryDirectory(prefix="shared-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        (folder / "one").write_text("from the host")
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def podman_service() -> Iterator[str]:
+    """The address of a Podman service with a storage of its own; stopped and removed afterwards."""
+    podman = shutil.which("podman")
+    if podman is None:
+        pytest.skip("needs podman")
+    # Not below pytest's folder: the paths of containers' sockets must stay below 108 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="rk-podman-"))
+    address = f"unix://{folder}/podman.sock"
+    # runc also serves hosts whose cgroups are neither v1 nor v2, as crun does not.
+    runtime = ["--runtime", "runc"] if shutil.which("runc") else []
+    command = [podman, "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
+    log = (folder / "log").open("wb")
+    started = subprocess.Popen(
+        [*command, *runtime, "system", "service", "--time=0", address], stdout=log, stderr=subprocess.STDOUT
+    )
+    try:
+        _wait_for(address)
+        yield address
+    finally:
+        subprocess.run([*command, "rm", "--all", "--force"], capture_output=True, check=False, timeout=60)
+        started.terminate()
+        started.wait(timeout=30)
+        log.close()
+        subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], capture_output=True, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_for(address: str) -> None:
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            registry.make("podman", {"CONTAINER_HOST": address})
+            return
+        except EngineError as error:
+            if time.monotonic() > deadline:
+                pytest.skip(f"the podman service does not answer: {error}")
+            time.sleep(0.2)
+
+
 def _busybox(folder: Path) -> Path:
     """A statically linked busybox: the host's, or the distribution's package."""
     for path in ("/usr/bin/busybox", "/bin/busybox"):
@@ -82,7 +147,7 @@ def tiny(engine: DockerEngine, tmp_path_factory: pytest.TempPathFactory) -> Iter
     remove_image(tag)
 
 
-def import_tiny(engine: DockerEngine, folder: Path) -> str:
+def import_tiny(engine: Engine, folder: Path) -> str:
     """Make the image of :func:`tiny` and return its tag."""
     binary = _busybox(folder)
     tag = f"reprokit-test/tiny:{uuid.uuid4().hex[:8]}"

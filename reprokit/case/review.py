@@ -75,8 +75,9 @@ def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
     return tuple(sorted(found, key=lambda ask: ask.level is not Level.LOOK))
 
 
-def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto", most: int | None = LISTED) -> str:
-    """A few lines for the person who decides whether the case may run here. ``engine``: what builds and runs it.
+def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", most: int | None = LISTED) -> str:
+    """A few lines for the person who decides whether the case may run here. ``on_host``: the engine that
+    builds it, where that runs its steps on this host itself.
 
     ``most``: things to look at that are listed; some of each kind, so that many of one hide none of another.
     """
@@ -87,8 +88,8 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, engine: str = "auto",
         f"  its text: {file.digest}",
         *(f"  {ask.words}" for ask in found if ask.level is Level.PLAIN),
     ]
-    if engine == "venv":
-        lines.append("  --engine venv: there is no container; its build steps run on this host itself, as you")
+    if on_host:
+        lines.append(f"  --engine {on_host}: there is no container; its build steps run on this host itself, as you")
     else:
         lines.append(
             "  its build runs as root in a container, with the network and this host's settings for pip and apt"

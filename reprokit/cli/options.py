@@ -20,8 +20,11 @@ from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.environment import cases, tables
-from reprokit.environment.axes import AXIS_NAMES, KNOWN
+from reprokit.engine import kinds, registry
+from reprokit.environment import cases
+from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
+from reprokit.environment.axis import Axis
+from reprokit.environment.catalog import OURS
 from reprokit.evidence.sequential import Trials
 from reprokit.run.request import Request
 
@@ -47,11 +50,26 @@ def selection_options(function: F) -> F:
         "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
     )(function)
     function = click.option("--axis", multiple=True, metavar="NAME=A,B", help="Replace any other axis.")(function)
-    for name in reversed(AXIS_NAMES):
-        function = click.option(f"--{name}", metavar="A,B", help=f"Replace the {name} axis for this invocation.")(
-            function
-        )
+    for axis in reversed(AXES):
+        function = click.option(
+            f"--{axis.name}",
+            metavar="A,B",
+            help=f"Replace the {axis.name} axis for this invocation.",
+            shell_complete=_completing(axis),
+        )(function)
     return function
+
+
+def _completing(axis: Axis) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the last value of a list by those that the axis has where nothing else is asked for."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        known = axis.releases({}, OURS)
+        short = (".".join(value.split(".")[: axis.precision]) for value in known)
+        return [before + comma + value for value in dict.fromkeys(short) if value.startswith(last)]
+
+    return complete
 
 
 def filter_options(function: F) -> F:
@@ -143,10 +161,11 @@ def engine_option(function: F) -> F:
     """--engine."""
     return click.option(
         "--engine",
-        type=click.Choice(["auto", "docker", "podman", "venv"]),
+        type=click.Choice(kinds.CHOICES),
         default=None,
         help="What builds and runs. auto: the container engine that DOCKER_HOST, the docker context or the default "
-        "socket leads to, else a Podman service that answers.",
+        "socket leads to, else a Podman service that answers. "
+        + " ".join(f"{one.kind}: {one.help}." for one in registry.entries()),
     )(function)
 
 
@@ -262,7 +281,6 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
     from reprokit.engine import site
 
     settings = site.settings()
-    tables.override(settings.compatibility)
     datasets = folders_of("--dataset", given.pop("datasets"))
     sources = folders_of("--source", given.pop("sources"))
     return {

@@ -15,7 +15,7 @@ from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html.building import PagesRequest
-from reprokit.report.publishing import Scrub, Scrubber
+from reprokit.report.publishing import Scrub, Scrubber, Sources
 from reprokit.run.plan import load_all
 from reprokit.store.recorder import RecordError
 
@@ -92,7 +92,6 @@ def command(
     Nothing is loaded from elsewhere. Since such pages are often public, tokens, e-mail addresses, home directories and
     host names are left out of all texts, as far as they are recognised; --as-recorded keeps them.
     """
-
     form = formats()[name]
     if isinstance(form, RunFormat):
         if serve or folder or as_recorded or options.typed("runs"):
@@ -203,8 +202,6 @@ def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
 
 def _write(form: RunFormat, what: str, output: Path, store_folder: Path | None) -> int:
     """One run in a format that is one text."""
-    from reprokit.report.publishing import Sources
-
     options.check_writable("-o", output)
     store = options.store_of(store_folder)
     run = _run(store, what)

@@ -80,7 +80,6 @@ def command(**given: Any) -> int:
     options.check_writable("--junit", junit_file)
     # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
     recorder = Recorder(store_folder)
-
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
     session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder)
@@ -141,7 +140,6 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     record = session.record
     if record is None or (json_file is None and junit_file is None):
         return
-
     sources = Sources(folder=store_folder, file_of=session.files.get)
     for path, form in ((json_file, "json"), (junit_file, "junit")):
         if path:

@@ -157,9 +157,11 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
 def _bootstrapped(
     engine: Engine, base: Base, cancel: threading.Event, on_progress: Callable[[Progress], None]
 ) -> ImageInfo:
-    from reprokit.environment import bootstrap, catalog
+    from reprokit.engine import site
+    from reprokit.environment import bootstrap
+    from reprokit.environment.catalog import Catalog
 
-    release = catalog.releases()[base.name]
+    release = Catalog(site.settings().compatibility).releases()[base.name]
 
     def present() -> ImageInfo | None:
         found = engine.image(base.reference)

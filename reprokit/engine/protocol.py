@@ -1,4 +1,4 @@
-"""What an engine does for us, in our words. ``reprokit.engine.docker`` is the real one; tests may bring a fake."""
+"""What an engine takes and gives: the protocol behind which Docker, Podman and virtual environments are alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.cellspec import Limits
+from reprokit.engine.capabilities import Capabilities
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -20,14 +21,20 @@ if TYPE_CHECKING:
 class EngineInfo:
     """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
 
-    ``unenforced``: which of the limits "memory", "cpus" and "pids" it would take and not hold.
+    ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of the limits "memory", "cpus"
+    and "pids" it would accept on this host and not hold.
     """
 
+    kind: str
     name: str
     version: str
+    capabilities: Capabilities = field(default_factory=Capabilities)
     kernel: str = ""
     architecture: str = ""
     unenforced: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,50 +109,149 @@ class Trial:
 
 
 Slot = AbstractContextManager[object]
+"""What is held while a trial's program runs: a place among the programs that may run at a time."""
 
 
 class Engine(Protocol):
-    """Everything asked of an engine. Each method may raise ``EngineError``; all are safe to call from threads."""
+    """Everything that reprokit asks of an engine. ``docs/new-engine.md`` says how to write one.
+
+    All methods are safe to call from several threads at once. Any of them may raise EngineError, which says that the
+    engine failed or went away and what to do about it: such a cell gets the verdict ``engine-error``, never a finding.
+    The tests in ``tests/conformance`` hold for every engine.
+    """
 
     def info(self) -> EngineInfo:
-        """The engine's own description; raises EngineError (with what to do) when none answers."""
+        """Ask the engine what it is.
+
+        Returns:
+            Its description, as it is recorded with every run.
+
+        Raises:
+            EngineError: No engine answers; the text says how to get one.
+        """
 
     def image(self, tag: str) -> ImageInfo | None:
-        """The image of that tag, or None when the engine has none."""
+        """Look an image (or what stands for one, such as a virtual environment) up.
+
+        Args:
+            tag: Its tag, or its id (``sha256:...``).
+
+        Returns:
+            The image, or None when the engine has none of that tag or id.
+        """
 
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
-        """Build with BuildKit and tag. Raises BuildFailed (theirs: the Dockerfile's step), Cancelled, EngineError."""
+        """Build an image and give it its tag. A build that fails leaves no image of that tag.
+
+        Args:
+            build: The Dockerfile or script, its context, the tag and the labels.
+            site: The settings of this site (indexes, proxies, certificates), which must not stay in the image.
+            on_progress: Called for each step as it starts, and for output as it comes.
+            cancel: When it is set, the build is stopped at once.
+
+        Returns:
+            The image that was built.
+
+        Raises:
+            BuildFailed: A step of the Dockerfile or script failed; ``step`` names it, ``tail`` holds its last lines.
+            Unsupported: The engine cannot build such a thing.
+            Cancelled: ``cancel`` was set.
+        """
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
-        """Pull a base image; None when the registry says that there is no such image. EngineError when none answers."""
+        """Fetch a base image from its registry.
+
+        Args:
+            reference: The image's name as a Dockerfile has it behind FROM.
+            cancel: When it is set, the download is stopped.
+
+        Returns:
+            The image, or None when the registry says that it has no such image.
+
+        Raises:
+            EngineError: No registry answers.
+            Cancelled: ``cancel`` was set.
+        """
 
     def tag(self, image: str, name: str) -> ImageInfo:
-        """Give an image that the engine holds (an id) another name."""
+        """Give an image another name.
+
+        Args:
+            image: The id of an image that the engine has.
+            name: The new tag.
+
+        Returns:
+            The image under its new name.
+        """
 
     def remove_image(self, tag: str) -> None:
-        """Take a name from an image, and the image away if that was its last; no error when there is none."""
+        """Take a name from an image, and remove the image if that was its last. No error when there is none.
+
+        Args:
+            tag: The image's tag or id.
+
+        Raises:
+            EngineError: A container uses the image.
+        """
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
-        """Make an image from a root file system archive."""
+        """Make an image from an archive of a root file system.
+
+        Args:
+            tar: The archive, a file of this host.
+            tag: The image's tag.
+            labels: The image's labels.
+
+        Returns:
+            The image.
+        """
 
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:
-        """Run to the end, the time limit or ``cancel`` (raises Cancelled), giving output to ``sink`` as it comes.
+        """Run a trial to its end, to its time limit, or until it is cancelled.
 
-        ``slot`` is held while the program runs, not while its container is made or removed: who limits how many run
-        at a time need not leave the engine idle in between.
+        However it ends, and whatever ``sink`` raises, nothing that the trial started or made is left on return.
 
-        Whatever way it ends, the container and its anonymous volumes are gone when this returns.
+        Args:
+            trial: The image, the command, its limits, and what the command finds.
+            sink: Called with the program's output in the order in which it was written, as it comes.
+            cancel: When it is set, the trial is stopped at once.
+            slot: Held while the program runs, and not while its container is made or removed: the engine need not
+                be idle in between.
+
+        Returns:
+            The exit status, and whether the time limit or the memory limit stopped a program. A program that was
+            killed by a signal ends with 128 + the signal.
+
+        Raises:
+            Cancelled: ``cancel`` was set.
+            Unsupported: The engine cannot give the trial what it asks for, such as a GPU.
         """
 
     def repeat(self, trial: Trial, files: Path) -> str:
-        """The line for a shell that runs the trial without reprokit. ``files``: holds a copy of the trial's files."""
+        """Say how the trial is run by hand.
+
+        Args:
+            trial: The trial.
+            files: A folder of this host that holds a copy of the trial's files.
+
+        Returns:
+            A line for a shell that runs the trial without reprokit.
+        """
 
     def sweep(self) -> list[str]:
-        """Remove containers of ours whose process is gone (by label); returns what was removed, in words."""
+        """Remove what runs of this host whose process has exited left behind, found by its ownership labels.
+
+        Returns:
+            What was removed, in words; empty when there was nothing.
+        """
 
     def gpus_in_use(self) -> Mapping[str, str]:
-        """UUID of a GPU -> the container of ours that has it, in words; for all that exist, whoever made them."""
+        """Say which GPUs are used by what this engine runs, whichever run of reprokit started it.
+
+        Returns:
+            UUID of a GPU -> the container that has it, in words.
+        """

@@ -14,7 +14,7 @@ from reprokit.case.axes import AxisSyntax
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import versions
-from reprokit.environment.catalog import Release
+from reprokit.environment.catalog import Catalog, Release
 from reprokit.environment.host import Host
 from reprokit.environment.model import Cuda, Environment, Part, Python
 from reprokit.environment.supply import Supply
@@ -38,6 +38,11 @@ class Request:
     spec: CellSpec
     supply: Supply
     found: Mapping[str, Any]
+
+    @property
+    def catalog(self) -> Catalog:
+        """The compatibility data."""
+        return self.supply.catalog
 
     @property
     def release(self) -> Release:
@@ -65,6 +70,7 @@ class HostRequest:
     asked: str | None
     spec: CellSpec
     host: Host
+    catalog: Catalog
     found: Mapping[str, Any]
 
     @property
@@ -159,11 +165,11 @@ class Axis:
     layers: Callable[[Environment], Iterable[Layer]]
     locked: Callable[[Environment], tuple[str, ...]] | None
     measure: Measurement
-    differs: Callable[[str, Mapping[str, Any]], str]
+    differs: Callable[[str, Mapping[str, Any], Catalog], str]
     wording: Wording
     precision: int
     matters: int
-    releases: Callable[[Mapping[str, str]], Iterable[str]]
+    releases: Callable[[Mapping[str, str], Catalog], Iterable[str]]
 
     @property
     def name(self) -> str:
@@ -173,10 +179,10 @@ class Axis:
 
 def version_differs(
     name: str, title: str, same: Callable[[str, str], bool] = versions.matches
-) -> Callable[[str, Mapping[str, Any]], str]:
+) -> Callable[[str, Mapping[str, Any], Catalog], str]:
     """The comparison of an axis of versions. ``same``: whether a measured version is what a value asks for."""
 
-    def differs(asked: str, measured: Mapping[str, Any]) -> str:
+    def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
         have: str | None = measured[name]
         if versions.matches(asked, have) or (have is not None and asked != versions.NONE and same(asked, have)):
             return ""

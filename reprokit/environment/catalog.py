@@ -69,15 +69,148 @@ class FrameworkBuilds:
     cuda: tuple[str, ...]
 
 
-def releases() -> Mapping[str, Release]:
-    """Release name -> release, oldest first within each family."""
-    return _releases(tables.overriding())
+@dataclass(frozen=True)
+class Catalog:
+    """The compatibility data: our tables, over which the rows of a site's ``own`` file win, where there is one.
+
+    A row of that file that cannot be meant is a UsageError, which names file and line, where it is first looked at.
+    """
+
+    own: Path | None = None
+
+    def table(self, name: str) -> Any:
+        """One table of data/."""
+        return tables.table(name, self.own)
+
+    def releases(self) -> Mapping[str, Release]:
+        """Release name -> release, oldest first within each family."""
+        return _releases(self.own)
+
+    def known_os(self) -> tuple[str, ...]:
+        """The values that the ``os`` axis can take."""
+        return tuple(self.releases())
+
+    def python_images(self, os: str) -> tuple[str, ...]:
+        """The Pythons that Docker's official images have on that release of Debian, oldest first."""
+        return tuple(self.table("python")["images"].get(os, ()))
+
+    def uv_pythons(self) -> tuple[str, ...]:
+        """The Pythons that uv has for any Linux with glibc, oldest first."""
+        return tuple(self.table("python")["uv"]["pythons"])
+
+    def uv_installer(self) -> str:
+        """The requirement of the uv that knows :meth:`uv_pythons`."""
+        return str(self.table("python")["uv"]["installer"])
+
+    def gcc_images(self) -> Mapping[str, str]:
+        """GCC -> codename of the Debian that Docker's official image of that GCC is made of."""
+        images: Mapping[str, str] = self.table("gcc")["images"]
+        return images
+
+    def gcc_conda(self) -> tuple[str, ...]:
+        """The GCCs that conda-forge has, oldest first."""
+        return tuple(self.table("gcc")["conda"]["versions"])
+
+    def conda_installer(self) -> str:
+        """The requirement of what installs conda's packages."""
+        return str(self.table("gcc")["conda"]["installer"])
+
+    def debian_glibc(self, codename: str) -> str:
+        """The glibc of the Debian that an image of Docker's is made of."""
+        glibcs = self.table("gcc")["debian"]
+        if codename not in glibcs:  # only a site's own image can be of another
+            raise UsageError(f"{self.own}: gcc.images names {codename!r}, of which gcc.debian has no glibc")
+        return str(glibcs[codename])
+
+    def _cuda(self) -> Any:
+        return self.table("cuda")
+
+    def cuda_wheels(self) -> Mapping[str, Mapping[str, str]]:
+        """CUDA release -> part (nvcc, runtime, cublas ...) -> version of its wheel."""
+        wheels: Mapping[str, Mapping[str, str]] = self._cuda()["wheels"]
+        return wheels
+
+    def cuda_images(self, os: str) -> tuple[str, ...]:
+        """CUDA releases for which NVIDIA publishes an image on that release of Ubuntu."""
+        return tuple(self._cuda()["images"].get(os, ()))
+
+    def images_with_cudnn(self, cudnn: str, cuda: str) -> tuple[str, ...]:
+        """NVIDIA's images with a cuDNN of that version for a CUDA version, oldest first: ``nvidia/cuda:TAG``."""
+        found = []
+        for os, rows in self._cuda()["image_cudnn"].items():
+            for release, has in rows.items():
+                if versions.matches(cudnn, has) and versions.matches(cuda, release):
+                    major = versions.parts(has)[0] if versions.order(release) < (12, 4) else ""
+                    found.append((release, f"nvidia/cuda:{release}-cudnn{major}-devel-{os.replace('-', '')}"))
+        return tuple(tag for _, tag in sorted(found, key=lambda row: versions.order(row[0])))
+
+    def cuda_release_of(self, nvcc: str) -> tuple[str, ...]:
+        """The CUDA releases whose compiler is that build (``12.0.140`` -> ``12.0.1``)."""
+        return tuple(release for release, wheels in self.cuda_wheels().items() if wheels["nvcc"] == nvcc)
+
+    def driver_needed(self, cuda: str) -> str | None:
+        """Least Linux driver version for a CUDA version, or None when unknown."""
+        drivers: Mapping[str, str] = self._cuda()["drivers"]
+        return drivers.get(row_for(cuda, drivers) or "")
+
+    def toolkit_driver(self, cuda: str) -> str | None:
+        """The Linux driver version that a CUDA version was released with, or None when unknown."""
+        drivers: Mapping[str, str] = self._cuda()["toolkit_drivers"]
+        return drivers.get(row_for(cuda, drivers) or "")
+
+    def host_gcc(self, cuda: str) -> Compilers | None:
+        """The GCC major versions that nvcc of a CUDA version takes, or None when unknown."""
+        rows: Mapping[str, Mapping[str, str]] = self._cuda()["gcc"]
+        key = row_for(cuda, rows)
+        return Compilers(least=rows[key].get("least", ""), most=rows[key].get("most", "")) if key else None
+
+    def cuda_for_gcc(self, major: str, *, newest: bool) -> str | None:
+        """The first, or the newest, CUDA version whose nvcc takes that major version of GCC; None: none is known."""
+        fitting = [cuda for cuda in self._cuda()["gcc"] if (range_ := self.host_gcc(cuda)) and range_.takes(major)]
+        return (max if newest else min)(fitting, key=versions.order, default=None)
+
+    def has_any_gcc_flag(self, cuda: str) -> bool:
+        """Whether nvcc of a CUDA version knows ``-allow-unsupported-compiler``."""
+        return versions.order(cuda) >= versions.order(self._cuda()["any_gcc_flag"]["since"])
+
+    def capability(self, compute: str) -> Capability | None:
+        """The row of a GPU's compute capability (``9.0``), or None when unknown."""
+        row = self._cuda()["compute"].get(compute)
+        return Capability(since=row["since"], until=row["until"]) if row else None
+
+    def cudnn_wheels(self, cuda_major: str) -> tuple[str, ...]:
+        """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
+        return tuple(self.table("cudnn").get(cuda_major, ()))
+
+    def builds(self) -> Mapping[str, Mapping[str, Build]]:
+        """Package -> release -> its wheel on Python's index."""
+        return _builds(self.own)
+
+    def build(self, package: str, release: str) -> Build | None:
+        """The wheel of a release, or None when unknown; ``2.15`` is ``2.15.0``."""
+        rows = self.builds().get(package, {})
+        spellings = (release, f"{release}.0", release.removesuffix(".0"))
+        return next((rows[known] for known in spellings if known in rows), None)
+
+    def framework_builds(self, package: str, release: str) -> tuple[FrameworkBuilds, ...]:
+        """Where a release is to be had for other CUDA versions than that of its wheel on Python's index."""
+        found = []
+        for row in self.table("frameworks").values():
+            key = row_for(release, row["builds"])
+            if row["package"] == package and key:
+                cuda = tuple(row["builds"][key])
+                found.append(FrameworkBuilds(requirement=row["requirement"], options=row["options"], cuda=cuda))
+        return tuple(found)
+
+
+OURS = Catalog()
+"""Our tables alone."""
 
 
 @cache
 def _releases(own: Path | None) -> Mapping[str, Release]:
     found = {}
-    for name, row in tables.table("releases").items():
+    for name, row in tables.table("releases", own).items():
         if not row["epoch"].isdecimal():
             raise UsageError(f"{own}: releases.{name}.epoch: expected seconds since 1970, found {row['epoch']!r}")
         found[name] = Release(
@@ -95,132 +228,6 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
     return found
 
 
-def known_os() -> tuple[str, ...]:
-    """The values that the ``os`` axis can take."""
-    return tuple(releases())
-
-
-def python_images(os: str) -> tuple[str, ...]:
-    """The Pythons that Docker's official images have on that release of Debian, oldest first."""
-    return tuple(tables.table("python")["images"].get(os, ()))
-
-
-def uv_pythons() -> tuple[str, ...]:
-    """The Pythons that uv has for any Linux with glibc, oldest first."""
-    return tuple(tables.table("python")["uv"]["pythons"])
-
-
-def uv_installer() -> str:
-    """The requirement of the uv that knows :func:`uv_pythons`."""
-    return str(tables.table("python")["uv"]["installer"])
-
-
-def gcc_images() -> Mapping[str, str]:
-    """GCC -> codename of the Debian that Docker's official image of that GCC is made of."""
-    images: Mapping[str, str] = tables.table("gcc")["images"]
-    return images
-
-
-def gcc_conda() -> tuple[str, ...]:
-    """The GCCs that conda-forge has, oldest first."""
-    return tuple(tables.table("gcc")["conda"]["versions"])
-
-
-def conda_installer() -> str:
-    """The requirement of what installs conda's packages."""
-    return str(tables.table("gcc")["conda"]["installer"])
-
-
-def debian_glibc(codename: str) -> str:
-    """The glibc of the Debian that an image of Docker's is made of."""
-    glibcs = tables.table("gcc")["debian"]
-    if codename not in glibcs:  # only a site's own image can be of another
-        raise UsageError(f"{tables.overriding()}: gcc.images names {codename!r}, of which gcc.debian has no glibc")
-    return str(glibcs[codename])
-
-
-def _cuda() -> Any:
-    return tables.table("cuda")
-
-
-def cuda_wheels() -> Mapping[str, Mapping[str, str]]:
-    """CUDA release -> part (nvcc, runtime, cublas ...) -> version of its wheel."""
-    wheels: Mapping[str, Mapping[str, str]] = _cuda()["wheels"]
-    return wheels
-
-
-def cuda_images(os: str) -> tuple[str, ...]:
-    """CUDA releases for which NVIDIA publishes an image on that release of Ubuntu."""
-    return tuple(_cuda()["images"].get(os, ()))
-
-
-def images_with_cudnn(cudnn: str, cuda: str) -> tuple[str, ...]:
-    """NVIDIA's images with a cuDNN of that version for a CUDA version, oldest first: ``nvidia/cuda:TAG``."""
-    found = []
-    for os, rows in _cuda()["image_cudnn"].items():
-        for release, has in rows.items():
-            if versions.matches(cudnn, has) and versions.matches(cuda, release):
-                major = versions.parts(has)[0] if versions.order(release) < (12, 4) else ""
-                found.append((release, f"nvidia/cuda:{release}-cudnn{major}-devel-{os.replace('-', '')}"))
-    return tuple(tag for _, tag in sorted(found, key=lambda row: versions.order(row[0])))
-
-
-def cuda_release_of(nvcc: str) -> tuple[str, ...]:
-    """The CUDA releases whose compiler is that build (``12.0.140`` -> ``12.0.1``)."""
-    return tuple(release for release, wheels in cuda_wheels().items() if wheels["nvcc"] == nvcc)
-
-
-def driver_needed(cuda: str) -> str | None:
-    """Least Linux driver version for a CUDA version, or None when unknown."""
-    drivers: Mapping[str, str] = _cuda()["drivers"]
-    return drivers.get(row_for(cuda, drivers) or "")
-
-
-def toolkit_driver(cuda: str) -> str | None:
-    """The Linux driver version that a CUDA version was released with, or None when unknown."""
-    drivers: Mapping[str, str] = _cuda()["toolkit_drivers"]
-    return drivers.get(row_for(cuda, drivers) or "")
-
-
-def row_for(version: str, table: Iterable[str]) -> str | None:
-    """The key of a table that says most about a version: ``11.4.0`` before ``11.4`` before ``11``; None = no key."""
-    return max((key for key in table if versions.matches(key, version)), key=lambda key: key.count("."), default=None)
-
-
-def host_gcc(cuda: str) -> Compilers | None:
-    """The GCC major versions that nvcc of a CUDA version takes, or None when unknown."""
-    rows: Mapping[str, Mapping[str, str]] = _cuda()["gcc"]
-    key = row_for(cuda, rows)
-    return Compilers(least=rows[key].get("least", ""), most=rows[key].get("most", "")) if key else None
-
-
-def cuda_for_gcc(major: str, *, newest: bool) -> str | None:
-    """The first, or the newest, CUDA version whose nvcc takes that major version of GCC; None when none is known."""
-    fitting = [cuda for cuda in _cuda()["gcc"] if (range_ := host_gcc(cuda)) and range_.takes(major)]
-    return (max if newest else min)(fitting, key=versions.order, default=None)
-
-
-def has_any_gcc_flag(cuda: str) -> bool:
-    """Whether nvcc of a CUDA version knows ``-allow-unsupported-compiler``."""
-    return versions.order(cuda) >= versions.order(_cuda()["any_gcc_flag"]["since"])
-
-
-def capability(compute: str) -> Capability | None:
-    """The row of a GPU's compute capability (``9.0``), or None when unknown."""
-    row = _cuda()["compute"].get(compute)
-    return Capability(since=row["since"], until=row["until"]) if row else None
-
-
-def cudnn_wheels(cuda_major: str) -> tuple[str, ...]:
-    """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
-    return tuple(tables.table("cudnn").get(cuda_major, ()))
-
-
-def builds() -> Mapping[str, Mapping[str, Build]]:
-    """Package -> release -> its wheel on Python's index."""
-    return _builds(tables.overriding())
-
-
 @cache
 def _builds(own: Path | None) -> Mapping[str, Mapping[str, Build]]:
     return {
@@ -228,22 +235,10 @@ def _builds(own: Path | None) -> Mapping[str, Mapping[str, Build]]:
             release: Build(pythons=tuple(row.get("python", ())), cuda=row.get("cuda", ""), cudnn=row.get("cudnn", ""))
             for release, row in rows.items()
         }
-        for package, rows in tables.table("builds").items()
+        for package, rows in tables.table("builds", own).items()
     }
 
 
-def build(package: str, release: str) -> Build | None:
-    """The wheel of a release, or None when unknown; ``2.15`` is ``2.15.0``."""
-    rows = builds().get(package, {})
-    return next((rows[known] for known in (release, f"{release}.0", release.removesuffix(".0")) if known in rows), None)
-
-
-def framework_builds(package: str, release: str) -> tuple[FrameworkBuilds, ...]:
-    """Where a release is to be had for other CUDA versions than that of its wheel on Python's index."""
-    found = []
-    for row in tables.table("frameworks").values():
-        key = row_for(release, row["builds"])
-        if row["package"] == package and key:
-            cuda = tuple(row["builds"][key])
-            found.append(FrameworkBuilds(requirement=row["requirement"], options=row["options"], cuda=cuda))
-    return tuple(found)
+def row_for(version: str, table: Iterable[str]) -> str | None:
+    """The key of a table that says most about a version: ``11.4.0`` before ``11.4`` before ``11``; None = no key."""
+    return max((key for key in table if versions.matches(key, version)), key=lambda key: key.count("."), default=None)

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, frameworks, tables, versions
+from reprokit.environment import frameworks, versions
+from reprokit.environment.catalog import Catalog, Compilers
 from reprokit.environment.model import Environment
 
 FLAG = "allow-unsupported-compiler"
@@ -22,18 +23,17 @@ WHEELS_WITH_NVCC = 13
 """First major version of CUDA whose wheels hold the whole compiler; those of 11 and 12 bring ptxas alone."""
 
 
-def check(spec: CellSpec, environment: Environment) -> Environment:
+def check(spec: CellSpec, environment: Environment, catalog: Catalog) -> Environment:
     """The environment, with what is known not to go together in its notes where the case wants it so.
 
     Raises Unsupported, with the nearest that can be had, where it does not.
     """
-    found = conflicts(spec, environment)
+    found = conflicts(spec, environment, catalog)
     if not found:
         return environment
     why = tolerated(spec)
     if not why:
-        own = tables.overriding()
-        counts = f" (rows of {own} count here)" if own else ""
+        counts = f" (rows of {catalog.own} count here)" if catalog.own else ""
         raise Unsupported(f"{'; '.join(found)}. {ALL_THE_SAME[0].upper()}{ALL_THE_SAME[1:]}{counts}")
     notes = tuple(f"conflict tolerated, {why}: {text}" for text in found)
     return dataclasses.replace(environment, notes=(*environment.notes, *notes))
@@ -48,12 +48,12 @@ def tolerated(spec: CellSpec) -> str:
     return ""
 
 
-def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
+def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What does not go together in the environment of a cell, each in words with the nearest that would."""
-    return [*_host_compiler(spec, environment), *frameworks.conflicts(spec, environment)]
+    return [*_host_compiler(spec, environment, catalog), *frameworks.conflicts(spec, environment, catalog)]
 
 
-def _host_compiler(spec: CellSpec, environment: Environment) -> Iterator[str]:
+def _host_compiler(spec: CellSpec, environment: Environment, catalog: Catalog) -> Iterator[str]:
     """nvcc refuses a GCC that is newer than it knows, unless it is told not to look."""
     cuda, gcc = environment.cuda, environment.gcc
     if cuda is None or gcc is None or not has_nvcc(environment) or _flag_stands_in(spec):
@@ -69,7 +69,7 @@ def _host_compiler(spec: CellSpec, environment: Environment) -> Iterator[str]:
         text += f"at most GCC {range_.most}"
         if catalog.has_any_gcc_flag(cuda.version):
             text += f"; --{FLAG} in the case tries it all the same"
-    yield f"{text}; nearest: {', or '.join(_nearest(environment.os, range_, gcc.version))}"
+    yield f"{text}; nearest: {', or '.join(_nearest(environment.os, range_, gcc.version, catalog))}"
 
 
 def has_nvcc(environment: Environment) -> bool:
@@ -83,7 +83,7 @@ def _flag_stands_in(spec: CellSpec) -> bool:
     return any(FLAG in text for text in texts)
 
 
-def _nearest(os: str, range_: catalog.Compilers, gcc: str) -> Iterator[str]:
+def _nearest(os: str, range_: Compilers, gcc: str, catalog: Catalog) -> Iterator[str]:
     releases = catalog.releases()
     own = {os: releases[os]} if os in releases else {}
     for among in (own, releases):

@@ -26,6 +26,7 @@ from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
+from reprokit.environment.supply import Recipe
 
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 TAG_PREFIX = "reprokit/img:"
 VENV_PREFIX = "reprokit/venv:"
+_TEMPLATES: Mapping[Recipe, str] = {"dockerfile": "Dockerfile.j2", "script": "venv.sh.j2"}
+_PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREFIX}
 FORMAT = "reprokit-image/v1"
 LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
 """Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
@@ -60,7 +63,7 @@ SUPPORT = (
 class Rendered:
     """``context`` maps a path in the build context to bytes, or to a folder on this host.
 
-    For a virtual environment of this host, ``dockerfile`` is the shell script that makes it.
+    Where the recipe is a script, ``dockerfile`` is that script.
     """
 
     dockerfile: str
@@ -113,8 +116,9 @@ def render(
     sources: Mapping[str, SourceTree],
     given_datasets: Collection[str],
     pins: Pins | None = None,
+    recipe: Recipe = "dockerfile",
 ) -> Rendered:
-    """The Dockerfile of a cell with its build context.
+    """The Dockerfile, or the script, that makes the environment of a cell, with its build context.
 
     ``pins``: what a lock holds for the cell, which is then all that is installed.
     ``sources``: the fetched tree of each of the cell's sources. ``given_datasets``: names of datasets that will be
@@ -144,7 +148,7 @@ def render(
         context["reprokit/setup.sh"] = environment.setup.encode()
     text = (
         _templates()
-        .get_template("venv.sh.j2" if environment.host else "Dockerfile.j2")
+        .get_template(_TEMPLATES[recipe])
         .render(
             env=environment,
             layers=[layer for axis in AXES for layer in axis.layers(environment)],
@@ -169,10 +173,10 @@ def render(
     for name, lines in locks.items():
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
-    if environment.host:
+    if recipe == "script":
+        assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
-    prefix = VENV_PREFIX if environment.host else TAG_PREFIX
-    return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=prefix)
+    return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
 
 
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
 from reprokit.environment.model import Environment
 
@@ -46,18 +47,20 @@ class Asked:
     indexed: bool = False
 
 
-def conflicts(spec: CellSpec, environment: Environment) -> list[str]:
+def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What the requirements of a cell are not built for, each in words with the nearest that is."""
-    found = list(asked(environment.pip, environment.pip_options))
+    found = list(asked(environment.pip, environment.pip_options, catalog=catalog))
     cuda = spec.cell.get("cuda", versions.NONE)
-    texts = [text for one in found if (text := _other_cuda(one, cuda))] if cuda != versions.NONE else []
+    texts = [text for one in found if (text := _other_cuda(one, cuda, catalog))] if cuda != versions.NONE else []
     if environment.python is not None:
         python = ".".join(versions.parts(environment.python.version)[:2])
-        texts += [text for one in found if (text := _other_python(one, python))]
+        texts += [text for one in found if (text := _other_python(one, python, catalog))]
     return texts
 
 
-def asked(pip: Iterable[str], pip_options: Iterable[str], *, conditional: bool = False) -> Iterator[Asked]:
+def asked(
+    pip: Iterable[str], pip_options: Iterable[str], *, conditional: bool = False, catalog: Catalog = OURS
+) -> Iterator[Asked]:
     """The frameworks among requirements. A line that is no plain requirement (a URL, a file, an option) is none.
 
     ``conditional``: those with an environment marker as well, which may not hold.
@@ -78,10 +81,10 @@ def asked(pip: Iterable[str], pip_options: Iterable[str], *, conditional: bool =
                 continue
             pins = [pin for pin in requirement.specifier if pin.operator in {"==", "==="} and "*" not in pin.version]
             pinned = pins[0].version if len(pins) == 1 else ""
-            yield _asked(text, name, pinned, requirement.extras, options)
+            yield _asked(text, name, pinned, requirement.extras, options, catalog)
 
 
-def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: str) -> Asked:
+def _asked(text: str, name: str, pinned: str, extras: Iterable[str], options: str, catalog: Catalog) -> Asked:
     release, _, local = pinned.partition("+")
     if cuda := _said(name, release, local, extras):
         # PaddlePaddle says it in the release itself: 2.6.2.post120.
@@ -127,20 +130,20 @@ def _same(cuda: str, build: str) -> bool:
     return all(a == b for a, b in zip(versions.parts(cuda)[:2], versions.parts(build)[:2], strict=False))
 
 
-def _other_cuda(one: Asked, cuda: str) -> str:
+def _other_cuda(one: Asked, cuda: str, catalog: Catalog = OURS) -> str:
     # Whoever asks for a CPU build by name gets one, with a CUDA toolkit beside it.
     if one.package not in GPU_PACKAGES or one.cuda in ("", versions.NONE) or _same(cuda, one.cuda):
         return ""
     text = f"{one.of} is built for CUDA {one.cuda}; the cell asks for cuda {cuda}"
     minor = ".".join(versions.parts(cuda)[:2])
-    if one.release and (offer := _offer(one, minor)):
+    if one.release and (offer := _offer(one, minor, catalog)):
         return f"{text}. For CUDA {minor}: {offer}"
-    if one.release and (others := sorted(set(_built_for(one)), key=versions.order)):
+    if one.release and (others := sorted(set(_built_for(one, catalog)), key=versions.order)):
         return f"{text}. {one.package} {one.release} is built for CUDA {', '.join(others)}"
     return text
 
 
-def _built_for(one: Asked) -> Iterator[str]:
+def _built_for(one: Asked, catalog: Catalog) -> Iterator[str]:
     row = catalog.build(one.package, one.release)
     if row and row.cuda not in ("", versions.NONE):
         yield ".".join(versions.parts(row.cuda)[:2])
@@ -148,7 +151,7 @@ def _built_for(one: Asked) -> Iterator[str]:
         yield from framework.cuda
 
 
-def _offer(one: Asked, cuda: str) -> str:
+def _offer(one: Asked, cuda: str, catalog: Catalog) -> str:
     """How to ask pip for the same release built for ``cuda``, or ''."""
     row = catalog.build(one.package, one.release)
     if row and row.cuda not in ("", versions.NONE) and _same(cuda, row.cuda):
@@ -165,7 +168,7 @@ def _offer(one: Asked, cuda: str) -> str:
     return ""
 
 
-def _other_python(one: Asked, python: str) -> str:
+def _other_python(one: Asked, python: str, catalog: Catalog) -> str:
     """Why a release cannot be installed for a Python. Only what comes from Python's own index is known."""
     row = catalog.build(one.package, one.release) if one.indexed else None
     if row is None or not row.pythons or python in row.pythons:
@@ -179,11 +182,11 @@ def _other_python(one: Asked, python: str) -> str:
     return text + (f"; nearest: {one.package} {nearest}" if nearest else "")
 
 
-def differences(spec: CellSpec, measured: Measured) -> list[str]:
+def differences(spec: CellSpec, measured: Measured, catalog: Catalog) -> list[str]:
     """The frameworks of a cell with a CUDA version that measure as built for another one, or for none, in words."""
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = []
-    found = asked(spec.environment.pip, spec.environment.pip_options, conditional=True)
+    found = asked(spec.environment.pip, spec.environment.pip_options, conditional=True, catalog=catalog)
     for one in found if cuda != versions.NONE else ():
         framework = GPU_PACKAGES.get(one.package)
         if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):

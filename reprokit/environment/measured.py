@@ -122,6 +122,7 @@ class Measured(Mapping[str, Any]):
             "CUDA_VISIBLE_DEVICES": self.visible_devices or "None",
             "GPU": str(list(self.gpu)),
             "GCC": self.gcc_words or "none",
+            **{axis.title: self.further.get(axis.name) for axis in FURTHER},
         }
         if self.driver:
             lines["Driver"] = self.driver

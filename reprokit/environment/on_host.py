@@ -15,6 +15,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.environment import compatibility, versions
 from reprokit.environment.axes import RESOLVING
 from reprokit.environment.axis import CANNOT, FollowsFromRefused, HostRequest
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Host
 from reprokit.environment.model import Base, Environment, Gcc, OnHost, Python
 from reprokit.environment.resolving import parts_of
@@ -23,7 +24,7 @@ SHM = 64 * 1024 * 1024
 """What a container engine gives /dev/shm unless asked, in bytes."""
 
 
-def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> Environment:
+def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_written: bool = False) -> Environment:
     """The environment of a cell on that host. Raises Unsupported with every reason why there is none.
 
     ``network_written``: whether the case itself says which network it wants. One that does not gets none where the host
@@ -34,7 +35,7 @@ def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> 
         reasons.append(f"resources.network none: {host.powers.network}")
     found: dict[str, Any] = {}
     for axis in RESOLVING:
-        request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, found=found)
+        request = HostRequest(asked=spec.cell.get(axis.name), spec=spec, host=host, catalog=catalog, found=found)
         try:
             found[axis.name] = axis.on_host(request)
         except FollowsFromRefused:
@@ -58,7 +59,7 @@ def resolve_on(host: Host, spec: CellSpec, *, network_written: bool = False) -> 
         host=OnHost(python=python, gcc=gcc),
         notes=tuple(_notes(host, spec.limits)),
     )
-    return compatibility.check(spec, environment)
+    return compatibility.check(spec, environment, catalog)
 
 
 def _system(host: Host, spec: CellSpec) -> Iterator[str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 
 GIB = 1024**3
 
 
-def preflight(spec: CellSpec, facts: HostFacts) -> None:
+def preflight(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> None:
     """Raise Unsupported, saying why, when the host lacks what a cell asks for.
 
     Checked for cells that ask for GPUs: that there are enough, with enough memory, a driver new enough for the CUDA
@@ -28,21 +29,21 @@ def preflight(spec: CellSpec, facts: HostFacts) -> None:
     _memory(spec, facts, wanted)
     cuda = spec.cell.get("cuda")
     if cuda is not None and cuda != versions.NONE:
-        _driver(cuda, facts)
-        _architecture(cuda, facts, wanted)
-    if len(fit := able(spec, facts)) < wanted:
+        _driver(cuda, facts, catalog)
+        _architecture(cuda, facts, wanted, catalog)
+    if len(fit := able(spec, facts, catalog)) < wanted:
         raise Unsupported(
             f"the case asks for {_count(wanted)}; this host has {_count(len(fit))} with enough memory whose "
             f"architecture CUDA {cuda} knows"
         )
 
 
-def able(spec: CellSpec, facts: HostFacts) -> tuple[Gpu, ...]:
+def able(spec: CellSpec, facts: HostFacts, catalog: Catalog = OURS) -> tuple[Gpu, ...]:
     """The GPUs of the host on which a cell can run: large enough, and known to its CUDA version."""
     least, cuda = spec.limits.gpu_memory or 0, spec.cell.get("cuda", versions.NONE)
     # A GPU that does not tell its memory is not excluded by it.
     large = (gpu for gpu in facts.gpus if gpu.memory == 0 or gpu.memory >= least)
-    return tuple(gpu for gpu in large if cuda == versions.NONE or not _unknown_to(cuda, gpu))
+    return tuple(gpu for gpu in large if cuda == versions.NONE or not _unknown_to(cuda, gpu, catalog))
 
 
 def _count(gpus: int) -> str:
@@ -63,19 +64,19 @@ def _memory(spec: CellSpec, facts: HostFacts, wanted: int) -> None:
         )
 
 
-def _driver(cuda: str, facts: HostFacts) -> None:
+def _driver(cuda: str, facts: HostFacts, catalog: Catalog) -> None:
     needed = catalog.driver_needed(cuda)
     if needed and facts.driver and versions.order(facts.driver) < versions.order(needed):
         raise Unsupported(f"CUDA {cuda} needs an NVIDIA driver >= {needed}; this host has {facts.driver}")
 
 
-def _architecture(cuda: str, facts: HostFacts, wanted: int) -> None:
-    reasons = {gpu.uuid: _unknown_to(cuda, gpu) for gpu in facts.gpus}
+def _architecture(cuda: str, facts: HostFacts, wanted: int, catalog: Catalog) -> None:
+    reasons = {gpu.uuid: _unknown_to(cuda, gpu, catalog) for gpu in facts.gpus}
     if sum(not reason for reason in reasons.values()) < wanted:
         raise Unsupported("; ".join(dict.fromkeys(reason for reason in reasons.values() if reason)))
 
 
-def _unknown_to(cuda: str, gpu: Gpu) -> str:
+def _unknown_to(cuda: str, gpu: Gpu, catalog: Catalog) -> str:
     """Why CUDA of that version cannot compile for the GPU, '' when it can or nothing is known about it."""
     row = catalog.capability(gpu.compute)
     if row is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reprokit.environment import catalog, versions
-from reprokit.environment.catalog import Release
+from reprokit.environment import versions
+from reprokit.environment.catalog import Catalog, Release
 from reprokit.environment.model import Gcc
 from reprokit.environment.providing import Provider, Wish, served
 from reprokit.environment.supply import Supply
@@ -26,7 +26,7 @@ def _distribution(wish: Wish) -> Gcc | None:
     return Gcc(major=next(major for major, full in packages.items() if full == version), version=version)
 
 
-def runs_on(release: Release) -> tuple[str, ...]:
+def runs_on(release: Release, catalog: Catalog) -> tuple[str, ...]:
     """The GCCs of Docker's images whose programs run on a release: its glibc is not older than theirs."""
     have = versions.order(release.glibc)
     return tuple(
@@ -39,17 +39,17 @@ def runs_on(release: Release) -> tuple[str, ...]:
 def _image(wish: Wish) -> Gcc | None:
     if wish.supply.base_source != "registry":
         return None
-    version = versions.newest(wish.asked, runs_on(wish.release))
+    version = versions.newest(wish.asked, runs_on(wish.release, wish.supply.catalog))
     if version is None:
         return None
     return Gcc(major=_major(version), version=version, source="image", image=f"gcc:{version}")
 
 
 def _conda(wish: Wish) -> Gcc | None:
-    version = versions.newest(wish.asked, catalog.gcc_conda())
+    version = versions.newest(wish.asked, wish.supply.catalog.gcc_conda())
     if version is None or _silence(wish):
         return None
-    return Gcc(major=_major(version), version=version, source="conda", installer=catalog.conda_installer())
+    return Gcc(major=_major(version), version=version, source="conda", installer=wish.supply.catalog.conda_installer())
 
 
 def _major(version: str) -> str:
@@ -62,24 +62,25 @@ def _distribution_has(wish: Wish) -> str:
 
 
 def _image_has(wish: Wish) -> str:
-    version = versions.newest(wish.asked, catalog.gcc_images())
+    version = versions.newest(wish.asked, wish.supply.catalog.gcc_images())
     if version is None:
-        return f"Docker's images gcc have {versions.span(catalog.gcc_images())}"
-    if wish.supply.base_source != "registry" and version in runs_on(wish.release):
+        return f"Docker's images gcc have {versions.span(wish.supply.catalog.gcc_images())}"
+    if wish.supply.base_source != "registry" and version in runs_on(wish.release, wish.supply.catalog):
         return f"the image gcc:{version} would serve it, but images come from no registry here (base source bootstrap)"
-    if version in runs_on(wish.release):
+    if version in runs_on(wish.release, wish.supply.catalog):
         return f"the image gcc:{version} would serve it"
-    debian = catalog.gcc_images()[version]
+    debian = wish.supply.catalog.gcc_images()[version]
+    glibc = wish.supply.catalog.debian_glibc(debian)
     return (
-        f"the image gcc:{version} is made of Debian {debian} (glibc {catalog.debian_glibc(debian)}), too new for "
+        f"the image gcc:{version} is made of Debian {debian} (glibc {glibc}), too new for "
         f"{wish.release.name} (glibc {wish.release.glibc})"
     )
 
 
 def _conda_has(wish: Wish) -> str:
-    if version := versions.newest(wish.asked, catalog.gcc_conda()):
+    if version := versions.newest(wish.asked, wish.supply.catalog.gcc_conda()):
         return f"conda-forge would serve {version}{_silence(wish)}"
-    return f"conda-forge has {versions.span(catalog.gcc_conda())}"
+    return f"conda-forge has {versions.span(wish.supply.catalog.gcc_conda())}"
 
 
 def _silence(wish: Wish) -> str:

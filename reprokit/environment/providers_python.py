@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reprokit.environment import catalog, providing, versions
+from reprokit.environment import providing, versions
 from reprokit.environment.catalog import Release
 from reprokit.environment.model import Cuda, Python
 from reprokit.environment.providing import Provider, served
@@ -71,21 +71,21 @@ def _distribution(wish: Wish) -> Python | None:
 def _image(wish: Wish) -> Python | None:
     if wish.supply.base_source != "registry" or wish.base_is_nvidias:
         return None
-    version = versions.newest(wish.asked, catalog.python_images(wish.release.name))
+    version = versions.newest(wish.asked, wish.supply.catalog.python_images(wish.release.name))
     return Python(version=version, source="image", command="/usr/local/bin/python3") if version else None
 
 
 def _uv(wish: Wish) -> Python | None:
-    version = versions.newest(wish.asked, catalog.uv_pythons())
+    version = versions.newest(wish.asked, wish.supply.catalog.uv_pythons())
     if version is None or _silence(wish):
         return None
     command = f"{UV_FOLDER}/{version}/bin/python3"
-    return Python(version=version, source="uv", command=command, installer=catalog.uv_installer())
+    return Python(version=version, source="uv", command=command, installer=wish.supply.catalog.uv_installer())
 
 
 def _distribution_has(wish: Wish) -> str:
     """What the release's packages have, and which release's have what is asked for."""
-    releases = catalog.releases()
+    releases = wish.supply.catalog.releases()
     fitting = {name: versions.newest(wish.asked, other.pythons) for name, other in releases.items()}
     elsewhere = [f"{version} on {name}" for name, version in fitting.items() if version]
     if not elsewhere:
@@ -97,8 +97,8 @@ def _distribution_has(wish: Wish) -> str:
 
 
 def _image_has(wish: Wish) -> str:
-    releases = catalog.releases()
-    found = {name: versions.newest(wish.asked, catalog.python_images(name)) for name in releases}
+    releases = wish.supply.catalog.releases()
+    found = {name: versions.newest(wish.asked, wish.supply.catalog.python_images(name)) for name in releases}
     images = {name: image_of(version, releases[name]) for name, version in found.items() if version}
     name = wish.release.name
     if not images:
@@ -116,7 +116,7 @@ def _image_has(wish: Wish) -> str:
 
 
 def _uv_has(wish: Wish) -> str:
-    known = catalog.uv_pythons()
+    known = wish.supply.catalog.uv_pythons()
     if version := versions.newest(wish.asked, known):
         return f"uv would serve {version}{_silence(wish)}"
     return f"uv has {versions.span(known)}"

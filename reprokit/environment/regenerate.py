@@ -24,7 +24,8 @@ from typing import Any
 import click
 
 from reprokit.core.errors import ReprokitError
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
+from reprokit.environment.catalog import OURS, Build
 from reprokit.environment.frameworks import build_cuda
 
 DATA = Path(__file__).parent / "data"
@@ -164,7 +165,7 @@ def _cudnn(told: Mapping[str, Any], requires: Iterable[str]) -> str:
     return str(said) if str(said) not in ("False", "") else ""
 
 
-def _row(package: Package, known: Mapping[str, catalog.Build], at: tuple[str, str]) -> dict[str, Any]:
+def _row(package: Package, known: Mapping[str, Build], at: tuple[str, str]) -> dict[str, Any]:
     release, python = at
     if release in known:
         row = known[release]
@@ -172,7 +173,7 @@ def _row(package: Package, known: Mapping[str, catalog.Build], at: tuple[str, st
     return build_of(package, release, python) if package.constants else {}
 
 
-def builds(known: Mapping[str, Mapping[str, catalog.Build]], packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
+def builds(known: Mapping[str, Mapping[str, Build]], packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
     """The lines of data/builds.yaml. Wheels of releases that are ``known`` are not read again: they never change."""
     yield BUILDS_HEADER.rstrip()
     for package in packages:
@@ -204,7 +205,7 @@ def cudnn() -> Iterator[str]:
 
 def new_toolkits() -> list[str]:
     """CUDA releases that NVIDIA's package cuda-toolkit has and the table of wheels in data/cuda.yaml does not."""
-    return [version for version in available("cuda-toolkit") if version not in catalog.cuda_wheels()]
+    return [version for version in available("cuda-toolkit") if version not in OURS.cuda_wheels()]
 
 
 @click.command()
@@ -213,7 +214,7 @@ def new_toolkits() -> list[str]:
 def main(check: bool, anew: bool) -> None:
     """Regenerate data/builds.yaml and data/cudnn.yaml from the package index that pip is configured with."""
     behind = False
-    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds({} if anew else catalog.builds()))):
+    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds({} if anew else OURS.builds()))):
         text = "\n".join(lines) + "\n"
         path = DATA / name
         if path.is_file() and path.read_text("utf-8") == text:

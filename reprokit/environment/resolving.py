@@ -7,10 +7,11 @@ from typing import Any
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, compatibility, providers_python
+from reprokit.environment import compatibility, providers_python
 from reprokit.environment.axes import BY_NAME, RESOLVING
 from reprokit.environment.axes.cuda import TOOLKIT
 from reprokit.environment.axis import Request
+from reprokit.environment.catalog import Release
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Environment, Part, Python
 from reprokit.environment.supply import Supply
 
@@ -37,7 +38,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     for axis in RESOLVING:
         request = Request(asked=spec.cell.get(axis.name), spec=spec, supply=supply, found=found)
         found[axis.name] = axis.resolve(request)
-    release: catalog.Release = found["os"]
+    release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]
     staged = (python and python.source == "uv") or (gcc and gcc.source == "conda")
     environment = Environment(
@@ -58,7 +59,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     )
     if python is None:
         _check_without_python(environment)
-    return compatibility.check(spec, environment)
+    return compatibility.check(spec, environment, supply.catalog)
 
 
 def parts_of(found: Mapping[str, Any]) -> dict[str, Part]:
@@ -66,7 +67,7 @@ def parts_of(found: Mapping[str, Any]) -> dict[str, Part]:
     return {name: found[name] for name in BY_NAME if isinstance(found.get(name), Part)}
 
 
-def _base(release: catalog.Release, python: Python | None, cuda: Cuda | None, base_source: str) -> Base:
+def _base(release: Release, python: Python | None, cuda: Cuda | None, base_source: str) -> Base:
     if base_source == "bootstrap":
         return Base(name=release.name, source="bootstrap", reference=BASE_PREFIX + release.name)
     if python and python.source == "image":

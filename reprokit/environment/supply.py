@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Host
+
+Recipe = Literal["dockerfile", "script"]
+"""What an environment is made from: a Dockerfile for an image, or a shell script that runs on a host."""
 
 BASE_SOURCES = ("registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
@@ -19,7 +24,8 @@ class Supply:
 
     ``python`` and ``gcc``: the providers that are asked, in this order, until one has what the cell asks for. One that
     is left out is never asked. ``silent``: providers whose downloads do not answer, so that they serve nothing.
-    ``host``: this host, where cells get virtual environments of it instead of images.
+    ``recipe``: what cells' environments are made from. ``host``: this host, where a script makes them of it.
+    ``catalog``: the compatibility data, with the site's own rows.
     Raises UsageError for a name that stands for nothing.
     """
 
@@ -27,7 +33,9 @@ class Supply:
     python: tuple[str, ...] = PYTHON_PROVIDERS
     gcc: tuple[str, ...] = GCC_PROVIDERS
     silent: tuple[str, ...] = ()
+    recipe: Recipe = "dockerfile"
     host: Host | None = None
+    catalog: Catalog = OURS
 
     def __post_init__(self) -> None:
         _known("base source", (self.base_source,), BASE_SOURCES)

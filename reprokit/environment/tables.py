@@ -62,23 +62,13 @@ NEEDED: dict[str, tuple[str, ...]] = {
 
 _VERSION = re.compile(r"(\d[\w.+-]*|none)?")
 
-_override: Path | None = None
 
+def table(name: str, own: Path | None = None) -> Any:
+    """One table; with the rows of a site's ``own`` file in it, where there is one.
 
-def override(path: Path | None) -> None:
-    """Let the rows of a site's own file win over ours, in this process; None = ours alone. The file is read later."""
-    global _override
-    _override = path
-
-
-def overriding() -> Path | None:
-    """The site's own file, if there is one."""
-    return _override
-
-
-def table(name: str) -> Any:
-    """One table, with the site's rows in it. Raises UsageError, naming file and line, for what these cannot mean."""
-    return _merged(name, _override)
+    Raises UsageError, naming file and line, for what these cannot mean.
+    """
+    return _merged(name, own)
 
 
 @cache

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 
 VERSION = r"\d+(?:\.\d+)*"
 
@@ -80,7 +80,7 @@ def os(text: str, own: Sequence[str] = ()) -> str:
     ``debian-buster-sid`` is what Python before 3.8 took Ubuntu for: it says nothing. ``own``: values to look for first.
     """
     text = _NO_RELEASE.sub("", text).replace("ubantu", "ubuntu")
-    releases = catalog.releases()
+    releases = OURS.releases()
     for name in (*own, *releases):
         family, _, version = name.partition("-")
         if version and re.search(rf"\b{re.escape(family)}\D{{0,12}}{re.escape(version)}\b", text, re.IGNORECASE):
@@ -105,7 +105,7 @@ def packaged(text: str) -> str:
     family, of_glibc, version = found[1].lower(), found[2], found[3]
     fitting = [
         name
-        for name, release in catalog.releases().items()
+        for name, release in OURS.releases().items()
         if release.family == family and (release.glibc == version if of_glibc else version in release.gcc.values())
     ]
     return fitting[0] if len(fitting) == 1 else ""
@@ -118,7 +118,7 @@ def glibc(text: str) -> str:
 
 def with_glibc(version: str) -> tuple[str, ...]:
     """The releases whose own glibc is that version, oldest first within each family."""
-    return tuple(name for name, release in catalog.releases().items() if version and release.glibc == version)
+    return tuple(name for name, release in OURS.releases().items() if version and release.glibc == version)
 
 
 def _first(found: re.Match[str] | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.model import Fingerprint, Outcome, Verdict
-from reprokit.evidence.origin import JobRecord
+from reprokit.evidence.origin import JobRecord, described_kind
 from reprokit.evidence.sequential import TrialFigures
 
 
@@ -114,6 +114,7 @@ class CellDetails(JsonRecord):
     notes: tuple[str, ...] = ()
     sources: Mapping[str, SourceRecord] = field(default_factory=dict)
     engine: str = field(default="", metadata=ABSENT)
+    engine_kind: str = field(default="", metadata=ABSENT)
     trials: TrialFigures | None = field(default=None, metadata=ABSENT)
     build: FailedBuildRecord | None = field(default=None, metadata=ABSENT)
     failure: FailureRecord | None = field(default=None, metadata=ABSENT)
@@ -128,6 +129,11 @@ class CellDetails(JsonRecord):
         values = super().to_json()
         empty = () if self.base else ("images", "served_by", "notes", "sources")
         return {name: value for name, value in values.items() if value or name not in empty}
+
+    @property
+    def kind(self) -> str:
+        """The kind of the engine that served the cell; '' for none."""
+        return self.engine_kind or described_kind(self.engine)
 
     @property
     def ways(self) -> tuple[FailureRecord, ...]:

@@ -10,24 +10,31 @@ from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.core.ownership import HOST, is_orphan
 
 
-def engine_kind(engine: str | None) -> str:
-    """``docker``, ``podman`` or ``venv``, of an engine's description as recorded (``venv (uv 0.9)``); '' for none."""
+def described_kind(engine: str | None) -> str:
+    """The kind of an engine, from its description: ``venv`` of ``venv (uv 0.9)``; '' for none.
+
+    For records of reprokit 0.1 alone, which recorded no kind: the first word of its engines' descriptions was it.
+    """
     return engine.split()[0].lower() if engine else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRecord(JsonRecord):
-    """``host`` of the contract. ``engine`` is None when no cell got as far as asking one; ``gpus``: their names."""
+    """``host`` of the contract. ``engine`` describes the engine, None when no cell needed one; ``gpus``: their names.
+
+    ``engine_kind``: as ``--engine`` names it; None where reprokit 0.1 wrote the record.
+    """
 
     engine: str | None = None
+    engine_kind: str | None = None
     kernel: str | None = None
     driver: str | None = None
     gpus: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
-        """The kind of the engine, see :func:`engine_kind`."""
-        return engine_kind(self.engine)
+        """The kind of the engine; '' for none."""
+        return self.engine_kind or described_kind(self.engine)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
 from reprokit.report.markdown.text import code, size, table
+from reprokit.report.words import served_by
 
 if TYPE_CHECKING:
     from reprokit.core.github_api import Repository
@@ -142,8 +143,7 @@ def _key(change: Mapping[str, Any]) -> str:
 
 def _name(change: Mapping[str, Any]) -> str:
     fix = " [fix]" if change["variant"] == "fix" else ""
-    engine = f" [{change['engine']}]" if change["engine"] not in ("", "docker") else ""
-    return f"{label(change['cell'])}{fix}{engine}"
+    return f"{label(change['cell'])}{fix}{served_by(change['engine'])}"
 
 
 def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:

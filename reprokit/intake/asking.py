@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from reprokit.case import units
 from reprokit.core.near_match import near
 from reprokit.core.redaction import Omitted, for_shell, scrub
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 from reprokit.environment.measured import Measured
 from reprokit.intake import axes as reported
 from reprokit.intake import failure, naming
@@ -80,7 +80,7 @@ def ask(asker: Asker, known: Answers, measure: Callable[[], Measured]) -> Answer
 
 def defaults(measured: Measured, command: str) -> dict[str, str]:
     """Axis -> its value on this machine; '' where it has none, or where the command does not seem to use it."""
-    system = measured.os if measured.os in catalog.known_os() else ""
+    system = measured.os if measured.os in OURS.known_os() else ""
     return {
         "os": system or "",
         "python": ".".join((measured.python or "").split(".")[:2]),
@@ -92,8 +92,8 @@ def defaults(measured: Measured, command: str) -> dict[str, str]:
 def check_axis(axis: str, text: str) -> str:
     """``text`` if it has valid values of an axis, such as ``3.10, 3.11``. Raises ValueError for an invalid one."""
     for value in values(text):
-        if axis == "os" and value not in catalog.known_os():
-            known = catalog.known_os()
+        if axis == "os" and value not in OURS.known_os():
+            known = OURS.known_os()
             raise ValueError(f"one of {', '.join(known)}{near(value, known, prefix='; ')}")
         if axis != "os" and not _VERSION.fullmatch(value):
             raise ValueError(f"versions such as {'3.11' if axis == 'python' else '12'}, several with commas")

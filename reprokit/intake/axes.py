@@ -11,9 +11,10 @@ from typing import Any
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import ReprokitError
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
 from reprokit.environment.axes import KNOWN, REPORTED
 from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
+from reprokit.environment.catalog import OURS
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 from reprokit.intake.environments import Found
@@ -131,7 +132,7 @@ def unavailable(cell: Mapping[str, str]) -> str:
 
 def release_of(text: str) -> str:
     """The known release in a text such as ``Ubuntu 20.04.6 LTS`` or ``ubuntu-20.04``; '' where there is none."""
-    for name, release in catalog.releases().items():
+    for name, release in OURS.releases().items():
         version = name.partition("-")[2]
         if re.search(rf"\b{release.family}\D{{0,30}}{re.escape(version)}(?![\d])", text, re.IGNORECASE):
             return name
@@ -153,7 +154,7 @@ def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str
     wanted = ".".join(versions.parts(python)[:2])
     candidates = [
         DEFAULT_OS,
-        *sorted(catalog.releases(), key=lambda name: -catalog.releases()[name].epoch),
+        *sorted(OURS.releases(), key=lambda name: -OURS.releases()[name].epoch),
     ]
     for name in dict.fromkeys(candidates):
         if not wanted or not unavailable({"os": name, "python": wanted}):

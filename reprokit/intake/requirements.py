@@ -12,7 +12,8 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
+from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import Found
 from reprokit.intake.pieces import Report
@@ -180,10 +181,10 @@ def pinned(name: str, version: str) -> tuple[str, str]:
     release, _, local = version.partition("+")
     if cuda := re.fullmatch(r"cu(\d{2,3})", local):
         dotted = f"{cuda[1][:-1]}.{cuda[1][-1]}"
-        row = catalog.build(name, release)
+        row = OURS.build(name, release)
         if row and row.cuda and versions.matches(dotted, row.cuda):
             return f"{name}=={release}", ""
-        for build in catalog.framework_builds(name, release):
+        for build in OURS.framework_builds(name, release):
             if dotted in build.cuda:
                 values = {"release": release, "cuda": cuda[1], "major": versions.parts(dotted)[0]}
                 return build.requirement.format(**values), build.options.format(**values)

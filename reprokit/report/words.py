@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reprokit.case.matrix import label
+from reprokit.engine import registry
 from reprokit.evidence.records import CellRecord
 
 
@@ -30,7 +31,7 @@ def cell_name(cell: CellRecord) -> str:
 
 def served_by(engine: str) -> str:
     """`` [venv]`` behind verdicts that do not come from the usual engine; '' for Docker's, and for none."""
-    return f" [{engine}]" if engine in {"podman", "venv"} else ""
+    return "" if registry.is_reference(engine) else f" [{engine}]"
 
 
 def case_names(ids: Iterable[str]) -> str:

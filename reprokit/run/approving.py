@@ -35,9 +35,11 @@ def approve(
     if request.yes or not strangers:
         return
     from reprokit.case import review
+    from reprokit.engine import registry
 
+    on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     for file in strangers:
-        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), engine=request.engine), err=True, nl=False)
+        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(

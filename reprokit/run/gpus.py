@@ -17,6 +17,7 @@ from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import Claim, Holder, Leases, default_folder
 from reprokit.environment import preflighting
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
@@ -104,6 +105,7 @@ class GpuScheduler:
         self,
         facts: HostFacts,
         *,
+        catalog: Catalog = OURS,
         folder: Path | None,
         run_id: str,
         engine: Engine,
@@ -114,6 +116,7 @@ class GpuScheduler:
     ) -> None:
         self.cancel = cancel
         self._facts = facts
+        self._catalog = catalog
         self._engine = engine
         self._note = note
         self._waits = waits
@@ -159,7 +162,9 @@ class GpuScheduler:
 
     def able(self, task: Task) -> tuple[Gpu, ...]:
         """The GPUs of this host on which the task can run, without those that were lost."""
-        return tuple(gpu for gpu in preflighting.able(task.spec, self._facts) if gpu.uuid not in self._gone)
+        return tuple(
+            gpu for gpu in preflighting.able(task.spec, self._facts, self._catalog) if gpu.uuid not in self._gone
+        )
 
     def claim(self, task: Task, able: Sequence[Gpu]) -> Claim:
         """A claim on as many of ``able`` as the task asks for."""

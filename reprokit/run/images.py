@@ -131,7 +131,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     spec = task.spec
     if task.refused:
         raise Unsupported(task.refused)
-    if task.held and supply.host:
+    if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:
         from reprokit.run.locking import applying
@@ -144,9 +144,11 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         _check_places(files, fetched.values())
         spec = replace(spec, files={})
     pins = task.held.entry.pins if task.held else None
-    rendered = dockerfile.render(environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins)
+    rendered = dockerfile.render(
+        environment, spec, sources=fetched, given_datasets=set(task.datasets), pins=pins, recipe=supply.recipe
+    )
     instead = "" if task.held else without_registry(task.spec, supply, environment)
-    offline = "" if task.held or supply.host else without_downloads(task.spec, supply, environment)
+    offline = "" if task.held or supply.recipe == "script" else without_downloads(task.spec, supply, environment)
     return Wanted(
         environment=environment,
         rendered=rendered,
@@ -161,7 +163,7 @@ def _resolved(task: Task, supply: Supply) -> Environment:
     if supply.host is None:
         return resolve(task.spec, supply)
     written = "network" in task.case.resources.model_fields_set
-    return resolve_on(supply.host, task.spec, network_written=written)
+    return resolve_on(supply.host, task.spec, catalog=supply.catalog, network_written=written)
 
 
 def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:

@@ -17,6 +17,7 @@ from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.cases import load_text
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
@@ -30,7 +31,7 @@ from reprokit.run.supplying import supply_of
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
 
@@ -89,6 +90,7 @@ class Invocation:
             facts=leasable(self._facts, own.gpus, os.environ),
             listener=listener,
             supply=lambda: self._supply(request),
+            catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
         )
@@ -104,9 +106,10 @@ class Invocation:
 
         return Store(self.folder)
 
-    def _host(self, engine: str) -> HostRecord:
+    def _host(self, engine: EngineInfo | None) -> HostRecord:
         return HostRecord(
-            engine=engine or None,
+            engine=str(engine) if engine else None,
+            engine_kind=engine.kind if engine else None,
             kernel=self._facts.kernel,
             driver=self._facts.driver,
             gpus=tuple(gpu.name for gpu in self._facts.gpus),
@@ -135,9 +138,9 @@ def _read_once(path: str) -> bool:
 
 
 def _engine(name: str) -> Engine:
-    from reprokit.engine.select import make
+    from reprokit.engine import registry
 
-    return make(name)
+    return registry.make(name)
 
 
 def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:

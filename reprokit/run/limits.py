@@ -12,12 +12,17 @@ if TYPE_CHECKING:
 
 
 def check_limits(limits: Limits, engine: EngineInfo) -> None:
-    """Raise Unsupported for a limit that the engine would take and not hold: a trial without it proves nothing."""
+    """Raise Unsupported for GPUs that the engine cannot give, and for a limit that it would accept and not hold.
+
+    A trial without them proves nothing.
+    """
+    if limits.gpus and not engine.capabilities.gpus:
+        raise Unsupported(f"resources.gpus: {engine} cannot give a trial GPUs; choose another engine by --engine")
     asked = {"memory": limits.memory, "cpus": limits.cpus, "pids": limits.pids}
     lost = [f"resources.{name}" for name, value in asked.items() if value is not None and name in engine.unenforced]
     if lost:
         raise Unsupported(
-            f"{engine.name} {engine.version} cannot hold {' and '.join(lost)} here (a rootless engine needs cgroups v2 "
+            f"{engine} cannot hold {' and '.join(lost)} here (a rootless engine needs cgroups v2 "
             "with delegated controllers: https://rootlesscontaine.rs/getting-started/common/cgroup2/); "
             "use an engine that root runs"
         )

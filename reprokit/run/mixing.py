@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reprokit.core.errors import UsageError
-from reprokit.evidence.origin import engine_kind
 from reprokit.evidence.records import CellRecord
 
 
-def check_engine(done: Iterable[CellRecord], engine: str) -> None:
-    """Raise UsageError when a run whose ``done`` cells another engine served would go on with ``engine``."""
-    before = {engine_kind(record.details.engine) for record in done} - {""}
-    now = engine_kind(engine)
+def check_engine(done: Iterable[CellRecord], now: str) -> None:
+    """Raise UsageError when a run whose ``done`` cells another kind of engine served would go on with ``now``."""
+    before = {kind for record in done if (kind := record.details.kind)}
     if before - {now}:
         begun = ", ".join(sorted(before))
         raise UsageError(

@@ -72,11 +72,18 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
                 tasks.append(task_of(len(tasks) + 1, file, case, variant, cell, request, checked))
     if request.fix and all(task.variant == "case" for task in tasks):
         raise UsageError("--fix: in none of the selected cells does a fix make sense (fix.only names where it does)")
-    if request.locked and request.engine == "venv":
-        raise UsageError("--locked: a lock is of images, and a virtual environment on the host is none")
     if request.locked:
+        check_locks(request)
         return held(tasks)
     return tasks
+
+
+def check_locks(request: Request) -> None:
+    """Raise UsageError where the engine that was asked for cannot build what a lock holds."""
+    from reprokit.engine import registry
+
+    if not registry.capabilities(request.engine).locks:
+        raise UsageError(f"--engine {request.engine}: a lock is of container images, and this engine makes none")
 
 
 def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile, Cell, bool]]:

@@ -30,7 +30,7 @@ def predict(file: CaseFile, cell: Cell, supply: Supply, facts: HostFacts) -> Pre
     try:
         spec = spec_of(file, file.case, "case", cell)
         notes = resolve(spec, supply).notes
-        preflight(spec, facts)
+        preflight(spec, facts, supply.catalog)
     except (Unsupported, CaseError) as error:
         return Prediction(unsupported=str(error))
     return Prediction(notes=notes)

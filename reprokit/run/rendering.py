@@ -64,9 +64,9 @@ def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
     made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
-    from reprokit.engine.select import make
+    from reprokit.engine import registry
 
-    engine, cancel = make(request.engine), threading.Event()
+    engine, cancel = registry.make(request.engine), threading.Event()
     for image in made:
         base = image.environment.base
         try:

@@ -19,7 +19,7 @@ class Request:
 
     ``refresh_bases``: take a registry's images as they are now, not as the store met them first.
 
-    ``engine``: auto | docker | podman | venv, see :func:`reprokit.engine.select.make`.
+    ``engine``: ``auto`` or a kind of :mod:`reprokit.engine.kinds`.
 
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.

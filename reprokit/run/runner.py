@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
@@ -70,12 +71,13 @@ class Runner:
         facts: HostFacts,
         listener: Listener,
         supply: Callable[[], Supply],
+        catalog: Catalog = OURS,
         caps: Caps | None = None,
         gpu_leases: Path | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
-        self.engine_info = ""
+        self.engine_info: EngineInfo | None = None
         self._fresh = False
         self._make_engine = engine
         self._folder = folder
@@ -84,6 +86,7 @@ class Runner:
         self._seen = SeenBases(folder)
         self._since = time.time() if request.refresh_bases else 0.0
         self._facts = facts
+        self._catalog = catalog
         self._caps = caps or Caps()
         self._listener = listener
         self._supply = supply
@@ -126,7 +129,7 @@ class Runner:
 
     def _granted(self, task: Task) -> Task:
         """The task as this host serves it. Raises Unsupported when it cannot."""
-        preflight(task.spec, self._facts)
+        preflight(task.spec, self._facts, self._catalog)
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[Wanted, Ready, list[Task]]]:
@@ -197,6 +200,7 @@ class Runner:
     def _scheduler(self, context: TrialContext) -> GpuScheduler:
         return GpuScheduler(
             self._facts,
+            catalog=self._catalog,
             folder=self._gpu_leases,
             run_id=self.run_id,
             engine=context.engine,
@@ -224,8 +228,8 @@ class Runner:
         """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""
         engine = self._make_engine()
         info = engine.info()
-        self.engine_info = f"{info.name} {info.version}"
-        check_engine(self.records, self.engine_info)
+        self.engine_info = info
+        check_engine(self.records, info.kind)
         for text in engine.sweep():
             self._listener.note(f"left behind by a run that was killed, removed: {text}")
         return engine, info, self._supply()
@@ -263,6 +267,7 @@ class Runner:
                 since=self._since,
                 fresh=self._fresh,
             )
+            assert self.engine_info is not None
             return ready, known_facts(image, ready, self.engine_info)
 
         served = self._serve(waiting[0], attempt, facts)
@@ -278,7 +283,7 @@ class Runner:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
         served = []
         for task in waiting:
-            if differs := mismatches(task, ready):
+            if differs := mismatches(task, ready, self._catalog):
                 self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
             else:
                 served.append(task)

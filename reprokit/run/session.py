@@ -17,7 +17,7 @@ from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit
 from reprokit.run.approving import approve
 from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
 from reprokit.run.listener import Listener
-from reprokit.run.plan import load_all, plan
+from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
 from reprokit.run.task import Task
 from reprokit.run.trials import blank
@@ -44,7 +44,7 @@ class Session(Invocation):
             started_at=now(),
             version=__version__,
             request=RequestRecord(asked=request.to_json(), workflow=workflow(os.environ)),
-            host=self._host(""),
+            host=self._host(None),
             owner=owner(),
             cells=tuple(blank(task) for task in tasks),
         )
@@ -113,8 +113,7 @@ class Session(Invocation):
         """
         from reprokit.run.lock_making import updating
 
-        if request.engine == "venv":  # else every cell would be locked as unsupported
-            raise UsageError("--engine venv: a lock is of images, and a virtual environment on the host is none")
+        check_locks(request)  # else every cell would be locked as unsupported
         tasks = self._approved(load_all(request.cases), request)
         wishes = updating.wishes(tasks, upgrade=upgrade)
         for wish in wishes:

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from reprokit.environment import tables
+from reprokit.engine import registry, site
+from reprokit.engine.bases import detect_source
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.supply import Supply
 from reprokit.run.request import Request
 
 
+def site_catalog() -> Catalog:
+    """The compatibility data, with this site's own rows."""
+    return Catalog(site.settings().compatibility)
+
+
 def supply_of(request: Request) -> Supply:
     """The host's supply for a request. Asks the registry where the request leaves it open. Raises UsageError."""
-    if request.engine == "venv":
-        from reprokit.engine.venv.host import host
-
-        return Supply(base_source="bootstrap", host=host())
-    from reprokit.engine import site
-    from reprokit.engine.bases import detect_source
-
+    recipe = registry.capabilities(request.engine).recipe
+    if recipe == "script":
+        measure = registry.entry(request.engine).host
+        assert measure is not None, f"the engine {request.engine} makes environments by a script, and measures no host"
+        return Supply(base_source="bootstrap", recipe=recipe, host=measure(), catalog=site_catalog())
     settings = site.settings()
-    tables.override(settings.compatibility)
     return Supply(
+        recipe=recipe,
         base_source=detect_source(request.base_images),
         python=settings.python_providers,
         gcc=settings.gcc_providers,
+        catalog=site_catalog(),
     )

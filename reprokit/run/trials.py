@@ -12,8 +12,9 @@ from reprokit import environment
 from reprokit.case.cellspec import mode
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
-from reprokit.engine.protocol import Engine, Mount, Trial
+from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
 from reprokit.evidence import LogTrimmer
@@ -95,7 +96,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
+def known_facts(image: Wanted, ready: Ready, engine: EngineInfo) -> Facts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
     return Facts(
@@ -115,7 +116,8 @@ def known_facts(image: Wanted, ready: Ready, engine: str) -> Facts:
             lock=_lock_record(image),
             notes=image.environment.notes,
             sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
-            engine=engine,
+            engine=str(engine),
+            engine_kind=engine.kind,
         ),
     )
 
@@ -127,11 +129,11 @@ def _lock_record(image: Wanted) -> LockRecord | None:
     return LockRecord(path=lock.where(entry), date=entry.pins.date, image=entry.image)
 
 
-def mismatches(task: Task, ready: Ready) -> list[str]:
+def mismatches(task: Task, ready: Ready, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
-    differs = environment.compare(asked, ready.measured)
-    differs += environment.compare_builds(task.spec, ready.measured)
+    differs = environment.compare(asked, ready.measured, catalog)
+    differs += environment.compare_builds(task.spec, ready.measured, catalog)
     if task.held:
         from reprokit.run.locking.verify import departures
 

@@ -21,9 +21,10 @@ from reprokit.case.matrix import Partial
 from reprokit.case.templates import RenderError, inspect, render_text
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
 from reprokit.environment.axes import AXIS_NAMES, BY_NAME
 from reprokit.environment.axes.operating_system import release_of
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.search.package_index import DistributionFile, files_of
 
 
@@ -57,7 +58,15 @@ class Releases:
     notes: tuple[str, ...] = ()
 
 
-def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, policy: Policy | None = None) -> Releases:
+def between(
+    file: CaseFile,
+    cell: Partial,
+    axis: str,
+    low: str,
+    high: str,
+    policy: Policy | None = None,
+    catalog: Catalog = OURS,
+) -> Releases:
     """The values of ``axis`` from ``low`` to ``high`` in a cell with these other axes. Reads package indexes.
 
     Raises UsageError when the values in between are not known, when an end is not available, or when no index answers.
@@ -65,12 +74,12 @@ def between(file: CaseFile, cell: Partial, axis: str, low: str, high: str, polic
     policy = policy or Policy()
     own = of_matrix(file, axis)
     if axis in AXIS_NAMES:
-        return _known(axis, cell, low, high, own)
+        return _known(axis, cell, low, high, own, catalog)
     # One of the ends may not be a version.
     projects = distributions(file, cell, axis, low) or distributions(file, cell, axis, high)
     if not projects:
         return _as_written(axis, low, high, own)
-    found = [_of_project(name, file, cell, axis, (low, high), policy, own) for name in projects]
+    found = [_of_project(name, file, cell, axis, (low, high), policy, own, catalog) for name in projects]
     first = found[0]
     for other in found[1:]:  # an axis that pins several packages moves them together
         missing = {value: f"{other.of} has no such release" for value in first.values if value not in other.values}
@@ -125,7 +134,7 @@ def _as_written(axis: str, low: str, high: str, own: Sequence[str]) -> Releases:
     return Releases(of=axis, values=tuple(own[places[0] : places[1] + 1]), things="values")
 
 
-def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) -> Releases:
+def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str], catalog: Catalog) -> Releases:
     """Values of a known axis: those of the catalog, cut to the precision of the ends, and those of the matrix."""
     low, high = sorted((low, high), key=versions.order)
     precise = max(len(versions.parts(low)), len(versions.parts(high)))
@@ -133,9 +142,9 @@ def _known(axis: str, cell: Partial, low: str, high: str, own: Sequence[str]) ->
         families = {value.partition("-")[0] for value in (low, high)}
         if len(families) != 1:
             raise UsageError(f"--axis os={low}..{high}: name two releases of the same distribution")
-        values = {name for name in BY_NAME[axis].releases(cell) if name.partition("-")[0] in families}
+        values = {name for name in BY_NAME[axis].releases(cell, catalog) if name.partition("-")[0] in families}
     else:
-        values = {".".join(versions.parts(value)[:precise]) for value in BY_NAME[axis].releases(cell)}
+        values = {".".join(versions.parts(value)[:precise]) for value in BY_NAME[axis].releases(cell, catalog)}
     for value in (low, high):
         if value not in values and value not in own:
             if axis != "os" and not versions.order(value):
@@ -158,6 +167,7 @@ def _of_project(
     ends: tuple[str, str],
     policy: Policy,
     own: Sequence[str],
+    catalog: Catalog,
 ) -> Releases:
     at = f"--axis {axis}={ends[0]}..{ends[1]}"
     low, high = sorted(_version(at, value) for value in ends)
@@ -167,7 +177,7 @@ def _of_project(
     unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)
     # The spelling of the user or the case wins: 2.0 for what the index calls 2.0.0.
     spelt = {_version(at, value): value for value in (*_versions_of(own), *ends)}
-    python = _python(cell)
+    python = _python(cell, catalog)
     explicit = bool(file.case.environment.image)
     values: list[str] = []
     every: list[str] = []
@@ -180,7 +190,7 @@ def _of_project(
         files = grouped.get(version, [])
         if uploaded := min((one.uploaded for one in files if one.uploaded), default=""):
             dates[text] = uploaded[:10]
-        why = "" if not files else _not_installable(files, python, "" if explicit else _glibc(cell))
+        why = "" if not files else _not_installable(files, python, "" if explicit else _glibc(cell, catalog))
         if text in ends:
             if why or (not files and text not in own):
                 what = why or "no index that was asked has it"
@@ -284,9 +294,9 @@ def _on_linux(tag: Tag) -> bool:
     return tag.platform == "any" or ("linux" in tag.platform and tag.platform.endswith("x86_64"))
 
 
-def _python(cell: Partial) -> str:
+def _python(cell: Partial, catalog: Catalog) -> str:
     """The full version of a cell's Python, as far as the catalog knows it; '' = unknown."""
-    release = release_of(cell)
+    release = release_of(cell, catalog)
     asked = cell.get("python", "")
     own = release.pythons if release else ()
     if not asked:
@@ -299,8 +309,8 @@ def _python(cell: Partial) -> str:
     return next((version for has in there if (version := versions.newest(asked, has()))), asked)
 
 
-def _glibc(cell: Partial) -> str:
-    release = release_of(cell)
+def _glibc(cell: Partial, catalog: Catalog) -> str:
+    release = release_of(cell, catalog)
     return release.glibc if release else ""
 
 

@@ -52,7 +52,7 @@ from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.engine.protocol import Engine
+    from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.store.database import Store
     from reprokit.store.recorder import Recorder
 
@@ -122,7 +122,7 @@ class SearchSession(Invocation):
             started_at=now(),
             version=__version__,
             request=RequestRecord(asked=self.request.to_json(), search=known),
-            host=self._host(""),
+            host=self._host(None),
             owner=owner(),
         )
         self._recorder.call("begin", record, {})
@@ -228,7 +228,8 @@ class SearchSession(Invocation):
     def _go(self, search: Search[Answer]) -> int:
         assert self.record is not None
         gc.enable()  # the command line starts without
-        status, engine = 3, ""
+        status: int = 3
+        engine: EngineInfo | None = None
         try:
             with self._display.progress() as self._listener, signals(), Ahead(self._silent_runner) as ahead:
                 runner = self._runner(self.record.id, self.request, self._recorder, self._listener)
@@ -347,7 +348,7 @@ class SearchSession(Invocation):
     def _cells(self) -> tuple[CellRecord, ...]:
         return tuple(sorted(self._records.values(), key=lambda cell: cell.number))
 
-    def _finish(self, status: int, engine: str) -> None:
+    def _finish(self, status: int, engine: EngineInfo | None) -> None:
         assert self.record is not None
         self.record = record = dataclasses.replace(
             self.record,

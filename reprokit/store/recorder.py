@@ -2,7 +2,8 @@
 
 The process reads pickled calls of :class:`reprokit.store.database.Store` from its standard input, in the order in which
 things were decided, each cell at once and whole. A run that is killed leaves it the end of its input: what had been
-decided by then is written.
+decided by then is written. A thread would be plainer, but imports the database in the program's own time: a run that
+needs no engine then takes 0.73 s of CPU instead of 0.52 s before it ends.
 """
 
 from __future__ import annotations

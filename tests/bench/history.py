@@ -36,7 +36,7 @@ def fill(folder: Path, nights: int = NIGHTS, cells: int = CELLS) -> Store:
                     version="1",
                     owner={},
                     request={"cases": []},
-                    host={"engine": "Docker Engine 20.10.24"},
+                    host={"engine": "Docker Engine 20.10.24", "engine_kind": "docker"},
                 )
             )
             rows, trials = [], []

@@ -16,7 +16,7 @@ from sqlalchemy import insert, select
 
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import BaseRecord, CellDetails, FailureRecord
-from reprokit.evidence.model import Outcome, Verdict
+from reprokit.evidence.model import Frame, Outcome, Verdict
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, RunRecord, TrialRecord
 from reprokit.store import tables
@@ -159,7 +159,7 @@ def case(case_id: str, title: str, axes: Mapping[str, Sequence[str]], **more: An
     }
 
 
-def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[int, ...], dict[str, Any]]:
+def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[int, ...], ExceptionRecord]:
     """A log with a traceback in its middle, the lines of it, and the exception as recorded."""
     own = [
         "Traceback (most recent call last):",
@@ -169,13 +169,13 @@ def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[i
     ]
     lines = [*(f"{word} {number}" for number in range(before)), *own, *(f"after {number}" for number in range(after))]
     first = before + 1
-    seen = {
-        "type": "ValueError",
-        "message": "no such thing",
-        "frames": [{"file": "go.py", "line": 3, "function": "main"}],
-        "line": first,
-        "end_line": first + 3,
-    }
+    seen = ExceptionRecord(
+        type="ValueError",
+        message="no such thing",
+        frames=(Frame(file="go.py", line=3, function="main"),),
+        line=first,
+        end_line=first + 3,
+    )
     return "\n".join(lines) + "\n", tuple(range(first, first + 4)), seen
 
 

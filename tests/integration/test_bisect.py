@@ -27,13 +27,15 @@ def answer(user: User, name: str) -> dict[str, Any]:
 def test_the_release_since_which_numpy_warns_no_more(user: User) -> None:
     case = str(REPOSITORY / "cases" / "np_dtype_synonym.yaml")
     fixed = ("--only", "os=debian-12,shape=1")
-    told = user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", *fixed, "--json", "out.json")
-    assert "4 releases of numpy from 1.26.3 to 2.0.1" in told
-    assert "fixed since numpy 2.0.0 (released 2024-06-16); last failing 1.26.4 (released 2024-02-05)" in told
+    output = user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", *fixed, "--json", "out.json")
+    assert "4 releases of numpy from 1.26.3 to 2.0.1" in output
+    assert "fixed since numpy 2.0.0 (released 2024-06-16); last failing 1.26.4 (released 2024-02-05)" in output
     assert answer(user, "out.json")["since"] == "2.0.0"
-    # Nothing asks for the cells between in the case itself, and the search says what it found.
+    # The case itself has no expectation for the cells in between; show prints the answer of the search.
     assert "fixed since numpy 2.0.0" in user.types("show")
-    assert "say which, such as --only" in user.types("bisect", case, "--axis", "numpy=1.26.3..2.0.1", status=2)
+    assert "choose one value of each, such as --only" in user.types(
+        "bisect", case, "--axis", "numpy=1.26.3..2.0.1", status=2
+    )
 
 
 CASE = """
@@ -75,15 +77,15 @@ def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> 
     before = json.loads(user.types("show", "--json"))
     resumed = user.types("bisect", "--resume", "--json", "resumed.json", status=3)
     assert "resuming bisect" in resumed
-    # 5 fails otherwise: the answer is a range, and it says so.
+    # 5 fails in another way: the answer is a range, and it says so.
     assert f"broken after tree {shas[4]}" in resumed
     assert f"not later than {shas[6]}" in resumed
-    assert f"cannot be judged: {shas[5]} (different-failure)" in resumed
+    assert f"unresolved: {shas[5]} (different-failure)" in resumed
     after = json.loads(user.types("show", "--json"))
     assert after["run_id"] == before["run_id"]
     kept = {json.dumps(one["cell"]): one["trials"] for case in before["cases"] for one in case["cells"]}
     now = {json.dumps(one["cell"]): one["trials"] for case in after["cases"] for one in case["cells"]}
     assert len(kept) >= 3
-    assert kept.items() <= now.items()  # the very same trials
+    assert kept.items() <= now.items()  # the same trials
     user.types(*words, "--store", "other", "--json", "straight.json", status=3)
     assert answer(user, "straight.json") == answer(user, "resumed.json")

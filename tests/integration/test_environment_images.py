@@ -15,7 +15,8 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.engine import bases, site
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
-from reprokit.environment import Supply, bootstrap, catalog, compare, dockerfile, resolve
+from reprokit.environment import Supply, bootstrap, compare, dockerfile, resolve
+from reprokit.environment.catalog import OURS
 from reprokit.run.probe import measure
 from tests.conftest import remove_image, trial
 
@@ -226,7 +227,7 @@ def test_debootstrap_makes_a_base_where_there_is_no_mmdebstrap(
     if found("debootstrap") is None or os.geteuid() != 0:
         pytest.skip("needs debootstrap and root")
     monkeypatch.setattr(bootstrap.shutil, "which", lambda name: None if name == "mmdebstrap" else found(name))
-    archive = bootstrap.make(catalog.releases()["debian-13"], tmp_path, threading.Event(), lambda _: None)
+    archive = bootstrap.make(OURS.releases()["debian-13"], tmp_path, threading.Event(), lambda _: None)
     tag = "reprokit-test/debootstrap:1"
     try:
         image = engine.import_rootfs(archive, tag, {})

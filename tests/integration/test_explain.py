@@ -29,7 +29,7 @@ def user(tmp_path: Path) -> Asker:
     return Asker(tmp_path)
 
 
-def test_the_first_case_is_explained_by_two_conjunctions_and_rivals_are_told_apart_as_proposed(user: Asker) -> None:
+def test_the_first_case_is_explained_by_two_conjunctions_and_the_proposed_cells_distinguish_rivals(user: Asker) -> None:
     user.types("run", PTXAS, "--only", "cuda=11.7,arch=sm_90", "--only", "cuda=11.8,arch=sm_35")
     told, rounds = user.why(PTXAS), 0
     assert (told["claim"], told["words"], told["rivals"][0]["words"]) == ("one-of", "arch = sm_90", "cuda = 11.7")

@@ -134,7 +134,7 @@ def test_three_nights_in_which_a_bug_goes_and_comes_back(nights: Nights) -> None
     good = {name: ["success"] * (1 + (name == "run")) for name in JOBS}
     assert results(first) == good, "\n".join(job.log for jobs in first.jobs.values() for job in jobs)
     assert [job.runs_on for job in first.jobs["run"]] == [["ubuntu-24.04"], ["self-hosted", "linux", "gpu"]]
-    assert "history starts anew" in str(first.job("plan").commands)
+    assert "history starts here" in str(first.job("plan").commands)
     assert "1 unsupported" in first.job("merge").summary
     assert nights.forge.issues == {}
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 from tests.integration.test_run import User
 
 HERE = Path(sys.base_prefix)
@@ -24,7 +24,7 @@ VERSION = platform.python_version()
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
-        HERE in {Path("/usr"), Path("/usr/local")} or VERSION not in catalog.uv_pythons(),
+        HERE in {Path("/usr"), Path("/usr/local")} or VERSION not in OURS.uv_pythons(),
         reason="the tests' interpreter is no tree of its own, or of no version that uv has",
     ),
 ]

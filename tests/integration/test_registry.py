@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.engine.bases import own_name
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 from tests.integration.test_run import User
 
 pytestmark = [
@@ -141,7 +141,7 @@ RUN ldconfig && ln -s /usr/share/python-wheels /usr/local/share/python-wheels
 
 
 def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry: str) -> None:
-    local = f"python:{next(v for v in catalog.python_images('debian-12') if v.startswith('3.9.'))}-slim-bookworm"
+    local = f"python:{next(v for v in OURS.python_images('debian-12') if v.startswith('3.9.'))}-slim-bookworm"
     user = user_of(registry, tmp_path, local)
     user.write("old.yaml", OLD)
     user.write("lender.yaml", LENDER)

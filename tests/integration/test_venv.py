@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -17,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import EngineError
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
 from reprokit.environment.host import HostCapabilities
 from reprokit.evidence.model import Ending
+from tests.conftest import reachable_cache
 from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
@@ -47,13 +47,8 @@ expect:
 @pytest.fixture(scope="module")
 def cache() -> Iterator[Path]:
     """A cache of our own that an unprivileged user can reach, which pytest's folders are not."""
-    folder = Path(tempfile.mkdtemp(prefix="venv-test-"))
-    folder.chmod(0o755)
-    before = os.environ.get("XDG_CACHE_HOME")
-    os.environ["XDG_CACHE_HOME"] = str(folder)
-    yield folder
-    os.environ.pop("XDG_CACHE_HOME") if before is None else os.environ.update(XDG_CACHE_HOME=before)
-    shutil.rmtree(folder)
+    with reachable_cache() as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -159,12 +154,6 @@ def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: HostCapabilities)
     assert left() == []
 
 
-def test_every_trial_has_a_work_folder_of_its_own(kept: keeping.Kept, powers: HostCapabilities) -> None:
-    script = "test ! -e mark && touch mark ${TMPDIR:-/tmp}/mark ~/mark && mkdir shut && chmod 0 shut"
-    assert [run(kept, powers, script).exit_code for _ in range(2)] == [0, 0]
-    assert left() == []
-
-
 def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: HostCapabilities, cache: Path) -> None:
     (cache / "real").mkdir(exist_ok=True)
     (cache / "real" / "one.png").touch()
@@ -212,15 +201,6 @@ def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.Kept, p
     assert running("293") == []
 
 
-def test_a_cancelled_trial_leaves_nothing(kept: keeping.Kept, powers: HostCapabilities) -> None:
-    cancel = threading.Event()
-    threading.Timer(1.0, cancel.set).start()
-    with pytest.raises(Cancelled):
-        run(kept, powers, "(setsid sleep 98763 &) ; sleep 98763", cancel=cancel)
-    assert running("98763") == []
-    assert left() == []
-
-
 def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: HostCapabilities) -> None:
     def ends(program: str) -> tuple[int, bytes]:
         output: list[bytes] = []
@@ -237,17 +217,6 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: 
 
     assert ends("no-such") == (127, b"no-such: No such file or directory\n")
     assert ends("./plain") == (126, b"./plain: Permission denied\n")
-
-
-def test_memory_beyond_the_limit_is_seen(kept: keeping.Kept, powers: HostCapabilities) -> None:
-    if powers.memory:
-        pytest.skip(powers.memory)
-    hungry = "python -c 'x = bytearray(300 << 20)'"
-    ending = run(kept, powers, hungry, memory=100 << 20)
-    assert (ending.oom, ending.exit_code) == (True, 137)
-    child = run(kept, powers, f"{hungry}; exit 3", memory=100 << 20)
-    assert (child.oom, child.exit_code) == (True, 3)
-    assert not run(kept, powers, hungry, memory=400 << 20).oom
 
 
 def test_namespaces_hide_the_host(kept: keeping.Kept) -> None:
@@ -268,14 +237,6 @@ def test_namespaces_hide_the_host(kept: keeping.Kept) -> None:
     assert "ConnectionRefusedError: [Errno 111] Connection refused" in lines  # a loopback, with nobody on it
     shown = set(lines[4 : lines.index(size)]) - {"/home:", "/opt:", "/tmp:", "/usr/local:", ""}
     assert shown <= {"repro", "environments", *Path(kept.folder).parts}
-
-
-def test_a_program_without_namespaces_never_finds_a_network_that_it_should_not(kept: keeping.Kept) -> None:
-    if found := host.powers().network:
-        pytest.skip(found)
-    output: list[bytes] = []
-    run(kept, host.powers(), "cat /proc/net/dev | tail -n +3 | cut -d: -f1", output)
-    assert b"".join(output).split() == [b"lo"]
 
 
 SLOW = """\

@@ -10,6 +10,8 @@ from typing import Any
 
 from reprokit.cli.doctor.finding import Finding
 from reprokit.cli.doctor.ground import Ground
+from reprokit.engine.docker import DockerEngine
+from reprokit.engine.podman import PodmanEngine
 
 INFO = {
     "Driver": "overlay2",
@@ -25,9 +27,9 @@ def engine(version: str = "28.1.0", info: Mapping[str, Any] | None = None, *, po
     found = {**INFO, **(info or {})}
     where = SimpleNamespace(url="unix:///run/docker.sock", source="default socket")
     wire = SimpleNamespace(endpoint=where)
-    name = "Podman Engine" if podman else "Docker Engine"
+    kind = PodmanEngine if podman else DockerEngine
     return {
-        "engine": SimpleNamespace(name=name, is_podman=podman, wire=wire),
+        "engine": kind(wire=wire),
         "version": {"Version": version, "ApiVersion": "1.49"},
         "info": found,
     }

@@ -1,4 +1,4 @@
-"""An engine that builds and runs nothing, for scheduling and faults. The real one has tests of its own."""
+"""An engine that builds and runs nothing by itself, for scheduling and faults. It passes ``tests/conformance``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.core.errors import Cancelled
+from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.model import Ending
@@ -17,11 +17,22 @@ PROBE = Path(__file__).parent / "probe_debian12.txt"
 
 
 class FakeEngine:
-    """Holds every base image, builds whatever is asked, and runs ``behave(trial, sink)`` for each trial."""
+    """Holds every base image, builds whatever is asked, and runs ``behave(trial, sink)`` for each trial.
 
-    def __init__(self, behave: Callable[[Trial, Callable[[bytes], None]], Ending] | None = None) -> None:
+    ``make(build)``: called for each build; what it raises is the build's failure.
+    """
+
+    def __init__(
+        self,
+        behave: Callable[[Trial, Callable[[bytes], None]], Ending] | None = None,
+        make: Callable[[Build], None] | None = None,
+        unenforced: frozenset[str] = frozenset(),
+    ) -> None:
         self.behave = behave or (lambda trial, sink: Ending(exit_code=0, seconds=0.1))
+        self.make = make or (lambda build: None)
+        self.unenforced = unenforced
         self.built: list[str] = []
+        self.labels: dict[str, Mapping[str, str]] = {}
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
@@ -30,22 +41,27 @@ class FakeEngine:
         self.lock = threading.Lock()
 
     def info(self) -> EngineInfo:
-        return EngineInfo(name="Fake", version="1")
+        return EngineInfo(kind="fake", name="Fake", version="1", unenforced=self.unenforced)
 
     def image(self, tag: str) -> ImageInfo | None:
+        tag = tag.removeprefix("sha256:")
         if tag.startswith("reprokit/img:") and tag not in self.built:
             return None
-        return ImageInfo(tag=tag, id=f"sha256:{tag}")
+        return ImageInfo(tag=tag, id=f"sha256:{tag}", labels=self.labels.get(tag, {}))
 
     def build(
         self, build: Build, site: object, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         if self.build_error:
             raise self.build_error
+        if cancel.is_set():
+            raise Cancelled("stopped")
         on_progress(Progress(number=1, total=2, name="RUN something"))
+        self.make(build)
         with self.lock:
             self.built.append(build.tag)
-        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}")
+            self.labels[build.tag] = build.labels
+        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", labels=build.labels)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")
@@ -54,7 +70,7 @@ class FakeEngine:
         return ImageInfo(tag=name, id=image)
 
     def remove_image(self, tag: str) -> None:
-        raise AssertionError("nothing is removed here")
+        self.built = [one for one in self.built if one != tag.removeprefix("sha256:")]
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
@@ -65,6 +81,8 @@ class FakeEngine:
         if "org.reprokit.probe" in trial.labels:
             sink(PROBE.read_bytes())
             return Ending(exit_code=0)
+        if self.image(trial.image) is None:
+            raise EngineError(f"the image {trial.image} is gone: build it again")
         with self.lock:
             self.trials.append(trial)
             self.cancel = cancel

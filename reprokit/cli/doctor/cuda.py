@@ -9,14 +9,15 @@ from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus.policy import leasable
-from reprokit.environment import catalog, versions
+from reprokit.environment import versions
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 
 say = Voice("cuda")
 
 
-def known() -> tuple[str, ...]:
+def known(catalog: Catalog) -> tuple[str, ...]:
     """The CUDA versions (``11.8``) that reprokit can make environments with, oldest first."""
     packaged = [row.toolkit for row in catalog.releases().values() if row.toolkit]
     imaged = [release for name in catalog.releases() for release in catalog.cuda_images(name)]
@@ -26,36 +27,38 @@ def known() -> tuple[str, ...]:
 
 def check(ground: Ground) -> Iterator[Finding]:
     """With GPUs: the CUDA versions that run on them, and why the others do not. Without: what can still be built."""
+    catalog = Catalog(ground.settings.compatibility)
     facts = leasable(ground.facts, ground.settings.gpus, ground.environ)
     if not facts.gpus:
         yield say.info(
-            f"without a GPU: CUDA {ranges(known())} can be built and used for what needs no GPU (nvcc, ptxas, linking)"
+            f"without a GPU: CUDA {ranges(known(catalog), catalog)} can be built and used for what needs no GPU "
+            "(nvcc, ptxas, linking)"
         )
         return
     refused: dict[str, list[str]] = {}
-    for cuda in known():
-        refused.setdefault(_why_not(cuda, facts), []).append(cuda)
+    for cuda in known(catalog):
+        refused.setdefault(_why_not(cuda, facts, catalog), []).append(cuda)
     if fitting := refused.pop("", []):
-        yield say.ok(f"CUDA {ranges(fitting)} can run on this host")
-        yield from _by_compatibility(fitting, facts.driver or "")
+        yield say.ok(f"CUDA {ranges(fitting, catalog)} can run on this host")
+        yield from _by_compatibility(fitting, facts.driver or "", catalog)
     else:
         yield say.warn("no CUDA version that reprokit knows can run on this host")
     for why, those in refused.items():
         fix = "sudo apt-get install --only-upgrade nvidia-driver   # and reboot" if "driver" in why else ""
-        yield say.info(f"not CUDA {ranges(those)}: {why}", fix)
+        yield say.info(f"not CUDA {ranges(those, catalog)}: {why}", fix)
 
 
-def _by_compatibility(cudas: Sequence[str], driver: str) -> Iterator[Finding]:
+def _by_compatibility(cudas: Sequence[str], driver: str, catalog: Catalog) -> Iterator[Finding]:
     """Those that are newer than the driver: it runs their programs, but without their new features."""
     of = {cuda: catalog.toolkit_driver(cuda) or "" for cuda in cudas}
     if newer := [cuda for cuda in cudas if driver and versions.order(of[cuda]) > versions.order(driver)]:
         yield say.info(
-            f"CUDA {ranges(newer)}: newer than the driver. Programs run, but not with features new in that version, "
-            f"nor with PTX made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
+            f"CUDA {ranges(newer, catalog)}: newer than the driver. Programs run, but not with features new in that "
+            f"version, nor with PTX made by it; {newer[0]} came with the driver {of[newer[0]]}, this host has {driver}"
         )
 
 
-def _why_not(cuda: str, facts: HostFacts) -> str:
+def _why_not(cuda: str, facts: HostFacts, catalog: Catalog) -> str:
     spec = CellSpec(
         cell={"cuda": cuda},
         environment=EnvironmentSpec(),
@@ -68,16 +71,16 @@ def _why_not(cuda: str, facts: HostFacts) -> str:
         limits=Limits(gpus=1),
     )
     try:
-        preflight(spec, facts)
+        preflight(spec, facts, catalog)
     except Unsupported as error:
         # Removes the version from the message, so that equal reasons are grouped.
         return str(error).replace(f"CUDA {cuda} needs", "needs").replace(f"; the cell asks for {cuda}", "")
     return ""
 
 
-def ranges(of: Sequence[str]) -> str:
+def ranges(of: Sequence[str], catalog: Catalog) -> str:
     """Versions as ranges, such as ``11.7 to 12.4, 12.8``: consecutive among the known ones."""
-    order = known()
+    order = known(catalog)
     runs: list[list[str]] = []
     for version in of:
         if runs and version in order and order.index(version) == order.index(runs[-1][-1]) + 1:

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import ReprokitError
 from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.engine import registry
 from reprokit.engine.protocol import Build
 from reprokit.engine.site import Site
-
-OLDEST, NEWEST = (20, 10), (29, 999)
-"""Versions of Docker Engine that reprokit supports."""
-OLDEST_PODMAN = (4, 0)
 
 say = Voice("engine")
 
@@ -29,8 +24,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     chosen = ground.settings.engine
     if ground.engine is None:
         text, _, _ = ground.unreachable.partition(": ")
-        if chosen == "venv":
-            yield say.info(f"{text}; the configured engine venv does not need one")
+        if not registry.capabilities(chosen).docker_api:
+            yield say.info(f"{text}; the configuration chooses the engine {chosen}, which does not need one")
         else:
             yield say.fail(text, _start(ground))
         return
@@ -40,12 +35,13 @@ def check(ground: Ground) -> Iterator[Finding]:
     by = f" ({where.source})" if where.source else ""
     yield say.ok(f"{name} {version}, API {api}, at {where.url}{by}")
     numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
-    oldest = OLDEST_PODMAN if ground.engine.is_podman else OLDEST
-    if numbers and numbers < oldest:
-        words = ".".join(map(str, oldest))
-        yield say.fail(f"{name} {version} is older than {words}, the oldest that reprokit supports", _upgrade(ground))
-    elif numbers > NEWEST and not ground.engine.is_podman:
-        yield say.info(f"{name} {version} is newer than {NEWEST[0]}, the newest that reprokit was tested with")
+    if numbers and numbers < ground.engine.oldest:
+        words = ".".join(map(str, ground.engine.oldest))
+        yield say.fail(
+            f"{name} {version} is older than {words}, the oldest that reprokit supports", ground.engine.upgrade
+        )
+    elif (newest := ground.engine.newest) and numbers > newest:
+        yield say.info(f"{name} {version} is newer than {newest[0]}, the newest that reprokit was tested with")
     rootless = any("rootless" in option for option in ground.info.get("SecurityOptions") or [])
     yield say.ok(
         f"storage driver {ground.info.get('Driver', '?')}, cgroup v{ground.info.get('CgroupVersion', '?')}"
@@ -60,28 +56,16 @@ def check(ground: Ground) -> Iterator[Finding]:
 
 def _start(ground: Ground) -> str:
     """The command that starts or gives access to an engine, as far as the reason for the failure shows."""
-    path = ground.environ.get("PATH")
-    systemd = Path("/run/systemd/system").is_dir()
-    podman = "systemctl --user start podman.socket" if os.getuid() else "systemctl start podman.socket"
-    if not systemd:
-        podman = "podman system service --time=0 &"
     if "may not talk" in ground.unreachable:
         return "sudo usermod -aG docker $USER   # then log in again"
-    if ground.settings.engine == "podman":
-        return podman if shutil.which("podman", path=path) else install("podman")
-    if ground.environ.get("DOCKER_HOST"):
-        return "unset DOCKER_HOST   # or name the address of an engine that runs"
-    if shutil.which("dockerd", path=path):
-        return "sudo systemctl start docker" if systemd else "sudo service docker start"
-    if shutil.which("podman", path=path):
-        return podman
-    return f"{install('podman')}   # or docker.io; or: reprokit run --engine venv CASE"
-
-
-def _upgrade(ground: Ground) -> str:
-    if ground.engine is not None and ground.engine.is_podman:
-        return "sudo apt-get install --only-upgrade podman"
-    return "see https://docs.docker.com/engine/install/"
+    services = [one for one in registry.entries() if one.start is not None]
+    services = [one for one in services if one.kind == ground.settings.engine] or services
+    for one in services:
+        if one.start is not None and (command := one.start(ground.environ)):
+            return command
+    *others, package = (one.package for one in services)
+    hosts = [f"or: reprokit run --engine {one.kind} CASE" for one in registry.entries() if one.host is not None]
+    return f"{install(package)}   # {'; '.join([*(f'or {other}' for other in others), *hosts])}"
 
 
 def builds(ground: Ground) -> Iterator[Finding]:
@@ -89,14 +73,13 @@ def builds(ground: Ground) -> Iterator[Finding]:
     voice = Voice("buildkit")
     if ground.engine is None:
         return
-    builder = "buildah" if ground.engine.is_podman else "BuildKit"
+    builder = ground.engine.builder
     tag = f"reprokit/doctor:{os.getpid()}"
     build = Build(tag=tag, dockerfile="FROM scratch\nLABEL org.reprokit.doctor=1\n", context={}, labels=IMAGE_LABELS)
     try:
         ground.engine.build(build, Site(), lambda _: None, threading.Event())
     except ReprokitError as error:
-        service = "podman" if ground.engine.is_podman else "docker"
-        yield voice.fail(f"{builder} does not build: {error}", f"sudo systemctl restart {service}")
+        yield voice.fail(f"{builder} does not build: {error}", f"sudo systemctl restart {ground.engine.program}")
         return
     finally:
         with suppress(Exception):

@@ -86,10 +86,10 @@ def _reached(ground: Ground) -> Iterator[Finding]:
     if runtime:
         yield say.ok("the engine has the runtime nvidia")
     assert ground.engine is not None
-    if ground.engine.is_podman:
+    if ground.engine.gpus_by_cdi_alone:
         if not specifications:
             yield say.warn(
-                "Podman needs CDI for GPUs, and there is no CDI specification",
+                f"{ground.engine.name} needs CDI for GPUs, and there is no CDI specification",
                 _CDI if toolkit else f"see {_TOOLKIT}",
             )
     elif not toolkit and not specifications and ground.is_local:

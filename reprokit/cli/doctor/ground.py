@@ -8,17 +8,14 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from reprokit.core.errors import EngineError, UsageError
+from reprokit.engine import kinds
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
-from reprokit.engine.select import container_engine
 from reprokit.engine.site import Settings, settings
-from reprokit.environment import tables
 from reprokit.environment.host import HostFacts
-
-if TYPE_CHECKING:
-    from reprokit.engine.docker import DockerEngine
 
 T = TypeVar("T")
 SECONDS = 15.0
@@ -51,7 +48,7 @@ class Ground:
     @property
     def client(self) -> str:
         """The command-line client of the engine."""
-        return "podman" if self.engine is not None and self.engine.is_podman else "docker"
+        return DockerEngine.program if self.engine is None else self.engine.program
 
     @property
     def is_local(self) -> bool:
@@ -70,7 +67,6 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         own = settings(environ, folder)
     except UsageError as error:
         misconfigured = str(error)
-    tables.override(own.compatibility)
     asking = {"engine": later(lambda: _engine(own, environ)), "facts": later(discovery.facts)}
     answers: dict[str, Any] = {}
     for name, wait in asking.items():
@@ -91,7 +87,11 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
 
 
 def _engine(own: Settings, environ: Mapping[str, str]) -> tuple[DockerEngine, Mapping[str, Any], Mapping[str, Any]]:
-    engine = container_engine(own.engine if own.engine != "venv" else "auto", environ)
+    from reprokit.engine import registry
+
+    named = registry.capabilities(own.engine).docker_api
+    engine = registry.make(own.engine if named else kinds.AUTO, environ)
+    assert isinstance(engine, DockerEngine)
     version = engine.wire.about()
     client = engine.wire.client()
     with engine.wire.errors():

@@ -32,7 +32,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.ok(f"configuration: {names}")
     try:
         for name in tables.SHAPES:
-            tables.table(name)
+            tables.table(name, ground.settings.compatibility)
     except UsageError as error:
         yield say.fail(f"the site's compatibility data cannot be read: {error}", "fix that line")
     known = [*map(config.variable, config.KEYS), *config.OTHER_VARIABLES]

@@ -1,4 +1,4 @@
-"""What the embedded engine (``--engine venv``) can use on this host, and which limits it can enforce."""
+"""What an engine without containers (``--engine venv``) can use on this host, and which limits it can enforce."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from reprokit.cli.doctor.finding import Finding, Voice, install
 from reprokit.cli.doctor.ground import Ground
+from reprokit.engine import registry
 from reprokit.engine.venv import host
 from reprokit.environment import versions
 
@@ -15,14 +16,16 @@ say = Voice("venv")
 
 def check(ground: Ground) -> Iterator[Finding]:
     """The Pythons of this host, uv, and which of a case's limits can be enforced without a container engine."""
-    chosen = ground.settings.engine == "venv"
+    own = ground.settings.engine
+    chosen = registry.capabilities(own).recipe == "script"
+    kind = own if chosen else next(one.kind for one in registry.entries() if one.host is not None)
     pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
     if not pythons:
         speak = say.fail if chosen else say.info
-        yield speak("--engine venv found no Python on this host", install("python3 python3-venv"))
+        yield speak(f"--engine {kind} found no Python on this host", install("python3 python3-venv"))
         return
     uv = host.uv_version()
-    text = f"--engine venv offers Python {', '.join(pythons)}, from this host"
+    text = f"--engine {kind} offers Python {', '.join(pythons)}, from this host"
     if uv:
         yield say.ok(f"{text}, with uv {uv}")
     else:
@@ -30,4 +33,4 @@ def check(ground: Ground) -> Iterator[Finding]:
     powers = host.powers()
     refused = dict.fromkeys(why for one in fields(powers) if (why := getattr(powers, one.name)))
     for why in refused:
-        yield (say.warn if chosen else say.info)(f"--engine venv: {why}; cells that need it are unsupported there")
+        yield (say.warn if chosen else say.info)(f"--engine {kind}: {why}; cells that need it are unsupported there")

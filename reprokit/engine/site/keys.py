@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core.near_match import near
+from reprokit.engine import kinds
 
 Parser = Callable[[Any, Path], Any]
 
 BASE_IMAGES = ("auto", "registry", "bootstrap")
-ENGINES = ("auto", "docker", "podman", "venv")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
 GCC_PROVIDERS = ("distribution", "image", "conda")
 
@@ -153,7 +153,7 @@ def _unit(name: str) -> Parser:
 
 
 PARSERS: Mapping[str, Parser] = {
-    "engine": _one_of(*ENGINES),
+    "engine": _one_of(*kinds.CHOICES),
     "base_images": _one_of(*BASE_IMAGES),
     "registry": _text,
     "apt_mirror": _url,

@@ -8,12 +8,38 @@ refuses the cells that ask otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.entry import EngineEntry
 
 if TYPE_CHECKING:
     from reprokit.engine.venv.engine import VenvEngine
+    from reprokit.environment.host import Host
 
-__all__ = ["VenvEngine"]
+__all__ = ["ENTRY", "VenvEngine"]
+
+
+def _open(environ: Mapping[str, str]) -> VenvEngine:
+    from reprokit.engine.venv import engine
+
+    return engine.VenvEngine()
+
+
+def _host() -> Host:
+    from reprokit.engine.venv import host
+
+    return host.host()
+
+
+ENTRY = EngineEntry(
+    kind="venv",
+    help="without any container engine what a virtual environment of this host can serve",
+    open=_open,
+    capabilities=Capabilities(recipe="script", images=False, locks=False),
+    host=_host,
+)
 
 
 def __getattr__(name: str) -> Any:

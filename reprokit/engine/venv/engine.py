@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.engine import leftovers
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
-from reprokit.engine.venv import cgroups, keeping
+from reprokit.engine.venv import ENTRY, cgroups, keeping
 from reprokit.core.errors import EngineError
 from reprokit.evidence.model import Ending
 
@@ -30,6 +30,8 @@ class VenvEngine:
         uv = host.uv_version()
         kernel = os.uname()
         return EngineInfo(
+            kind=ENTRY.kind,
+            capabilities=ENTRY.capabilities,
             name="venv",
             version=f"(uv {uv})" if uv else "(python -m venv)",
             kernel=kernel.release,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
 from reprokit.case.cellspec import mode
@@ -112,8 +112,9 @@ def _unleased(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
 def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.Group]:
     permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
     here = {name: place for name, place in cgroups.places().items() if permitted[name]}
-    try:
-        with cgroups.held(here, trial.limits) as group:
-            yield group
-    except OSError as error:
-        raise EngineError(f"the limits of the trial cannot be set: {error}") from error
+    with ExitStack() as stack:
+        try:
+            group = stack.enter_context(cgroups.held(here, trial.limits))
+        except OSError as error:  # not what the trial itself raises, such as a full disk under its log
+            raise EngineError(f"the limits of the trial cannot be set: {error}") from error
+        yield group

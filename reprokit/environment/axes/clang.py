@@ -20,6 +20,7 @@ from reprokit.environment.axis import (
     part_layers,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Part
 
 PACKAGES: Mapping[str, Mapping[str, str]] = {
@@ -110,9 +111,9 @@ def said(text: str) -> str:
     return found[1] if found else ""
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The packages of the cell's release."""
-    release = release_of(cell)
+    release = release_of(cell, catalog)
     return PACKAGES.get(release.name, {}).values() if release else ()
 
 

@@ -18,6 +18,7 @@ from reprokit.environment.axis import (
     part_layers,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Part
 
 _WHEELS = """
@@ -77,7 +78,7 @@ def said(text: str) -> str:
     return found[1] if found else ""
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The releases on PyPI."""
     return WHEELS
 

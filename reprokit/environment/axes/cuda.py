@@ -10,7 +10,7 @@ from typing import Any
 from reprokit.case.axes import version_syntax
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, versions, wording
+from reprokit.environment import versions, wording
 from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     CANNOT,
@@ -22,6 +22,7 @@ from reprokit.environment.axis import (
     Wording,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Cuda, Environment
 
 TOOLKIT = "nvidia-cuda-toolkit"
@@ -62,10 +63,10 @@ def resolve(request: Request) -> Cuda | None:
         return Cuda(version=release.toolkit, source="distribution")
     if asked is None or asked == versions.NONE:
         return None
-    images = catalog.cuda_images(release.name) if request.supply.base_source == "registry" else ()
+    images = request.catalog.cuda_images(release.name) if request.supply.base_source == "registry" else ()
     if (version := versions.newest(asked, images)) is not None:
         return Cuda(version=version, source="image")
-    wheels = _wheels(nvcc=nvcc)
+    wheels = _wheels(request.catalog, nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
     if versions.matches(asked, release.toolkit):
@@ -77,7 +78,7 @@ def resolve(request: Request) -> Cuda | None:
     )
 
 
-def _wheels(*, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
+def _wheels(catalog: Catalog, *, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
     """CUDA release -> part -> version of its wheel. ``nvcc``: with that program, which 11 and 12 have not."""
     return {version: parts for version, parts in catalog.cuda_wheels().items() if "crt" in parts or not nvcc}
 
@@ -113,7 +114,7 @@ def on_host(request: HostRequest) -> Cuda | None:
     if asked is None or asked == versions.NONE:
         return None
     nvcc = calls_nvcc(request.spec)
-    wheels = _wheels(nvcc=nvcc)
+    wheels = _wheels(request.catalog, nvcc=nvcc)
     if (version := versions.newest(asked, wheels)) is not None:
         return Cuda(version=version, source="wheels", requirements=_requirements(version, wheels[version]))
     if versions.matches(asked, host.cuda):
@@ -166,19 +167,19 @@ def _written(text: str) -> str:
 _by_release = version_differs("cuda", "CUDA")
 
 
-def differs(asked: str, measured: Mapping[str, Any]) -> str:
+def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
     """In words, how the CUDA is another than asked for; a compiler's build (12.0.140) belongs to a release (12.0.1)."""
     build = measured["cuda_build"]
     if measured["cuda"] is not None and build is not None:
         of = (build, *catalog.cuda_release_of(build))
         if any(versions.matches(asked, release) for release in of):
             return ""
-    return _by_release(asked, measured)
+    return _by_release(asked, measured, catalog)
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The CUDA releases of NVIDIA's wheels and images, and of the distribution's package."""
-    release = release_of(cell)
+    release = release_of(cell, catalog)
     images = catalog.cuda_images(release.name if release else "")
     return [*catalog.cuda_wheels(), *images, *([release.toolkit] if release else [])]
 

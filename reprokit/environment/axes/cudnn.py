@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, versions, wording
+from reprokit.environment import versions, wording
 from reprokit.environment.axes.cuda import suffix
 from reprokit.environment.axis import (
     CANNOT,
@@ -19,6 +19,7 @@ from reprokit.environment.axis import (
     Wording,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Cuda, Cudnn, Environment
 
 SCRIPT = """\
@@ -35,10 +36,10 @@ ls -L "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudnn.so.* /usr/lib/*-linux-gnu/l
 
 def resolve(request: Request) -> Cudnn | None:
     """cuDNN for the CUDA of the cell. Raises Unsupported."""
-    return cudnn_of(request.asked, request.cuda)
+    return cudnn_of(request.asked, request.cuda, request.catalog)
 
 
-def cudnn_of(asked: str | None, cuda: Cuda | None) -> Cudnn | None:
+def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | None:
     """cuDNN from NVIDIA's wheels, beside that CUDA. Raises Unsupported."""
     if asked is None or asked == versions.NONE:
         return None
@@ -65,7 +66,7 @@ def on_host(request: HostRequest) -> Cudnn | None:
     """cuDNN for the CUDA of the cell; the host's own cannot be taken away. Raises Unsupported."""
     if request.asked == versions.NONE and request.host.cudnn:
         raise Unsupported(f"cudnn none: this host has cuDNN {request.host.cudnn}, {CANNOT}")
-    return cudnn_of(request.asked, request.cuda)
+    return cudnn_of(request.asked, request.cuda, request.catalog)
 
 
 def layers(environment: Environment) -> Iterator[Layer]:
@@ -95,7 +96,7 @@ def same(asked: str, have: str) -> bool:
     return have.count(".") == 2 and versions.matches(have, asked)
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The versions of NVIDIA's wheels for the CUDA of the cell."""
     return catalog.cudnn_wheels(versions.parts(cell.get("cuda", ""))[0])
 

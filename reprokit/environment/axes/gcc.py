@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, providers_gcc, versions, wording
+from reprokit.environment import providers_gcc, versions, wording
 from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     CANNOT,
@@ -20,6 +20,7 @@ from reprokit.environment.axis import (
     Wording,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Compiler, Environment, Gcc
 
 SCRIPT = """\
@@ -67,9 +68,9 @@ def read(sections: Mapping[str, str]) -> str | None:
     return found[0] if found else None
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The GCCs of the release, of Docker's images and of conda-forge."""
-    release = release_of(cell)
+    release = release_of(cell, catalog)
     return [*(release.gcc.values() if release else ()), *catalog.gcc_images(), *catalog.gcc_conda()]
 
 

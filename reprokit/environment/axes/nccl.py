@@ -18,6 +18,7 @@ from reprokit.environment.axis import (
     part_layers,
     version_differs,
 )
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Cuda, Environment, Part
 
 _CU11 = "2.13.4 2.14.3 2.15.5 2.16.2 2.16.5 2.18.3 2.19.3 2.20.5 2.21.5"
@@ -101,7 +102,7 @@ def said(text: str) -> str:
     return found[1] if found else ""
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The versions of NVIDIA's wheels for the CUDA of the cell."""
     return WHEELS.get(versions.parts(cell.get("cuda", ""))[0], ())
 

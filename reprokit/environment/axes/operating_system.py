@@ -10,8 +10,9 @@ from reprokit.case.axes import AxisSyntax, Wrong, is_version
 from reprokit.case.words import listing
 from reprokit.core.errors import Unsupported
 from reprokit.core.near_match import near, nearest
-from reprokit.environment import catalog, versions, wording
+from reprokit.environment import versions, wording
 from reprokit.environment.axis import CANNOT, Axis, HostRequest, Measurement, Request, Wording, no_layers
+from reprokit.environment.catalog import OURS, Catalog, Release
 
 DEFAULT = "debian-12"
 """The release of cells that do not ask for one."""
@@ -24,7 +25,7 @@ def check(value: str) -> Wrong | None:
 
     A release that merely is not available is not a mistake in the case: its cells become ``unsupported``.
     """
-    known = catalog.known_os()
+    known = OURS.known_os()
     family, dash, version = value.partition("-")
     families = {name.partition("-")[0] for name in known}
     if value in known or (family in families and dash and is_version(version)):
@@ -36,10 +37,10 @@ def check(value: str) -> Wrong | None:
     return Wrong(words=words, hint=hint or f"known: {listing(known)}")
 
 
-def resolve(request: Request) -> catalog.Release:
+def resolve(request: Request) -> Release:
     """The newest release that the value names. Raises Unsupported."""
     asked = request.asked or DEFAULT
-    releases = catalog.releases()
+    releases = request.catalog.releases()
     family, _, version = asked.partition("-")
     fitting = [
         release
@@ -71,7 +72,7 @@ def same(asked: str, have: str | None) -> bool:
     return family == other and (not version or versions.matches(version, other_version))
 
 
-def differs(asked: str, measured: Mapping[str, Any]) -> str:
+def differs(asked: str, measured: Mapping[str, Any], catalog: Catalog) -> str:
     """In words, how the image is another release than the cell asks for."""
     if same(asked, measured["os"]):
         return ""
@@ -84,12 +85,12 @@ def read(sections: Mapping[str, str]) -> str | None:
     return "-".join(filter(None, (values.get("ID"), values.get("VERSION_ID")))) or None
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """Every release that is known."""
     return catalog.known_os()
 
 
-def release_of(cell: Mapping[str, str]) -> catalog.Release | None:
+def release_of(cell: Mapping[str, str], catalog: Catalog) -> Release | None:
     """The release of a cell, None for one that is not known by exactly that name."""
     return catalog.releases().get(cell.get("os", DEFAULT))
 

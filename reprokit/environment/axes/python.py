@@ -8,9 +8,10 @@ from typing import Any
 
 from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, providers_python, versions, wording
+from reprokit.environment import providers_python, versions, wording
 from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import Axis, HostRequest, Layer, Measurement, Request, Wording, version_differs
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Environment, Interpreter, Python
 
 SCRIPT = """\
@@ -64,9 +65,9 @@ def said(sections: Mapping[str, str]) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def releases(cell: Mapping[str, str]) -> Iterable[str]:
+def releases(cell: Mapping[str, str], catalog: Catalog) -> Iterable[str]:
     """The Pythons of the release, of Docker's images and of uv."""
-    release = release_of(cell)
+    release = release_of(cell, catalog)
     packaged = release.pythons if release else ()
     return [*packaged, *catalog.python_images(release.name if release else ""), *catalog.uv_pythons()]
 

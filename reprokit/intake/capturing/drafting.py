@@ -14,7 +14,7 @@ from reprokit.case.model import Failure
 from reprokit.core import redaction
 from reprokit.core.redaction import Omitted
 from reprokit.core.text import one_line
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 from reprokit.evidence import judge
 from reprokit.evidence.text import clean
 from reprokit.intake import naming
@@ -191,10 +191,10 @@ class _Drafting:
     def _matrix(self) -> dict[str, list[str]]:
         measured, python = self.seen.measured, self.seen.interpreter
         axes: dict[str, list[str]] = {}
-        if measured.os in catalog.known_os():
+        if measured.os in OURS.known_os():
             axes["os"] = [str(measured.os)]
         elif measured.os:
-            self.missing.append(f"an image of {measured.os}: known are {', '.join(catalog.known_os())}")
+            self.missing.append(f"an image of {measured.os}: known are {', '.join(OURS.known_os())}")
         if python:
             axes["python"] = [_parts(python.version, 2)]
             self.notes[("matrix", "python")] = (f"{python.version} here",)

@@ -13,7 +13,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from reprokit.core.redaction import scrub
-from reprokit.environment import catalog
+from reprokit.environment.catalog import OURS
 from reprokit.intake.capturing.interpreter import Distribution, Interpreter
 
 _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
@@ -95,7 +95,7 @@ def _option(one: Distribution, release: str, local: str) -> str:
     name = canonicalize_name(one.name)
     if local and name in _TORCH:
         return f"--extra-index-url https://download.pytorch.org/whl/{local}"
-    for builds in catalog.framework_builds(name, release.partition(".post")[0]):
+    for builds in OURS.framework_builds(name, release.partition(".post")[0]):
         for cuda in builds.cuda:
             words = {
                 "release": release.partition(".post")[0],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from reprokit.environment import catalog, wording
+from reprokit.environment import wording
+from reprokit.environment.catalog import OURS
 from reprokit.intake.environments.model import Rank
 from reprokit.intake.environments.reading import Reading
 
@@ -52,7 +53,7 @@ def read(image: str, into: Reading) -> None:
 
 def _system(last: str, tag: str) -> str:
     """The part of an image's name that names a release: ``ubuntu22.04``, ``debian:12-slim``, ``3.9-slim-bullseye``."""
-    names = {release.codename: name.replace("-", " ") for name, release in catalog.releases().items()}
+    names = {release.codename: name.replace("-", " ") for name, release in OURS.releases().items()}
     if known := next((names[word] for word in re.split(r"[-.]", tag) if word in names), ""):
         return known
     if last in _SYSTEMS:

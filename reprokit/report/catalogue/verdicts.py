@@ -14,8 +14,9 @@ from reprokit.case.facts import Facts
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
+from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.origin import engine_kind
+from reprokit.evidence.origin import described_kind
 
 FILE = "verdicts.json"
 FORMAT = "reprokit-verdicts/v1"
@@ -73,6 +74,7 @@ class _Result(_Model):
 
     class Host(_Model):
         engine: str | None = None
+        engine_kind: str | None = None
 
     class Image(_Model):
         tag: str = ""
@@ -130,7 +132,7 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
     here = {file.case.id: file for file in files}
     cases = {name: seen for name, seen in old.cases.items() if name in here}
     taken, outdated = [], []
-    engine = engine_kind(result.host.engine)
+    engine = result.host.engine_kind or described_kind(result.host.engine)
     for case in result.cases:
         if case.id not in here:
             continue
@@ -163,13 +165,15 @@ def _seen(cell: _Result.Case.Cell, date: str, engine: str) -> Seen:
         image=image.tag.rpartition(":")[2][:12],
         size=image.size,
         reason=cell.reason.strip().partition("\n")[0] if telling else "",
-        engine="" if engine == "docker" else engine,
+        engine="" if registry.is_reference(engine) else engine,
     )
 
 
 def _ordered(seen: Sequence[Seen], cells: Sequence[Cell]) -> tuple[Seen, ...]:
     """The last of each of the case's own cells and variants, in the order of the matrix; a finding before none."""
-    by_weight = sorted(seen, key=lambda one: (one.verdict.conclusive, one.engine != "venv", one.date))
+    by_weight = sorted(
+        seen, key=lambda one: (one.verdict.conclusive, registry.capabilities(one.engine).images, one.date)
+    )
     last = {(cell_key(one.cell), one.variant): one for one in by_weight}
     keys = ((cell_key(cell), variant) for cell in cells for variant in ("case", "fix"))
     return tuple(last[key] for key in keys if key in last)

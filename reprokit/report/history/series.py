@@ -7,14 +7,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reprokit.engine import registry
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.history.transitions import State, Tally, Transition, state_of, transitions, wavers
 
 if TYPE_CHECKING:
     from reprokit.store.database import Store
-
-USUAL = "docker"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,19 +100,26 @@ def gather(
     tallies = store.tallies([one.row for results in wavering for one in results])
     series = [_one(key, origins[results[-1].row][0], results, decided, tallies) for key, results in grouped.items()]
     # As whole runs number them: what was selected from the matrix has other numbers.
-    series.sort(key=lambda one: (one.case_id, one.engine != USUAL, one.engine, max(r.number for r in one.results)))
+    series.sort(
+        key=lambda one: (
+            one.case_id,
+            not registry.is_reference(one.engine),
+            one.engine,
+            max(r.number for r in one.results),
+        )
+    )
     return History(runs=runs, series=tuple(series))
 
 
 def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:
     """What served each run. One that did not get as far as asking an engine is taken for one of the engine before it.
 
-    Its cells are inconclusive, and say nothing of any; a virtual environment is never what just happens to serve.
+    Its cells are inconclusive, and say nothing of any; what makes no images only stands in for an engine that does.
     """
-    engines, usual = {}, USUAL
+    engines, usual = {}, registry.entries()[0].kind
     for run_id, run in runs.items():
         engines[run_id] = run.engine or usual
-        if run.engine and run.engine != "venv":
+        if run.engine and registry.capabilities(run.engine).images:
             usual = run.engine
     return engines
 

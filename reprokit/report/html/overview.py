@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.facts import Facts, facts
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import pluralize
+from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import Result, RunRecord
@@ -62,7 +63,8 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     the case then is, too. ``fix``: see :func:`fix`. ``flip``: ``{claim: exact | one-of | none | expected, words,
     axes}``. ``failures``: titles of the ways in which it failed, to be searched. ``strip``: the last runs, the oldest
     first: ``{run, at, status, words, whole}``, ``whole``: every cell that there is now was in it. ``last``:
-    ``{run, at, engine}`` of the newest run, or null. ``changed``: the case file is another than the one that ran last.
+    ``{run, at, engine}`` of the newest run, or null; ``engine``: '' for the reference engine.
+    ``changed``: the case file is another than the one that ran last.
 
     ``file``: the case as it is in the folder now, if there is one; ``elsewhere``: the folder does not have it.
     """
@@ -72,6 +74,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
     here = file or known.file
     last = known.plain_runs[-1] if known.plain_runs else known.runs[-1]
     titles = [one.title for record in records if (one := record.details.failure)]
+    usual = registry.is_reference(last.engine)
     return {
         **_about(known.id, here, facts(here.case) if here else None),
         "title": " ".join(here.case.title.split()) if here else known.title,
@@ -84,7 +87,7 @@ def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) 
         "flip": _flip(known),
         "failures": [title[:200] for title in dict.fromkeys(titles)][:5],
         "strip": [_square(run, known.results[run.id], cells) for run in known.plain_runs[-NIGHTS:]],
-        "last": {"run": last.id, "at": last.started_at, "engine": last.engine},
+        "last": {"run": last.id, "at": last.started_at, "engine": "" if usual else last.engine},
         "changed": file is not None and file.digest != known.digest,
         "elsewhere": elsewhere,
     }

@@ -9,12 +9,13 @@ from dataclasses import replace
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import BuildFailed
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.environment import bootstrap, catalog, resolve
+from reprokit.environment import bootstrap, resolve
 from reprokit.environment.lock import Held
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.run import sources
 from reprokit.run.locking import verify
 from reprokit.run.locking.bases import ensure as ensure_base
+from reprokit.run.supplying import site_catalog
 
 __all__ = ["applied", "build", "ensure_base"]
 
@@ -27,7 +28,7 @@ def applied(
     Raises Unsupported, and sources.SourceError where a tree is not the one that was locked.
     """
     entry = held.entry
-    environment = resolve(spec, entry.supply())
+    environment = resolve(spec, replace(entry.supply(), catalog=site_catalog()))
     base = replace(environment.base, reference=entry.pins.base.reference)
     at_commits = {
         name: replace(source, ref=entry.sources[name].commit)
@@ -59,7 +60,7 @@ def build(
 
     own = site.current()
     secrets = dict(own.secrets)
-    if (release := catalog.releases().get(environment.os)) is not None:
+    if (release := site_catalog().releases().get(environment.os)) is not None:
         there = bootstrap.snapshot_of(release, held.entry.pins.date, site.settings().apt_snapshot)
         secrets["apt_snapshot"] = f"{there.main}\n{there.security}\n".encode()
     try:

@@ -12,7 +12,8 @@ from reprokit.core.locks import locked
 from reprokit.engine import bases
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
-from reprokit.environment import bootstrap, catalog
+from reprokit.environment import bootstrap
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.lock import Entry, LockedBase
 from reprokit.environment.model import BASE_PREFIX, Base
 
@@ -63,7 +64,7 @@ def _made(
     from reprokit.engine import site
 
     settings = site.settings()
-    release = catalog.releases()[base.name]
+    release = Catalog(settings.compatibility).releases()[base.name]
     snapshot = bootstrap.snapshot_of(release, date, settings.apt_snapshot)
     failures: list[str] = []
     for where, then in (("today", None), (f"at {snapshot.main}", snapshot)):

@@ -17,7 +17,7 @@ from reprokit.environment.resolving import resolve
 from reprokit.run import sources
 from reprokit.run.plan import cells_of
 from reprokit.run.request import Request
-from reprokit.run.supplying import supply_of
+from reprokit.run.supplying import site_catalog, supply_of
 from reprokit.search import releases
 from reprokit.search.bisect import commits
 
@@ -82,7 +82,7 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
         raise UsageError(
             f"--pre, --since and --before apply to a package's releases, and the values of {axis} are not releases"
         )
-    found = releases.between(file, rest, axis, low, high, policy)
+    found = releases.between(file, rest, axis, low, high, policy, site_catalog())
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
     return Line(
         axis=axis,

@@ -14,6 +14,7 @@ from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
+from reprokit.run.supplying import site_catalog
 from reprokit.search import releases
 from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.explain.ordering import inside
@@ -159,7 +160,7 @@ def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cel
     given = arguments["axes"].get(axis, {})
     if "ends" in given:
         low, high = given["ends"]
-        found = releases.between(file, base, axis, low, high, releases.Policy(**arguments["policy"]))
+        found = releases.between(file, base, axis, low, high, releases.Policy(**arguments["policy"]), site_catalog())
         for note in found.notes:
             session.note(note)
         values += found.values

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.case.matrix import Cell
-from reprokit.environment import catalog, versions, wording
+from reprokit.environment import versions, wording
 from reprokit.environment.axes import AXES, BY_NAME, READERS
+from reprokit.environment.catalog import OURS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +73,7 @@ def _read(axis: str, text: str, own: Sequence[str]) -> str:
 def _release(text: str, own: Sequence[str]) -> str:
     """The release that a text names, else one that has the glibc that it names: the case's own, else the newest."""
     named = wording.os(text, own)
-    if named in own or named in catalog.releases():
+    if named in own or named in OURS.releases():
         return named
     fitting = wording.with_glibc(wording.glibc(text))
     return next((name for name in (*own, *reversed(fitting)) if name in fitting), "")

@@ -67,6 +67,11 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
     return found, alone
 
 
+def kind_of(run: RunRecord) -> str:
+    """What kind of engine served a run: '' where none did, which is not yet a kind of its own."""
+    return run.host.kind
+
+
 def join(
     night: Night,
     run_id: str,
@@ -153,7 +158,7 @@ def _run(night: Night, run_id: str, cells: Sequence[CellRecord], now: str) -> Ru
             workflow=night.workflow,
             merged=tuple(ordered),
         ),
-        host=_host(night.runs),
+        host=_host(night),
         finished_at=max((one.finished_at for one in ordered), default=first.finished_at if first else now),
         exit_status=exit_status(list(cells)),
         cells=tuple(cells),
@@ -178,14 +183,15 @@ def _jobs(run: RunRecord) -> tuple[JobRecord, ...]:
     return run.request.merged or (_job(run),)
 
 
-def _host(runs: Sequence[RunRecord]) -> HostRecord:
+def _host(night: Night) -> HostRecord:
     """What the jobs' hosts have in common; each cell keeps its own. GPUs: all that there were."""
-    hosts = [one.host for run in runs for one in _jobs(run)]
+    hosts = [one.host for run in night.runs for one in _jobs(run)]
     engines = Counter(host.engine for host in hosts if host.engine)
     kernels = {host.kernel for host in hosts if host.kernel}
     drivers = {host.driver for host in hosts if host.driver}
     return HostRecord(
         engine=max(sorted(engines), key=lambda name: engines[name], default=None),
+        engine_kind=night.kind or None,
         kernel=kernels.pop() if len(kernels) == 1 else None,
         driver=drivers.pop() if len(drivers) == 1 else None,
         gpus=tuple(sorted({gpu for host in hosts for gpu in host.gpus})),

@@ -120,13 +120,13 @@ def test_a_run_is_shown_listed_and_remembered(
     assert invoke(["history"]) == 0
     assert "toy: 2 not-reproduced" in capsys.readouterr().out
     assert invoke(["list", "."]) == 0
-    assert " as expected  A toy" in capsys.readouterr().out
+    assert " as expected [fake]  A toy" in capsys.readouterr().out
     assert invoke(["list", ".", "--json", "-"]) == 0
     [listed] = json.loads(capsys.readouterr().out)
     assert (listed["cells"], listed["needs"], listed["last_run"]["departures"]) == (4, [], 0)
     (folder / "toy.yaml").write_text(CASE + "\n")
     assert invoke(["list", "."]) == 0
-    assert " changed since  A toy" in capsys.readouterr().out
+    assert " changed since [fake]  A toy" in capsys.readouterr().out
     assert invoke(["show", "last", "9"]) == 2
 
 

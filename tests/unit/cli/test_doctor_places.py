@@ -101,7 +101,7 @@ def test_ranges_follow_the_versions_that_are_known() -> None:
         (("nvidia-ctk",), {}, False, False, "no runtime nvidia"),
         (("nvidia-ctk",), {"nvidia": {}}, False, False, ""),
         ((), {}, True, False, ""),
-        (("nvidia-ctk",), {"nvidia": {}}, False, True, "Podman needs CDI for GPUs"),
+        (("nvidia-ctk",), {"nvidia": {}}, False, True, "needs CDI for GPUs"),
         ((), {}, True, True, ""),
     ],
 )

@@ -39,7 +39,7 @@ class Named(FakeEngine):
         self.name = name
 
     def info(self) -> EngineInfo:
-        return EngineInfo(name=self.name, version="1.2")
+        return EngineInfo(kind=self.name.split()[0].lower(), name=self.name, version="1.2")
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
-from reprokit.engine.buildah import Steps, parameters
 from reprokit.engine.containers import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of
+from reprokit.engine.podman.buildah import Steps, parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
 from reprokit.run.limits import check_limits
@@ -154,11 +154,11 @@ def test_what_a_service_that_went_away_leaves_is_said() -> None:
 
 
 def test_what_the_engine_cannot_hold_is_unsupported() -> None:
-    rootless = EngineInfo(name="Docker Engine", version="28", unenforced=frozenset({"memory", "cpus"}))
+    rootless = EngineInfo(kind="docker", name="Docker Engine", version="28", unenforced=frozenset({"memory", "cpus"}))
     check_limits(Limits(pids=100), rootless)
     with pytest.raises(Unsupported, match=r"Docker Engine 28 cannot hold resources\.memory here"):
         check_limits(Limits(memory=10**9), rootless)
-    check_limits(Limits(memory=10**9, cpus=1), EngineInfo(name="Docker Engine", version="28"))
+    check_limits(Limits(memory=10**9, cpus=1), EngineInfo(kind="docker", name="Docker Engine", version="28"))
 
 
 @pytest.mark.parametrize(

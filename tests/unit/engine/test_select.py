@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError, UsageError
-from reprokit.engine import select
+from reprokit.engine import registry
 from reprokit.engine.docker import DockerEngine
-from reprokit.engine.podman import PodmanEngine
+from reprokit.engine.podman import PodmanEngine, finding
 
 Serve = Callable[[Path, str], None]
 
@@ -63,7 +63,7 @@ def serve() -> Iterator[Serve]:
 @pytest.fixture(autouse=True)
 def no_engine_of_this_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("reprokit.engine.wire._DEFAULT_SOCKET", f"unix://{tmp_path}/docker.sock")
-    monkeypatch.setattr(select, "_SYSTEM_SOCKET", tmp_path / "system.sock")
+    monkeypatch.setattr(finding, "SYSTEM_SOCKET", tmp_path / "system.sock")
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
 
 
@@ -74,70 +74,70 @@ def environ(tmp_path: Path, **more: str) -> dict[str, str]:
 def test_auto_takes_docker_where_it_answers(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "docker.sock", "Engine")
     serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
-    found = select.make("auto", environ(tmp_path))
+    found = registry.make("auto", environ(tmp_path))
     assert type(found) is DockerEngine
     assert (found.info().name, found.info().version) == ("Docker Engine", "1.2")
 
 
 def test_auto_falls_back_to_a_podman_that_answers(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
-    assert isinstance(select.make("auto", environ(tmp_path)), PodmanEngine)
+    assert isinstance(registry.make("auto", environ(tmp_path)), PodmanEngine)
 
 
 def test_auto_knows_podman_behind_docker_host(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "any.sock", "Podman Engine")
-    found = select.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/any.sock"))
+    found = registry.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/any.sock"))
     assert found.info().name == "Podman Engine"
 
 
 def test_an_engine_that_was_named_is_not_replaced(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "run" / "podman" / "podman.sock", "Podman Engine")
     with pytest.raises(EngineError, match=r"gone\.sock"):
-        select.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/gone.sock"))
+        registry.make("auto", environ(tmp_path, DOCKER_HOST=f"unix://{tmp_path}/gone.sock"))
     with pytest.raises(EngineError, match=r"docker\.sock"):
-        select.make("docker", environ(tmp_path))
+        registry.make("docker", environ(tmp_path))
 
 
 def test_docker_is_not_podman_nor_the_other_way_round(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "docker.sock", "Podman Engine")
     with pytest.raises(EngineError, match="--engine podman"):
-        select.make("docker", environ(tmp_path))
+        registry.make("docker", environ(tmp_path))
     serve(tmp_path / "run" / "podman" / "podman.sock", "Engine")
     with pytest.raises(EngineError, match=r"podman\.sock .* is Docker, not Podman; .*podman system service"):
-        select.make("podman", environ(tmp_path))
+        registry.make("podman", environ(tmp_path))
 
 
 def test_container_host_names_podman(serve: Serve, tmp_path: Path) -> None:
     serve(tmp_path / "elsewhere.sock", "Podman Engine")
-    found = select.make("podman", environ(tmp_path, CONTAINER_HOST=f"unix://{tmp_path}/elsewhere.sock"))
+    found = registry.make("podman", environ(tmp_path, CONTAINER_HOST=f"unix://{tmp_path}/elsewhere.sock"))
     assert isinstance(found, PodmanEngine)
 
 
 def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"Invalid bind address protocol: what.*podman system service"):
-        select.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
+        registry.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
 
 
 def test_a_folder_of_roots_is_no_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "system").mkdir(mode=0)
-    monkeypatch.setattr(select, "_SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
+    monkeypatch.setattr(finding, "SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
     user = os.geteuid()
     if user == 0:
         os.seteuid(65534)
     try:
         with pytest.raises(EngineError, match="listens nowhere"):
-            select.make("podman", environ(tmp_path))
+            registry.make("podman", environ(tmp_path))
     finally:
         os.seteuid(user)
 
 
 def test_none_answers(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match=r"apt-get install docker\.io.*--engine venv"):
-        select.make("auto", environ(tmp_path))
+        registry.make("auto", environ(tmp_path))
     with pytest.raises(EngineError, match=r"listens nowhere.*podman\.socket"):
-        select.make("podman", environ(tmp_path))
+        registry.make("podman", environ(tmp_path))
 
 
 def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="lxc"):
-        select.make("lxc", environ(tmp_path))
+        registry.make("lxc", environ(tmp_path))

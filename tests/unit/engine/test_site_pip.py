@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from reprokit.core.errors import UsageError
-from reprokit.engine import buildah, failure, messages, progress
+from reprokit.engine import failure, messages, progress
+from reprokit.engine.podman import buildah
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Settings, Site, credentials, current, network, pipconfig, trust
 

@@ -155,7 +155,7 @@ def test_uv_serves_what_the_host_lacks() -> None:
     found = resolve_on(replace(HOST, uv_pythons=("3.14.1", "3.8.20")), spec({"python": "3.8"}))
     assert found.host is not None
     assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
-    script = dockerfile.render(found, spec(), sources={}, given_datasets=set()).dockerfile
+    script = dockerfile.render(found, spec(), sources={}, given_datasets=set(), recipe="script").dockerfile
     assert "uv python install 3.8.20" in script
 
 
@@ -182,7 +182,7 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
         files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n"},
         datasets={"d": DatasetSpec(path="data/d", generate="python make.py")},
     )
-    rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set())
+    rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script")
     steps = [shlex.split(line)[1] for line in rendered.dockerfile.splitlines() if line.startswith("step ")]
     assert [step.split("==")[0] for step in steps] == [
         "make the virtual environment of $python",
@@ -205,7 +205,9 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
 def test_another_build_of_the_interpreter_is_another_environment() -> None:
     def tag(build: str) -> str:
         host = replace(HOST, pythons=(replace(HOST.pythons[0], build=build),))
-        return dockerfile.render(resolve_on(host, spec()), spec(), sources={}, given_datasets=set()).tag("base")
+        return dockerfile.render(
+            resolve_on(host, spec()), spec(), sources={}, given_datasets=set(), recipe="script"
+        ).tag("base")
 
     assert tag("3.11.2 (main, May) [GCC 12]") != tag("3.11.2 (main, June) [GCC 12]")
 

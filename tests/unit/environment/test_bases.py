@@ -16,7 +16,8 @@ import pytest
 from reprokit.core.errors import Cancelled, EngineError, Unsupported, UsageError
 from reprokit.engine import bases
 from reprokit.engine.protocol import ImageInfo, Progress
-from reprokit.environment import bootstrap, catalog
+from reprokit.environment import bootstrap
+from reprokit.environment.catalog import OURS
 from reprokit.environment.model import Base
 from reprokit.store.folder import SeenBases
 from tests.unit.serving import Quiet, serving
@@ -230,7 +231,7 @@ def test_a_base_is_made_from_packages_once(tools: Callable[[str, str], None]) ->
         thread.start()
     for thread in threads:
         thread.join()
-    assert engine.imported == [f"made {catalog.releases()['debian-12'].epoch}\n"]
+    assert engine.imported == [f"made {OURS.releases()['debian-12'].epoch}\n"]
     assert engine.images[DEBIAN.reference].labels[bases.LABEL_RECIPE] == bootstrap.RECIPE
 
 
@@ -311,7 +312,7 @@ def test_progress_tells_what_the_tool_says(tools: Callable[[str, str], None]) ->
 
 
 def test_sources_of_a_release_and_of_a_mirror() -> None:
-    release = catalog.releases()["debian-11"]
+    release = OURS.releases()["debian-11"]
     assert bootstrap.sources_list(release, bootstrap.archive_of(release)) == (
         "deb http://deb.debian.org/debian bullseye main contrib non-free\n"
         "deb http://deb.debian.org/debian bullseye-updates main contrib non-free\n"
@@ -319,7 +320,7 @@ def test_sources_of_a_release_and_of_a_mirror() -> None:
     )
     mirror = bootstrap.archive_of(release, "http://mirror.example/debian/")
     assert (mirror.main, mirror.security) == ("http://mirror.example/debian", "http://mirror.example/debian-security")
-    ubuntu = catalog.releases()["ubuntu-22.04"]
+    ubuntu = OURS.releases()["ubuntu-22.04"]
     assert bootstrap.archive_of(ubuntu, "http://mirror.example/debian") == bootstrap.OFFICIAL["ubuntu"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment import Environment, Supply, catalog, resolve, tables, versions
+from reprokit.environment import Environment, Supply, resolve, tables, versions
+from reprokit.environment.catalog import OURS, Catalog, Compilers
 
 HERE = Supply(base_source="bootstrap")
 REGISTRY = Supply(base_source="registry")
@@ -108,9 +109,9 @@ def test_the_flag_in_the_case_lifts_the_limit(parts: dict[str, Any]) -> None:
     assert resolve(cell(TOO_NEW, **TOOLKIT, **parts), HERE).notes == ()
 
 
-@given(st.sampled_from(sorted(catalog._cuda()["gcc"])), st.integers(4, 20), st.integers(0, 5))
+@given(st.sampled_from(sorted(OURS._cuda()["gcc"])), st.integers(4, 20), st.integers(0, 5))
 def test_the_supported_gcc_form_one_range(cuda: str, major: int, minor: int) -> None:
-    compilers = catalog.host_gcc(cuda)
+    compilers = OURS.host_gcc(cuda)
     assert compilers is not None
     assert compilers.takes(compilers.most)
     assert not compilers.takes(str(int(compilers.most) + 1))
@@ -119,20 +120,20 @@ def test_the_supported_gcc_form_one_range(cuda: str, major: int, minor: int) -> 
     assert compilers.takes(str(major)) is (int(compilers.least or 0) <= major <= int(compilers.most))
 
 
-@given(st.sampled_from(sorted(catalog._cuda()["gcc"])), st.integers(0, 9))
+@given(st.sampled_from(sorted(OURS._cuda()["gcc"])), st.integers(0, 9))
 def test_a_patch_release_has_the_limits_of_its_minor_release(cuda: str, patch: int) -> None:
-    if cuda.count(".") == 1 and f"{cuda}.{patch}" not in catalog._cuda()["gcc"]:
-        assert catalog.host_gcc(f"{cuda}.{patch}") == catalog.host_gcc(cuda)
+    if cuda.count(".") == 1 and f"{cuda}.{patch}" not in OURS._cuda()["gcc"]:
+        assert OURS.host_gcc(f"{cuda}.{patch}") == OURS.host_gcc(cuda)
 
 
 def test_a_newer_cuda_takes_no_fewer_compilers() -> None:
-    rows = sorted(catalog._cuda()["gcc"], key=versions.order)
-    most = [int(catalog._cuda()["gcc"][cuda]["most"]) for cuda in rows if cuda != "11.4.0"]
+    rows = sorted(OURS._cuda()["gcc"], key=versions.order)
+    most = [int(OURS._cuda()["gcc"][cuda]["most"]) for cuda in rows if cuda != "11.4.0"]
     assert most == sorted(most)
 
 
 def test_cuda_versions_that_the_table_does_not_know_stop_nothing() -> None:
-    assert catalog.host_gcc("99.1") is None
+    assert OURS.host_gcc("99.1") is None
 
 
 @pytest.mark.parametrize("name", tables.SHAPES)
@@ -150,7 +151,7 @@ def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
     reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.2"}), REGISTRY)
     assert "cudnn 8.2 cannot be had for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
     assert "environment.image can be nvidia/cuda:11.4.3-cudnn8-devel-ubuntu18.04" in reason
-    assert catalog.images_with_cudnn("9.1", "12.4") == (
+    assert OURS.images_with_cudnn("9.1", "12.4") == (
         "nvidia/cuda:12.4.1-cudnn-devel-ubuntu20.04",
         "nvidia/cuda:12.4.1-cudnn-devel-ubuntu22.04",
     )
@@ -160,43 +161,45 @@ def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
     ("cuda", "least", "own"), [("12.4", "525.60.13", "550.54.15"), ("11.8.0", "450.80.02", "520.61.05")]
 )
 def test_a_driver_is_known_for_the_major_and_for_the_minor_version(cuda: str, least: str, own: str) -> None:
-    assert (catalog.driver_needed(cuda), catalog.toolkit_driver(cuda)) == (least, own)
+    assert (OURS.driver_needed(cuda), OURS.toolkit_driver(cuda)) == (least, own)
 
 
 def test_every_cuda_version_has_a_driver_and_a_range_of_compilers() -> None:
-    toolkits = {release.toolkit for release in catalog.releases().values()}
-    imaged = {release for os in catalog.releases() for release in catalog.cuda_images(os)}
-    for cuda in toolkits | imaged | set(catalog.cuda_wheels()):
-        assert catalog.driver_needed(cuda)
-        assert catalog.host_gcc(cuda)
+    toolkits = {release.toolkit for release in OURS.releases().values()}
+    imaged = {release for os in OURS.releases() for release in OURS.cuda_images(os)}
+    for cuda in toolkits | imaged | set(OURS.cuda_wheels()):
+        assert OURS.driver_needed(cuda)
+        assert OURS.host_gcc(cuda)
+
+
+def with_rows(own: Path, supply: Supply = HERE) -> Supply:
+    return dataclasses.replace(supply, catalog=Catalog(own))
 
 
 class TestASitesOwnRows:
     @pytest.fixture
-    def own(self, tmp_path: Path) -> Iterator[Path]:
-        path = tmp_path / "compatibility.yaml"
-        tables.override(path)
-        yield path
-        tables.override(None)
+    def own(self, tmp_path: Path) -> Path:
+        return tmp_path / "compatibility.yaml"
 
     def resolved(self, text: str, own: Path) -> Environment:
         own.write_text(text)
-        return resolve(cell(TOO_NEW, **TOOLKIT), HERE)
+        return resolve(cell(TOO_NEW, **TOOLKIT), with_rows(own))
 
     def test_win_over_ours_row_by_row(self, own: Path) -> None:
         found = self.resolved('cuda:\n  gcc:\n    "11.8": {most: "12"}\n', own)
         assert found.notes == ()
-        assert catalog.host_gcc("11.8") == catalog.Compilers(least="6", most="12")
-        assert catalog.host_gcc("11.7") == catalog.Compilers(least="6", most="11")
+        assert Catalog(own).host_gcc("11.8") == Compilers(least="6", most="12")
+        assert Catalog(own).host_gcc("11.7") == Compilers(least="6", most="11")
 
     def test_are_named_where_a_cell_is_refused(self, own: Path) -> None:
         own.write_text('cuda: {gcc: {"13.0": {most: "15"}}}')
-        assert refused(cell(TOO_NEW, **TOOLKIT)).endswith(f"environment.conflicts: allow (rows of {own} count here)")
+        said = refused(cell(TOO_NEW, **TOOLKIT), with_rows(own))
+        assert said.endswith(f"environment.conflicts: allow (rows of {own} count here)")
 
     def test_can_add_a_release(self, own: Path) -> None:
         rows = yaml.load((DATA / "releases.yaml").read_text(), Loader=yaml.BaseLoader)["debian-12"]
         own.write_text(yaml.safe_dump({"releases": {"debian-14": rows | {"gcc": {"15": "15.2.0"}}}}))
-        found = resolve(cell({"os": "debian-14", "gcc": "15"}), HERE)
+        found = resolve(cell({"os": "debian-14", "gcc": "15"}), with_rows(own))
         assert found.gcc is not None
         assert (found.os, found.gcc.version) == ("debian-14", "15.2.0")
 
@@ -230,13 +233,13 @@ class TestASitesOwnRows:
     def test_a_placeholder_that_is_unknown_is_an_error_of_the_file(self, own: Path) -> None:
         own.write_text("frameworks: {torch: {requirement: 'torch=={version}'}}\n")
         with pytest.raises(UsageError, match=r"compatibility\.yaml: frameworks\.torch: {release}"):
-            tables.table("frameworks")
+            tables.table("frameworks", own)
 
     def test_an_image_of_an_unknown_debian_is_an_error_of_the_file(self, own: Path) -> None:
         own.write_text("gcc: {images: {'99.1.0': sid}}\n")
         with pytest.raises(UsageError, match=r"compatibility\.yaml: gcc\.images names 'sid'"):
-            resolve(cell({"gcc": "99"}), REGISTRY)
+            resolve(cell({"gcc": "99"}), with_rows(own, REGISTRY))
 
     def test_a_file_that_is_not_there_is_named(self, own: Path) -> None:
         with pytest.raises(UsageError, match=r"compatibility\.yaml: cannot be read"):
-            resolve(cell(TOO_NEW, **TOOLKIT), HERE)
+            resolve(cell(TOO_NEW, **TOOLKIT), with_rows(own))

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment import Supply, catalog, compare_builds, frameworks, probe, regenerate, resolve, versions
+from reprokit.environment import Supply, compare_builds, frameworks, probe, regenerate, resolve, versions
+from reprokit.environment.catalog import OURS
 from reprokit.environment.measured import Measured
 from tests.unit.environment.test_compatibility import cell
 
@@ -140,14 +141,14 @@ def test_a_conflict_that_is_the_point_passes() -> None:
 
 
 @given(
-    st.sampled_from([(package, release) for package, rows in catalog.builds().items() for release in rows]),
+    st.sampled_from([(package, release) for package, rows in OURS.builds().items() for release in rows]),
     st.sampled_from(["10.2", "11.2", "11.7", "11.8", "12.0", "12.1", "12.4", "12.6", "12.8", "13.0"]),
 )
 def test_what_is_offered_is_itself_accepted(built: tuple[str, str], cuda: str) -> None:
     package, release = built
     [one] = frameworks.asked([f"{package}=={release}"], [])
     text = frameworks._other_cuda(one, cuda)
-    row = catalog.build(package, release)
+    row = OURS.build(package, release)
     assert row is not None
     fits = not row.cuda or row.cuda == versions.NONE or row.cuda.startswith(cuda)
     assert bool(text) is not (fits or package not in frameworks.GPU_PACKAGES)

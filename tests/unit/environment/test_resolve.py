@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment import Supply, catalog, resolve, versions
+from reprokit.environment import Supply, resolve, versions
 from reprokit.environment.alternative import without_downloads, without_registry
+from reprokit.environment.catalog import OURS
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
 
@@ -393,7 +394,7 @@ def test_an_unknown_base_source_is_wrong_usage() -> None:
     st.fixed_dictionaries(
         {},
         optional={
-            "os": st.sampled_from(catalog.known_os()),
+            "os": st.sampled_from(OURS.known_os()),
             "python": st.sampled_from(["none", "3", "3.6", "3.7", "3.9", "3.11", "3.13"]),
             "gcc": st.sampled_from(["none", "10", "12", "12.2", "14"]),
             "cuda": st.sampled_from(["none", "11", "11.2", "11.8", "12.0", "12", "13"]),
@@ -417,23 +418,23 @@ def test_what_is_chosen_is_what_was_asked(axes: dict[str, str], source: str) -> 
 
 
 def test_the_catalogue_is_whole() -> None:
-    for name, release in catalog.releases().items():
+    for name, release in OURS.releases().items():
         assert name.startswith(release.family)
         assert all(versions.matches(major, version) for major, version in release.gcc.items())
         assert len({version.rpartition(".")[0] for version in release.pythons}) == len(release.pythons)
-        images = catalog.python_images(name)
+        images = OURS.python_images(name)
         assert list(images) == sorted(images, key=versions.order)
         # An image of Docker's and one of NVIDIA's cannot both be the base.
-        assert not (images and catalog.cuda_images(name))
-    for known in (catalog.uv_pythons(), catalog.gcc_conda()):
+        assert not (images and OURS.cuda_images(name))
+    for known in (OURS.uv_pythons(), OURS.gcc_conda()):
         assert list(known) == sorted(set(known), key=versions.order)
-    assert all(catalog.debian_glibc(debian) for debian in catalog.gcc_images().values())
-    for version, wheels in catalog.cuda_wheels().items():
+    assert all(OURS.debian_glibc(debian) for debian in OURS.gcc_images().values())
+    for version, wheels in OURS.cuda_wheels().items():
         assert {"nvcc", "runtime", "cublas"} <= set(wheels), version
         assert wheels["nvcc"].split(".")[:2] == version.split(".")[:2]
-        assert catalog.driver_needed(version)
+        assert OURS.driver_needed(version)
     for major in ("11", "12", "13"):
-        found = catalog.cudnn_wheels(major)
+        found = OURS.cudnn_wheels(major)
         assert list(found) == sorted(found, key=versions.order)
 
 

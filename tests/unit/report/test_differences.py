@@ -78,7 +78,7 @@ def test_names_are_compared_as_indexes_do() -> None:
 def test_engines_that_differ_are_named_first_and_their_versions_later() -> None:
     venv = of_cell("b", run("venv 1"), cell(), {})
     found = compare(side(cell()), venv)
-    assert (found[0].concern, found[0].before, found[0].after) == ("engine", "Docker", "venv")
+    assert (found[0].concern, found[0].before, found[0].after) == ("engine", "docker", "venv")
     [newer] = compare(side(cell()), of_cell("b", run("Docker Engine 28"), cell(), {}))
     assert newer.concern == "kernel"
 

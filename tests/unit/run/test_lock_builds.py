@@ -12,7 +12,8 @@ import pytest
 
 from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine.protocol import Engine, EngineInfo
-from reprokit.environment import Supply, bootstrap, catalog, resolve
+from reprokit.environment import Supply, bootstrap, resolve
+from reprokit.environment.catalog import OURS
 from reprokit.environment.dockerfile import index_options, render
 from reprokit.environment.lock import Artefact, Entry, Lock, LockedBase, LockedCell, Pins, base_reference
 from reprokit.environment.measured import Measured
@@ -159,7 +160,7 @@ def test_an_image_that_is_not_what_was_locked_is_told_package_by_package(locked:
 
 
 def test_snapshots_are_of_the_day_of_the_lock() -> None:
-    releases = catalog.releases()
+    releases = OURS.releases()
     debian = bootstrap.snapshot_of(releases["debian-12"], "2026-11-21T12:34:56Z", "https://m/debian/{date}/")
     assert debian.main == "https://m/debian/20261121T123456Z/"
     assert bootstrap.snapshot_of(releases["debian-12"], "2026-11-21T12:34:56Z").security == (
@@ -178,7 +179,7 @@ def test_a_base_that_departs_is_told_by_package() -> None:
 def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[Lock, Entry]) -> None:
     class Other:
         def info(self) -> EngineInfo:
-            return EngineInfo(name="Docker", version="1", architecture="arm64")
+            return EngineInfo(kind="docker", name="Docker", version="1", architecture="arm64")
 
     with pytest.raises(Unsupported, match="made on amd64, and this engine is of arm64"):
         ensure(cast(Engine, Other()), locked[1], lambda image: {}, threading.Event(), lambda progress: None)

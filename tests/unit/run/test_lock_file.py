@@ -238,7 +238,7 @@ def test_a_lock_whose_case_is_gone_is_stale(tmp_path: Path) -> None:
 
 def test_a_virtual_environment_is_not_locked(tmp_path: Path) -> None:
     request = Request(cases=(str(locked_folder(tmp_path)),), engine="venv")
-    with pytest.raises(UsageError, match=r"--engine venv: a lock is of images"):
+    with pytest.raises(UsageError, match=r"--engine venv: a lock is of container images"):
         Session(tmp_path / "store", display=Screen()).lock(request, upgrade=True)
 
 

@@ -100,7 +100,7 @@ def test_a_second_run_builds_and_measures_nothing(project: Project) -> None:
     project.session = project.new_session()
     assert project.run() == 0
     assert project.cells[0].image is not None
-    assert project.cells[0].image["built"] is False
+    assert project.cells[0].image.built is False
 
 
 def test_what_asks_for_more_than_the_host_grants_is_not_run(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +402,7 @@ def test_the_result_file_is_what_the_contract_describes(project: Project) -> Non
     data = json.loads(result.dumps(project.session.record, project.folder / "store"))
     assert data["format"] == "reprokit-result/v1"
     assert data["exit_status"] == 0
-    assert set(data["host"]) == {"engine", "kernel", "driver", "gpus"}
+    assert set(data["host"]) == {"engine", "engine_kind", "kernel", "driver", "gpus"}
     cell = data["cases"][0]["cells"][2]
     assert cell["cell"] == {"a": "2", "b": "x"}
     assert (cell["variant"], cell["verdict"], cell["expected"], cell["as_expected"]) == (

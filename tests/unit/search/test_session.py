@@ -110,7 +110,8 @@ def test_a_search_is_recorded_as_a_run_of_the_cells_it_asked_for(project: Projec
         (3, "3", "different-failure"),
     ]
     assert run.exit_status == 0
-    assert run.request["search"]["arguments"] == {"far": 3}
+    assert run.request.search is not None
+    assert run.request.search.arguments == {"far": 3}
     assert store.findings(run.id)["answer"]["words"] == ["seen good, bad, unknown"]
     assert store.case_text(run.cells[0].case_digest) == CASE
     result = session.result()

@@ -139,7 +139,7 @@ def test_jobs_of_one_workflow_run_become_one_run(tmp_path: Path) -> None:
         "2026-01-01T02:00:05.000Z",
         0,
     )
-    assert whole.host == HostRecord(engine="Docker Engine 28.0")
+    assert whole.host == HostRecord(engine="Docker Engine 28.0", engine_kind="docker")
     assert [one.details.job and one.details.job.host.kernel for one in whole.cells] == ["6.8", "6.1", "6.8", "6.1"]
     assert all((store.folder / trial.log).is_file() for one in whole.cells for trial in one.trials)
     assert "20260101-020005-bbbb 4" in (store.folder / whole.cells[0].trials[0].log).read_text()

@@ -73,7 +73,7 @@
       h("td", { role: "cell", class: "c-tally" }, tally(one)),
       h("td", { role: "cell", class: "c-strip" }, strip(one)),
       h("td", { role: "cell", class: "c-when" }, why(one)),
-      h("td", { role: "cell", class: "c-last" }, one.last ? [h("time", { datetime: one.last.at, title: `${one.last.at}, run ${one.last.run}` }, one.last.at.slice(0, 10)), one.last.engine && one.last.engine !== "docker" && h("div", { class: "muted" }, one.last.engine)] : h("span", { class: "muted" }, "never")));
+      h("td", { role: "cell", class: "c-last" }, one.last ? [h("time", { datetime: one.last.at, title: `${one.last.at}, run ${one.last.run}` }, one.last.at.slice(0, 10)), one.last.engine && h("div", { class: "muted" }, one.last.engine)] : h("span", { class: "muted" }, "never")));
 
   // ---- what is searched ----
   const textOf = (one) =>

@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.environment import catalog, compare
+from reprokit.environment import compare
 from reprokit.environment.axes.clang import PACKAGES, said
+from reprokit.environment.catalog import OURS
 from tests.unit.environment.axes.asking import measured, on_host, rendered, resolved, script
 
 PROGRAMS = {"clang": {"/usr/bin/clang": "14.0.6", "/usr/bin/clang-16": "16.0.6"}}
 
 
 def test_every_release_is_one_that_is_known() -> None:
-    assert set(PACKAGES) == set(catalog.known_os())
+    assert set(PACKAGES) == set(OURS.known_os())
 
 
 @pytest.mark.parametrize(

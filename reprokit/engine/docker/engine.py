@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images, leftovers
+from reprokit.engine.docker import ENTRY
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
-from reprokit.engine.wire import Wire
+from reprokit.engine.wire import Wire, endpoint
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Site
+
+
+def open_engine(environ: Mapping[str, str]) -> DockerEngine:
+    """The Docker Engine that the docker client finds. Raises EngineError when none answers, or another engine."""
+    where = endpoint(environ)
+    wire = Wire(where=where)
+    if wire.is_podman():
+        raise EngineError(f"what answers at {where.url} ({where.source}) is Podman: --engine podman takes it")
+    return DockerEngine(wire=wire)
 
 
 class DockerEngine:
@@ -25,11 +35,20 @@ class DockerEngine:
 
     ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
     is asked of the engine before the first method call. Safe to share between threads.
+
+    ``program``: its command-line client. ``builder``: what builds its images. ``oldest`` and ``newest``: the versions
+    that reprokit is made for; ``upgrade``: how to get a newer one.
     """
 
+    entry = ENTRY
     name = "Docker Engine"
     is_podman = False
     program = "docker"
+    builder = "BuildKit"
+    oldest = (20, 10)
+    newest: tuple[int, int] | None = (29, 999)
+    upgrade = "see https://docs.docker.com/engine/install/"
+    gpus_by_cdi_alone = False
 
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
         self._wire = wire or Wire(environ)
@@ -43,6 +62,8 @@ class DockerEngine:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
         version = self._wire.about()
         return EngineInfo(
+            kind=self.entry.kind,
+            capabilities=self.entry.capabilities,
             name=self.name,
             version=str(version.get("Version", "")),
             kernel=str(version.get("KernelVersion", "")),
@@ -64,7 +85,7 @@ class DockerEngine:
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         """Build with BuildKit and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
-        from reprokit.engine import buildkit
+        from reprokit.engine.docker import buildkit
 
         return buildkit.build(self._wire, build, site, on_progress, cancel)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.engine import images
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.podman import ENTRY
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import ANSWER_WITHIN, raise_for_status
 
@@ -19,9 +20,15 @@ if TYPE_CHECKING:
 class PodmanEngine(DockerEngine):
     """Podman's service: containers as Docker's, images built by buildah."""
 
+    entry = ENTRY
     name = "Podman Engine"
     is_podman = True
     program = "podman"
+    builder = "buildah"
+    oldest = (4, 0)
+    newest = None
+    upgrade = "sudo apt-get install --only-upgrade podman"
+    gpus_by_cdi_alone = True
 
     def _unenforced(self) -> frozenset[str]:
         # Its answer to Docker's question is about the kernel, not about what a rootless service may use of it.
@@ -39,9 +46,14 @@ class PodmanEngine(DockerEngine):
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         """Build with buildah and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
-        from reprokit.engine import buildah
+        from reprokit.engine.podman import buildah
 
         return buildah.build(self._wire, build, site, on_progress, cancel)
+
+    def remove_image(self, tag: str) -> None:
+        """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""
+        if self.image(tag) is not None:  # Podman 4.3 answers with an error of the server where there is none
+            super().remove_image(tag)
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from a root file system archive. Raises EngineError."""

@@ -1,0 +1,27 @@
+"""What engines can do: what the rest of reprokit asks for instead of an engine's name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reprokit.environment.supply import Recipe
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capabilities:
+    """What every engine of a kind can do, wherever it runs; a limit that one host does not let it keep is measured.
+
+    ``recipe``: what it makes an environment from, a Dockerfile or a shell script. A script runs on this host itself,
+    and so the environment has this host's operating system and packages. ``images``: what it makes are images, which
+    start from a base, carry labels, and can be imported, pulled and tagged. ``locks``: it can build what a lock holds.
+    ``gpus``: it can give a trial GPUs. ``docker_api``: it is a service that speaks Docker's API, into which ``doctor``
+    can look.
+    """
+
+    recipe: Recipe = "dockerfile"
+    images: bool = True
+    locks: bool = True
+    gpus: bool = True
+    docker_api: bool = False

@@ -1,0 +1,48 @@
+"""``--engine docker``: containers of a Docker Engine, images built by its BuildKit."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.entry import EngineEntry
+
+if TYPE_CHECKING:
+    from reprokit.engine.docker.engine import DockerEngine
+
+__all__ = ["ENTRY", "DockerEngine"]
+
+
+def _open(environ: Mapping[str, str]) -> DockerEngine:
+    from reprokit.engine.docker import engine
+
+    return engine.open_engine(environ)
+
+
+def _start(environ: Mapping[str, str]) -> str:
+    if environ.get("DOCKER_HOST"):
+        return "unset DOCKER_HOST   # or name the address of an engine that runs"
+    if not shutil.which("dockerd", path=environ.get("PATH")):
+        return ""
+    return "sudo systemctl start docker" if Path("/run/systemd/system").is_dir() else "sudo service docker start"
+
+
+ENTRY = EngineEntry(
+    kind="docker",
+    help="containers of the Docker Engine that DOCKER_HOST, the docker context or the default socket leads to",
+    open=_open,
+    capabilities=Capabilities(docker_api=True),
+    start=_start,
+    package="docker.io",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "DockerEngine":  # late: the entry alone needs no client
+        from reprokit.engine.docker import engine
+
+        return engine.DockerEngine
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,67 @@
+"""Every kind of engine, and the engine for a name that the user gave."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.near_match import near
+from reprokit.engine import kinds
+from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.entry import EngineEntry
+
+if TYPE_CHECKING:
+    from reprokit.engine.protocol import Engine
+
+
+def entries() -> tuple[EngineEntry, ...]:
+    """What each kind of engine declares, the reference first."""
+    return tuple(entry(kind) for kind in kinds.KINDS)
+
+
+def entry(kind: str) -> EngineEntry:
+    """What that kind of engine declares. Raises UsageError for a name that is not a kind."""
+    if kind not in kinds.KINDS:
+        hint = near(kind, kinds.CHOICES, prefix="; ")
+        raise UsageError(f"engine {kind!r}: expected {', '.join((kinds.AUTO, *kinds.KINDS))}{hint}")
+    found = importlib.import_module(f"reprokit.engine.{kind}").ENTRY
+    assert isinstance(found, EngineEntry)
+    return found
+
+
+def capabilities(name: str) -> Capabilities:
+    """What an engine of that name can do.
+
+    ``auto`` chooses among engines that can do what the reference can. A kind that is unknown here, as in a record of a
+    newer reprokit, is taken for one of those too.
+    """
+    return entry(name if name in kinds.KINDS else kinds.KINDS[0]).capabilities
+
+
+def is_reference(kind: str) -> bool:
+    """Whether a verdict of that kind of engine needs no mention of it; so too where no engine was needed ('')."""
+    return kind in ("", kinds.KINDS[0])
+
+
+def make(name: str, environ: Mapping[str, str] | None = None) -> Engine:
+    """The engine of that name, a kind or ``auto``: see :func:`reprokit.engine.select.answering`.
+
+    Raises EngineError, with what to do, when none answers; UsageError for a name that is not an engine's.
+    """
+    from reprokit.engine import select
+
+    environ = os.environ if environ is None else environ
+    chosen = None if name == kinds.AUTO else entry(name)
+    try:
+        return chosen.open(environ) if chosen else select.answering(environ)
+    except EngineError as error:
+        raise EngineError(f"{error}{_instead(capabilities(name))}") from error
+
+
+def _instead(failed: Capabilities) -> str:
+    """What can be done without the engine that does not answer, '' where nothing can."""
+    others = [one for one in entries() if failed.images and not one.capabilities.images]
+    return "".join(f"; '--engine {one.kind}' runs {one.help}" for one in others)

@@ -1,0 +1,234 @@
+"""A toy engine that follows ``docs/new-engine.md``: folders for images, plain processes of this host for trials.
+
+It keeps no limit but the time, and says so; all else behaves as the protocol has it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import select
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from reprokit.case.cellspec import mode
+from reprokit.core import ownership
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError
+from reprokit.engine import leftovers
+from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.entry import EngineEntry
+from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
+from reprokit.engine.site import Site
+from reprokit.environment.host import Host, HostCapabilities
+from reprokit.evidence.model import Ending
+
+GRACE = 1.0
+LABELS = b"TOY_ENGINE_LABELS="
+"""The variable that holds the labels of a trial, in each of its processes."""
+TOP = Path(tempfile.gettempdir(), f"toy-engine-{os.getuid()}")
+NONE = "the toy engine keeps no limits"
+
+
+def run_program(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    folder: Path,
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+    timeout: float | None = None,
+) -> Ending:
+    """Run a program to its end, time limit or cancellation, and end what it started."""
+    started = time.monotonic()
+    deadline = float("inf") if timeout is None else started + timeout
+    timed_out = False
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ, cwd=folder, start_new_session=True
+    )
+    assert process.stdout is not None
+    try:
+        while True:
+            if cancel.is_set():
+                raise Cancelled("cancelled during the trial")
+            if time.monotonic() > deadline:
+                os.killpg(process.pid, signal.SIGKILL if timed_out else signal.SIGTERM)
+                timed_out, deadline = True, deadline + GRACE
+            if select.select([process.stdout], [], [], 0.05)[0]:
+                data = os.read(process.stdout.fileno(), 65536)
+                if not data:
+                    break
+                sink(data)
+            elif process.poll() is not None:  # what it left running holds the pipe open
+                break
+        code = process.wait()
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+    seconds = time.monotonic() - started
+    return Ending(exit_code=128 - code if code < 0 else code, timed_out=timed_out, seconds=seconds)
+
+
+def run_trial(
+    trial: Trial,
+    workspace: Path | None,
+    environ: Mapping[str, str],
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+) -> Ending:
+    """Run a trial in a copy of ``workspace``, or in an empty folder."""
+    with leftovers.private_folder("toy") as scratch:
+        work = scratch / "work"
+        shutil.copytree(workspace, work, symlinks=True) if workspace else work.mkdir()
+        for name, text in trial.files.items():
+            (work / name).parent.mkdir(parents=True, exist_ok=True)
+            (work / name).write_text(text)
+            (work / name).chmod(mode(text))
+        for mount in trial.mounts:
+            place = work / PurePosixPath(mount.target).relative_to(trial.workdir)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(mount.source)
+        labels = {LABELS.decode().rstrip("="): json.dumps(dict(trial.labels))}
+        own = {"PATH": os.defpath, "HOME": str(scratch), "LANG": "C.UTF-8", **labels}
+        return run_program(trial.command, {**own, **environ, **trial.env}, work, sink, cancel, trial.limits.timeout)
+
+
+class ToyEngine:
+    """Keeps an image in a folder below ``top``: its workspace, its virtual environment and its description."""
+
+    def __init__(self, top: Path | None = None) -> None:
+        self._top = top or TOP
+
+    def info(self) -> EngineInfo:
+        return EngineInfo(kind=ENTRY.kind, capabilities=ENTRY.capabilities, name="Toy engine", version="1")
+
+    def image(self, tag: str) -> ImageInfo | None:
+        if tag.startswith("host:"):  # what a script starts from: this host
+            return ImageInfo(tag=tag, id=f"sha256:{hashlib.sha256(tag.encode()).hexdigest()}")
+        for description in self._top.glob("*/image.json"):
+            found = ImageInfo(**json.loads(description.read_text()))
+            if tag in (found.tag, found.id):
+                return found
+        return None
+
+    def build(
+        self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
+    ) -> ImageInfo:
+        folder = self._folder(build.tag)
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "workspace").mkdir(parents=True)
+        step = ""
+        lines: list[str] = []
+
+        def feed(data: bytes) -> None:
+            nonlocal step
+            for text in data.decode(errors="replace").rstrip("\n").split("\n"):
+                if begins := text.startswith("\x1e"):
+                    step = text[1:]
+                    lines.clear()
+                else:
+                    lines.append(text)
+                on_progress(Progress(number=1, total=1, name=step, log="" if begins else text + "\n"))
+
+        try:
+            with site.serving() as served, leftovers.private_folder("toy") as context:
+                for name, content in {**build.context, "build.sh": build.dockerfile.encode()}.items():
+                    (context / name).parent.mkdir(parents=True, exist_ok=True)
+                    if isinstance(content, Path):
+                        shutil.copytree(content, context / name, symlinks=True)
+                    else:
+                        (context / name).write_bytes(content)
+                places = {name.upper(): str(folder / name) for name in ("venv", "cuda", "tools")}
+                places |= {"CONTEXT": str(context), "WORK": str(folder / "workspace")}
+                environ = {**self._environ(folder), **served.build_args, **places, "REPROKIT_PYTHON": sys.executable}
+                ending = run_program(("bash", str(context / "build.sh")), environ, folder, feed, cancel)
+            if ending.exit_code:
+                raise BuildFailed(f"exit code: {ending.exit_code}", step=step, tail=tuple(lines[-40:]))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        image = {"tag": build.tag, "id": f"sha256:{hashlib.sha256(build.tag.encode()).hexdigest()}"}
+        (folder / "image.json").write_text(json.dumps(image))
+        return ImageInfo(**image)
+
+    def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
+        return None
+
+    def tag(self, image: str, name: str) -> ImageInfo:
+        raise EngineError(f"an image of the toy engine has one name: {name}")
+
+    def remove_image(self, tag: str) -> None:
+        if found := self.image(tag):
+            shutil.rmtree(self._folder(found.tag))
+
+    def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
+        raise EngineError("the toy engine starts from this host, not from an archive")
+
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
+        kept = self.image(trial.image)
+        if kept is None:
+            raise EngineError(f"the image {trial.image} is gone: build it again")
+        folder = self._folder(kept.tag)
+        with slot or nullcontext():
+            # The probe runs in no work folder.
+            workspace = None if trial.workdir == "/" else folder / "workspace"
+            return run_trial(trial, workspace, self._environ(folder), sink, cancel)
+
+    def repeat(self, trial: Trial, files: Path) -> str:
+        kept = self.image(trial.image)
+        assert kept is not None
+        workspace = self._folder(kept.tag) / "workspace"
+        environ = [f"{name}={value}" for name, value in {**self._environ(workspace.parent), **trial.env}.items()]
+        copies = [f"cp -a {shlex.quote(str(place))}/. $work" for place in (workspace, *([files] * bool(trial.files)))]
+        return " && ".join(["work=$(mktemp -d)", *copies, "cd $work", shlex.join(["env", *environ, *trial.command])])
+
+    def sweep(self) -> list[str]:
+        removed = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError):
+                variables = (process / "environ").read_bytes().split(b"\0")
+                labels = next((one for one in variables if one.startswith(LABELS)), LABELS + b"{}")
+                if ownership.is_orphan(json.loads(labels.removeprefix(LABELS))):
+                    os.kill(int(process.name), signal.SIGKILL)
+                    removed.append(f"process {process.name}")
+        return removed + leftovers.sweep_folders()
+
+    def gpus_in_use(self) -> Mapping[str, str]:
+        return {}
+
+    def _folder(self, tag: str) -> Path:
+        return self._top / tag.rpartition(":")[2]
+
+    @staticmethod
+    def _environ(folder: Path) -> dict[str, str]:
+        return {"PATH": f"{folder}/venv/bin:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
+
+
+def _host() -> Host:
+    from reprokit.engine.venv import host
+
+    return replace(
+        host.host(), powers=HostCapabilities(namespaces=NONE, network=NONE, memory=NONE, cpu=NONE, pids=NONE)
+    )
+
+
+ENTRY = EngineEntry(
+    kind="toy",
+    help="processes of this host, without limits",
+    open=lambda environ: ToyEngine(),
+    capabilities=Capabilities(recipe="script", images=False, locks=False, gpus=False),
+    host=_host,
+)
