@@ -8,7 +8,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit integration browser bench docs docs-generated lock data clean
+.PHONY: demo test help venv lint unit system integration browser bench docs docs-generated lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -19,9 +19,10 @@ demo: ## Install reprokit in a virtual environment, get an engine if none answer
 	@$$(.ci/engine prefix)$(DEMO_VENV)/bin/reprokit run cases/ptxas_unknown_arch.yaml
 	@if [ -s $(DEMO_ENGINE) ]; then echo "dockerd was started for this and goes on running; stop it with: .ci/engine stop $(DEMO_ENGINE)"; fi
 
+# Three workers whatever the machine: one has the engine's tests, one the library of cases, one the browser's and the rest.
 test: venv ## Everything that must pass: lint, types, unit tests, integration tests on the real engine
 	@.ci/engine ensure $(TEST_ENGINE)
-	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest --durations=15
+	@trap '.ci/engine stop $(TEST_ENGINE)' EXIT; trap 'exit 130' INT; trap 'exit 143' TERM; $(MAKE) --no-print-directory lint && $$(.ci/engine prefix)$(VENV)/bin/python -m pytest -n 3 --dist loadgroup --durations=15
 
 help: ## Print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-16s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -41,8 +42,11 @@ lint: venv ## Style, types, and which room imports from which
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 
-unit: venv ## The fast tests; no engine
-	$(VENV)/bin/python -m pytest -m "not integration"
+unit: venv ## The fast tests: no engine, and nothing that starts whole programs
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
+
+system: venv ## What starts whole programs, or takes the sizes of real life; no engine
+	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m system
 
 integration: venv ## The tests on the real engine, and in a browser
 	$(VENV)/bin/python -m pytest -m integration

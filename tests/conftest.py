@@ -29,11 +29,25 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A machine that does other things as well makes any time limit of an example a matter of luck.
 hypothesis.settings.register_profile("reprokit", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
 
+BROWSER = Path(__file__).parent / "browser"
 APPLETS = tuple(
     "sh sleep cat echo ls id dd yes head grep env kill printf mkdir touch true false df nc wget tr seq tail".split()  # noqa: SIM905
 )
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the browser's tests, and have one worker run those of the engine, another those of the browser, in order."""
+    for item in items:
+        browser = BROWSER in item.path.parents
+        if browser:
+            item.add_marker(pytest.mark.browser)
+            item.add_marker(pytest.mark.integration)
+        if item.get_closest_marker("integration") and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group("browser" if browser else "engine"))
 
 
 @pytest.fixture(scope="session")

@@ -21,14 +21,6 @@ DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 700)
 HERE = "http://127.0.0.1"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What is in this folder needs a browser, and is left out where only fast tests are asked for."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.integration)
-
-
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """The system's Chromium, or the one that ``$CHROMIUM`` names."""

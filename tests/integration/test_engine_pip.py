@@ -268,7 +268,18 @@ def test_local_folders_are_served(engine: DockerEngine, python: str, tag: str, t
 
 def test_this_hosts_own_pip(engine: DockerEngine, python: str, tag: str, tmp_path: Path) -> None:
     """A small wheel from wherever this host's pip finds it: the site's real CA bundle, proxies and indexes."""
-    words = ["download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", str(tmp_path), "colorama"]
+    words = [
+        "download",
+        "--quiet",
+        "--retries",
+        "1",
+        "--no-deps",
+        "--only-binary",
+        ":all:",
+        "--dest",
+        str(tmp_path),
+        "colorama",
+    ]
     if subprocess.run([sys.executable, "-m", "pip", *words], capture_output=True, check=False).returncode:
         pytest.skip("this host's own pip reaches no index that has colorama")
     dockerfile = f"FROM {python}\nRUN {MOUNTS} {PIP} --only-binary :all: colorama\n"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import http.server
 import io
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from reprokit.core.errors import CaseError, UsageError
 from reprokit.environment.cases import load
 from reprokit.evidence.sequential import Trials
 from reprokit.run.plan import trials_of
+from tests.unit.serving import Quiet, serving
 
 MINIMAL = "schema: reprokit/v1\nid: minimal\ntitle: Minimal\ncommand: run\n"
 
@@ -313,22 +312,13 @@ def test_each_fenced_case_is_a_case() -> None:
 def server() -> Iterator[tuple[str, dict[str, tuple[int, str, bytes]]]]:
     pages: dict[str, tuple[int, str, bytes]] = {}
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_GET(self) -> None:
             status, kind, body = pages.get(self.path, (404, "text/plain", b""))
-            self.send_response(status)
-            self.send_header("Content-Type", kind)
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(status, body, Content_Type=kind)
 
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as httpd:
-        thread = threading.Thread(target=httpd.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{httpd.server_port}", pages
-        httpd.shutdown()
+    with serving(Handler) as address:
+        yield f"http://{address}", pages
 
 
 def test_web_addresses(server: tuple[str, dict[str, tuple[int, str, bytes]]]) -> None:

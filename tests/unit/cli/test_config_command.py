@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 
 from reprokit.cli import invoke
-from reprokit.engine.site import network, pipconfig, trust
 
 CONFIG = """\
 registry = "mirror.example/hub"
@@ -26,12 +24,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project's folder of a user with a home of their own."""
     for name, value in (("HOME", tmp_path / "home"), ("PIP_CONFIG_FILE", tmp_path / "pip.conf"), ("REPROKIT_JOBS", 3)):
         monkeypatch.setenv(name, str(value))
-    others = [name for name in os.environ if name.startswith("PIP_") and name != "PIP_CONFIG_FILE"]
-    for name in (*others, "XDG_CONFIG_HOME", "REPROKIT_CONFIG", "HTTPS_PROXY", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "absent")
-    monkeypatch.setattr(trust, "ANCHORS", ())
-    monkeypatch.setattr(network, "APT_FILES", ())
     (tmp_path / "pip.conf").write_text("[global]\nfind-links = https://me:n0tshown@links.example/\nno-index = true\n")
     (tmp_path / "project").mkdir()
     (tmp_path / "project/reprokit.toml").write_text(CONFIG)

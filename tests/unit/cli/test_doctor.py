@@ -78,6 +78,7 @@ def doctor_process(tmp_path: Path, environ: Mapping[str, str], *options: str) ->
     return subprocess.run(command, env=dict(environ), cwd=tmp_path, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.system
 def test_a_host_with_nothing_gets_a_finding_for_each_problem(tmp_path: Path) -> None:
     done = doctor_process(tmp_path, nothing(tmp_path, REPROKIT_REGISTY="x"), "--json")
     assert (done.returncode, done.stderr) == (3, "")
@@ -95,6 +96,7 @@ def test_a_host_with_nothing_gets_a_finding_for_each_problem(tmp_path: Path) -> 
     assert ("buildkit", "ok") not in found
 
 
+@pytest.mark.system
 def test_a_configuration_that_cannot_be_read_does_not_stop_the_doctor(tmp_path: Path) -> None:
     (tmp_path / "reprokit.toml").write_text("jobs = 0\n")
     done = doctor_process(tmp_path, nothing(tmp_path))
@@ -103,6 +105,7 @@ def test_a_configuration_that_cannot_be_read_does_not_stop_the_doctor(tmp_path: 
     assert done.stdout.splitlines()[-1].startswith("3 things prevent runs")
 
 
+@pytest.mark.system
 def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Path) -> None:
     fake = FakeNvml(tmp_path)
     fake.gpus(f"GPU-a|{V100}|ok", f"GPU-b|{H200}|mig", f"GPU-c|{H200}|lost", driver="535.104.05", cuda=12020)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import http.server
 import os
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,9 +13,10 @@ import pytest
 
 from reprokit.cli.doctor import cuda, gpus, indexes
 from reprokit.engine.gpus.leases import Leases
-from reprokit.engine.site import Settings, network, pipconfig, trust
+from reprokit.engine.site import Settings
 from reprokit.environment.host import Gpu, HostFacts
 from tests.unit.doctoring import engine, ground, program, rows
+from tests.unit.serving import Quiet, serving
 
 GIB = 1024**3
 
@@ -131,7 +130,7 @@ def test_how_containers_access_gpus(
 # -- networks ----------------------------------------------------------------------------------------------------------
 
 
-class _Index(http.server.BaseHTTPRequestHandler):
+class _Index(Quiet):
     """Answers 503 below /broken/, 401 below /guarded/ without the password, else 404."""
 
     def do_GET(self) -> None:
@@ -140,26 +139,14 @@ class _Index(http.server.BaseHTTPRequestHandler):
         locked = self.path.startswith("/guarded/") and self.headers.get("Authorization") != login
         self.send_error(503 if self.path.startswith("/broken/") else 401 if locked else 404)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-        """Say nothing."""
-
 
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
+def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An index on loopback, for a user without other settings."""
-    monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "absent")
-    monkeypatch.setattr(trust, "ANCHORS", ())
-    monkeypatch.setattr(network, "APT_FILES", ())
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Index)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setattr(
-        indexes,
-        "OFFICIAL",
-        dict.fromkeys(("debian", "ubuntu"), SimpleNamespace(main=f"http://127.0.0.1:{server.server_port}")),
-    )
-    yield f"127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(_Index) as address:
+        archive = SimpleNamespace(main=f"http://{address}")
+        monkeypatch.setattr(indexes, "OFFICIAL", dict.fromkeys(("debian", "ubuntu"), archive))
+        yield address
 
 
 @pytest.mark.parametrize(

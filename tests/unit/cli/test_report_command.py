@@ -104,6 +104,7 @@ def test_without_a_store_there_is_nothing_to_report(
     assert "nothing was run here yet" in capsys.readouterr().err
 
 
+@pytest.mark.system
 def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(nights: Nights) -> None:
     nights.run({"1": "N"})
     command = [sys.executable, "-m", "reprokit", "report", "--store", "store", "--serve", "--port", "0"]

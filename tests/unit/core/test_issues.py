@@ -75,8 +75,6 @@ def _served() -> Iterator[Site]:
 @pytest.fixture
 def github(site: Site, monkeypatch: pytest.MonkeyPatch) -> Site:
     """The site stands in for api.github.com."""
-    for name in ("GITHUB_TOKEN", "GH_TOKEN", "GITHUB_SERVER_URL"):
-        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GITHUB_API_URL", site.url)
     return site
 

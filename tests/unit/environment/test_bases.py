@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.server
 import json
 import os
 import stat
@@ -21,6 +20,7 @@ from reprokit.environment import bootstrap
 from reprokit.environment.catalog import OURS
 from reprokit.environment.model import Base
 from reprokit.store.folder import SeenBases
+from tests.unit.serving import Quiet, serving
 
 DEBIAN = Base(name="debian-12", source="bootstrap", reference="reprokit/base:debian-12")
 
@@ -324,27 +324,19 @@ def test_sources_of_a_release_and_of_a_mirror() -> None:
     assert bootstrap.archive_of(ubuntu, "http://mirror.example/debian") == bootstrap.OFFICIAL["ubuntu"]
 
 
-class Registry(http.server.BaseHTTPRequestHandler):
+class Registry(Quiet):
     """Answers as registries and gateways do."""
 
     status = 401
 
     def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.end_headers()
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(self.status)
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Registry)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    yield f"http://127.0.0.1:{server.server_port}/hub"
-    server.shutdown()
-    server.server_close()
+def registry() -> Iterator[str]:
+    with serving(Registry) as address:
+        yield f"http://{address}/hub"
 
 
 @pytest.mark.parametrize(("status", "answers"), [(401, True), (200, True), (502, False), (404, False)])

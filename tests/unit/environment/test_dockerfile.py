@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import threading
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -26,6 +25,7 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
 from reprokit.environment.model import SourceTree
+from tests.unit.serving import serving
 
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
 EXPECTED = Path(__file__).parent / "dockerfiles"
@@ -108,6 +108,7 @@ def test_the_text_is_the_expected_one(
     assert found == path.read_text()
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not HADOLINT, reason="hadolint is not installed (the dev extra)")
 def test_hadolint_has_nothing_to_say(tmp_path: Path) -> None:
     """Of each Dockerfile that is expected above; and no rule is left out for nothing."""
@@ -168,6 +169,7 @@ def test_the_order_in_which_a_cell_is_written_does_not_matter(shuffler: random.R
     assert first.tag(BASE) == second.tag(BASE)
 
 
+@pytest.mark.system
 def test_the_same_cell_gives_the_same_bytes_in_every_process() -> None:
     script = (
         "from tests.unit.environment.test_dockerfile import *\n"
@@ -350,6 +352,7 @@ def test_no_cell_leaves_its_name_or_a_template_in_the_text(axes: dict[str, str])
 PIP = Path(dockerfile.__file__).parents[2] / "dockerfiles" / "keeping_pip.py"
 
 
+@pytest.mark.system
 def test_pip_that_keeps_downloads_is_pip() -> None:
     """With whatever pip this interpreter has; the real-engine tests show that it keeps."""
     pytest.importorskip("pip")
@@ -389,28 +392,24 @@ def index(tmp_path: Path) -> Iterator[str]:
             wheel.writestr(f"{info}/RECORD", "")
     Index.busy.clear()
     handler = functools.partial(Index, directory=str(tmp_path / "index"))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
+    with serving(handler) as address:
+        yield f"http://{address}/"
 
 
 def downloading(folder: Path, *words: str) -> str:
     """What pip says that downloads into ``folder``, with no settings but those words and one retry."""
     options = ["--isolated", "--no-cache-dir", "--retries", "1", "-vv", "--dest", str(folder)]
-    environment = {name: value for name, value in os.environ.items() if not name.upper().endswith("PROXY")}
     done = subprocess.run(
         [sys.executable, PIP, "download", *options, *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        env={**environment, "PIP_CONFIG_FILE": os.devnull},
     )
     return done.stdout
 
 
+@pytest.mark.system
 def test_pip_gives_up_on_a_host_that_it_cannot_reach(tmp_path: Path, index: str) -> None:
     pytest.importorskip("pip")
     with socket.socket() as closed:  # bound, not listening: connections are refused

@@ -233,6 +233,7 @@ def test_the_probe_reads_the_builds_of_frameworks_without_importing_them(tmp_pat
     assert [frameworks.build_cuda(found[name]) for name in ("tensorflow", "torch", "jaxlib")] == ["12.2", "11.8", None]
 
 
+@pytest.mark.system
 def test_what_the_index_has_is_asked_of_pip(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for tag in ("1.4.0-cp36-cp36m", "2.1.0-cp310-cp310", "2.1.0+cpu-cp310-cp310", "2.2.0rc1-cp310-cp310"):
         (tmp_path / f"thing-{tag}-manylinux1_x86_64.whl").write_bytes(b"")

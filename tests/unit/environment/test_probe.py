@@ -170,6 +170,7 @@ def test_what_is_missing_is_said() -> None:
     ]
 
 
+@pytest.mark.system
 def test_the_probe_runs_on_this_host() -> None:
     done = subprocess.run(probe.command(), capture_output=True, text=True, check=True, timeout=60)
     seen = Measured.parse(done.stdout)

@@ -80,9 +80,9 @@ def test_a_flood_of_crashes_keeps_its_two_ends() -> None:
 
 
 def test_an_endless_line_costs_nothing() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert crashes.find("error: " * 500_000) == ()
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 def test_the_cause_is_told_rather_than_its_echo() -> None:

@@ -176,10 +176,10 @@ def test_frames(wanted: tuple[str, ...], matches: bool) -> None:
 @pytest.mark.parametrize("pattern", ["/.*value/", "/^.*?value=\\d/", "/.*value.*end/"])
 def test_a_regex_over_endless_lines_takes_no_time(pattern: str) -> None:
     text = ("z" * 2_000_000 + "\n") * 3
-    started = time.perf_counter()
+    started = time.process_time()
     assert outcome({"output": pattern}, Ending(exit_code=0), text) is Outcome.PASSED
     assert outcome({"output": pattern}, Ending(exit_code=0), text + "a value=1 end\n") is Outcome.REPRODUCED
-    assert time.perf_counter() - started < 3
+    assert time.process_time() - started < 3
 
 
 def test_evidence_needs_neither_engine_nor_pydantic() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 import tracemalloc
@@ -29,6 +30,7 @@ def traceback_of(number: int) -> bytes:
     ).encode()
 
 
+@functools.cache
 def noise(size: int, seed: int = 1) -> bytes:
     """Lines of random length that nothing matches."""
     chance = random.Random(seed)

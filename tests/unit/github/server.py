@@ -7,9 +7,10 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.unit.serving import Quiet, serving
 
 BOT = "github-actions[bot]"
 TOKEN = "ghs_" + "s" * 36
@@ -107,17 +108,9 @@ class Forge:
     @contextmanager
     def served(self) -> Iterator[Forge]:
         """Answer on a port of this machine; ``url`` is then the API's address."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"forge": self}))
-        server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        try:
+        with serving(type("Handler", (_Handler,), {"forge": self})) as address:
+            self.url = f"http://{address}"
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
 
     def environment(self, token: str = TOKEN) -> dict[str, str]:
         """What a step's environment names it by."""
@@ -147,12 +140,9 @@ def route(method: str, path: str) -> Callable[[Callable[..., Answer]], Callable[
     return register
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Quiet):
     forge: Forge
     protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Tests are quiet."""
 
     def _answer(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         data = b"" if body is None else (body if isinstance(body, bytes) else json.dumps(body).encode())

@@ -86,6 +86,7 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
     assert not (tmp_path / "b" / "artifacts" / "result").exists()
 
 
+@pytest.mark.system
 def test_other_systems_and_old_pythons_are_supported(tmp_path: Path) -> None:
     """A job of a project that tests itself with an old Python has that one first on its PATH."""
     tools = tmp_path / "tools"
@@ -111,7 +112,7 @@ def test_other_systems_and_old_pythons_are_supported(tmp_path: Path) -> None:
 def test_what_ci_calls_exists(capsys: pytest.CaptureFixture[str]) -> None:
     """The steps of ci.yml take an hour, so this only checks that the files that they call exist."""
     scripts = {step["run"] for step, _ in steps_of(CI) if "run" in step}
-    assert scripts == {"make docs", "make lint unit", "make test"}
+    assert scripts == {"make docs", "make lint unit system", "make test"}
     targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     assert {word for script in scripts for word in script.split()[1:]} <= targets
     (quick,) = [step["with"] for step, _ in steps_of(CI) if step.get("uses") == f"$/{ACTION}"]

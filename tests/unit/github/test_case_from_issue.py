@@ -99,6 +99,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield Site(tmp_path, forge)
 
 
+@pytest.mark.system
 def test_a_hostile_text_is_answered_and_has_no_effect(site: Site) -> None:
     seen = "\n".join(HOSTILE)
     number = site.forge.open_issue("$(touch pwned) ${{ secrets.X }}\n::error::t", form(HOSTILE_CASE, seen))
@@ -176,6 +177,7 @@ def test_issues_without_a_case_are_left_alone(site: Site) -> None:
     assert "at most 262,144 are read" in site.comment(large)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("gpus", "variables", "wanted"),
     [

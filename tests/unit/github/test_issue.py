@@ -183,8 +183,9 @@ def test_a_verdict_shows_the_table_and_survives_false_results() -> None:
     assert reply.state == "verdict"
     assert "| 1 | <code>a&#124;b</code> | **reproduced** | `on HOST` |" in reply.markdown
     assert f"`{label_of(digest)}`" in reply.comment
-    huge = [{"cell": {"a": "`" * 99_999}, "reason": "x" * 99_999}] * 5000
-    result = {"cases": [{"id": "x" * 99_999, "cells": huge}] * 99}
+    long = 2 * MAX_COMMENT
+    huge = [{"cell": {"a": "`" * long}, "reason": "x" * long}] * 500
+    result = {"cases": [{"id": "x" * long, "cells": huge}] * 9}
     assert len(verdict(digest, CASE, result, "u").comment) <= MAX_COMMENT
     assert "without a result" in verdict(digest, CASE, None, "u").markdown
     for lie in ({"cases": [{"cells": [1, {"cell": 3, "reason": ["x"]}], "id": 5}]}, {"cases": {}}, {}):

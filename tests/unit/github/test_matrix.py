@@ -54,18 +54,22 @@ def library() -> list[Task]:
     return plan(load_all([str(CASES)]), Request(cases=(str(CASES),), fix=True))
 
 
+@pytest.fixture(scope="module")
+def jobs(library: list[Task]) -> matrix.Plan:
+    """The library as jobs, with nothing asked for."""
+    return found(library)
+
+
 def found(tasks: list[Task], **values: Any) -> matrix.Plan:
     return matrix.plan(tasks, REGISTRY, matrix.Known(), matrix.Runners(**values))
 
 
-def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: list[Task]) -> None:
-    made = found(library)
+def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: list[Task], jobs: matrix.Plan) -> None:
+    made, files = jobs, load_all([str(CASES)])
     again = [
         task
         for entry in made.include
-        for task in plan(
-            load_all([str(CASES)]), Request(cases=(str(CASES),), chosen=chosen.read(json.dumps(entry), "x"))
-        )
+        for task in plan(files, Request(cases=(str(CASES),), chosen=chosen.read(json.dumps(entry), "x")))
     ]
     assert names(again) == names(library)
     assert 2 < len(made.include) <= 20
@@ -89,9 +93,9 @@ def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -
     assert len({entry["name"] for entry in made.include}) == len(made.include)
 
 
-def test_without_gpu_runners_no_cell_is_lost(library: list[Task]) -> None:
+def test_without_gpu_runners_no_cell_is_lost(library: list[Task], jobs: matrix.Plan) -> None:
     made = found(library, gpu=())
-    assert made.cells == found(library).cells
+    assert made.cells == jobs.cells
     assert {tuple(entry["runner"]) for entry in made.include} == {("ubuntu-24.04",)}
 
 
@@ -100,6 +104,7 @@ def test_jobs_with_and_without_a_gpu_are_at_least_two(library: list[Task]) -> No
         found(library, most=1)
 
 
+@pytest.mark.system
 def test_a_matrix_of_thousands_of_cells_fits_an_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wide = ", ".join(f"w{number}" for number in range(100))
     text = (
@@ -114,6 +119,7 @@ def test_a_matrix_of_thousands_of_cells_fits_an_output(tmp_path: Path, capsys: p
     assert all(len(json.dumps(entry, indent=2)) < 128 * 1024 for entry in include)
 
 
+@pytest.mark.system
 def test_an_entry_is_no_larger_than_a_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As toJSON writes it, with a line for each value: short values grow most."""
     axis = ", ".join(f'"{number}"' for number in range(4000))

@@ -167,6 +167,7 @@ class AtTerminal:
         return self.process.wait(60)
 
 
+@pytest.mark.system
 def test_at_a_real_terminal(tmp_path: Path) -> None:
     user = AtTerminal(tmp_path)
     user.answers("in one line?", "Shapes do not fit")
@@ -185,6 +186,7 @@ def test_at_a_real_terminal(tmp_path: Path) -> None:
     assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",)}
 
 
+@pytest.mark.system
 def test_a_cancelled_dialogue_writes_nothing(tmp_path: Path) -> None:
     user = AtTerminal(tmp_path)
     user.answers("in one line?", "Shapes do not fit")

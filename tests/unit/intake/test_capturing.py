@@ -193,6 +193,7 @@ def test_a_traceback_names_modules() -> None:
     assert packages.modules_of(where) == {"pandas", "six"}
 
 
+@pytest.mark.system
 def test_this_interpreter_lists_what_is_installed() -> None:
     program = interpreter.program_of([sys.executable, "-c", "pass"])
     found = interpreter.ask(program)
@@ -319,6 +320,7 @@ def test_a_signal_is_128_and_its_number() -> None:
     assert running.run(["sh", "-c", "kill -SEGV $$"]).ending.exit_code == 139
 
 
+@pytest.mark.system
 def test_a_time_limit_stops_all_child_processes() -> None:
     ran = running.run(["sh", "-c", "sleep 1234.5 & wait"], timeout=0.3)
     assert ran.ending.timed_out
@@ -350,6 +352,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(capture, list(words), standalone_mode=False)
 
 
+@pytest.mark.system
 def test_the_exit_status_is_the_commands_and_the_case_is_in_this_folder(folder: Path) -> None:
     (folder / "go.sh").write_text("echo broken >&2\nexit 3\n")
     first = run("sh", "go.sh", "-o", "not-ours")
@@ -379,6 +382,7 @@ def test_an_unknown_option_is_refused_only_before_the_command(folder: Path) -> N
     assert run("true", "--nope").return_value == 0
 
 
+@pytest.mark.system
 def test_an_existing_file_is_not_overwritten_and_nothing_is_run(folder: Path) -> None:
     (folder / "x.yaml").write_text("mine")
     refused = run("-o", "x.yaml", "sh", "-c", "touch ran; exit 1")
@@ -388,6 +392,7 @@ def test_an_existing_file_is_not_overwritten_and_nothing_is_run(folder: Path) ->
     assert (folder / "x.yaml").read_text() != "mine"
 
 
+@pytest.mark.system
 def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
     (folder / "plain").write_text("")
     done = run("-o", "plain/x.yaml", "sh", "-c", "exit 4")
@@ -396,6 +401,7 @@ def test_a_case_that_cannot_be_written_is_not_lost(folder: Path) -> None:
     assert "plain/x.yaml cannot be written" in done.stderr
 
 
+@pytest.mark.system
 def test_a_printed_secret_is_in_no_case(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "correct-horse-77")
     (folder / "go.sh").write_text('echo "key is $SOME_API_KEY"\nexit 1\n')
@@ -445,6 +451,7 @@ def test_what_a_case_cannot_hold_is_reported(folder: Path) -> None:
     assert any("an image for it" in text for text in found.missing)
 
 
+@pytest.mark.system
 def test_code_on_the_command_line_counts(folder: Path) -> None:
     run(sys.executable, "-c", "import yaml; raise SystemExit('no')")
     case = load_text("x.yaml", next(folder.glob("*.yaml")).read_text()).case

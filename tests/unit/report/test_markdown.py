@@ -233,9 +233,9 @@ def matrix_of(count: int, values: str = "v") -> list[CellRecord]:
 
 
 @pytest.mark.parametrize("letter", ["a", "日", "🚀", "|", "`", "<"])
-def test_ten_thousand_cells_fit_an_issue_with_the_case_whole(letter: str, tmp_path: Path) -> None:
-    cells = matrix_of(10_000, letter)
-    cells[7] = failing(7, cells[7].cell, tmp_path, f"{letter * 500}\n" * 5000, tuple(range(1, 5000)))  # type: ignore[arg-type]
+def test_thousands_of_cells_fit_an_issue_with_the_case_whole(letter: str, tmp_path: Path) -> None:
+    cells = matrix_of(3_000, letter)
+    cells[7] = failing(7, cells[7].cell, tmp_path, f"{letter * 500}\n" * 1000, tuple(range(1, 1000)))  # type: ignore[arg-type]
     filled = CASE + "description: |\n" + f"  {letter * 70}\n" * 300
     result = shared(cells, tmp_path, case=filled)
     assert len(result.text) <= markdown.ISSUE_LIMIT

@@ -110,6 +110,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
 def test_every_command_that_builds_refuses_a_strangers_case_when_nobody_can_be_asked(
     page: dict[str, str], words: tuple[str, ...], tmp_path: Path

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import http.server
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
 from reprokit.search.releases import Policy, between, distributions, tags
+from tests.unit.serving import Quiet, serving
 
 CASE = """
 schema: reprokit/v1
@@ -43,9 +42,6 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The only place where this host's pip looks for packages."""
     folder = tmp_path / "wheels"
     folder.mkdir()
-    for name in ("PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
     return folder
@@ -97,7 +93,7 @@ def test_an_end_that_cannot_be_installed_is_refused_with_a_near_match(tmp_path: 
     assert between(case(tmp_path), CELL, "demo", "1.0", "1.2").values == ("1.0", "1.2")
 
 
-class Index(http.server.BaseHTTPRequestHandler):
+class Index(Quiet):
     """A package index with one project, in JSON."""
 
     files: tuple[dict[str, object], ...] = ()
@@ -105,12 +101,8 @@ class Index(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         there = self.path == "/simple/demo-lib/"
         body = json.dumps({"meta": {"api-version": "1.1"}, "name": "demo-lib", "files": self.files}).encode()
-        self.send_response(200 if there else 404)
-        self.send_header("Content-Type", "application/vnd.pypi.simple.v1+json")
-        self.end_headers()
-        self.wfile.write(body if there else b"")
-
-    def log_message(self, *_: object) -> None: ...
+        kind = "application/vnd.pypi.simple.v1+json"
+        self.answer(200 if there else 404, body if there else b"", Content_Type=kind)
 
 
 @pytest.fixture
@@ -118,13 +110,10 @@ def index(wheels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Index]
     class Own(Index):
         pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Own)
-    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     monkeypatch.delenv("PIP_NO_INDEX")
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_address[1]}/simple")
-    yield Own
-    server.shutdown()
-    server.server_close()
+    with serving(Own) as address:
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://{address}/simple")
+        yield Own
 
 
 def test_dates_and_withdrawn_releases_come_from_the_index(tmp_path: Path, index: type[Index]) -> None:

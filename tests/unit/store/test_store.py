@@ -129,6 +129,7 @@ def test_the_folder_is_found_upwards(tmp_path: Path) -> None:
     assert find_folder(tmp_path / "a" / "b") == tmp_path / "a" / ".reprokit"
 
 
+@pytest.mark.system
 def test_the_recorder_writes_in_its_own_process_and_says_what_went_wrong(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path)
     recorder.call("begin", run("run-1", cell(1)), {})
