@@ -13,7 +13,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.engine.docker import DockerEngine
 from reprokit.engine.gpus import discovery
 from tests.conftest import never, trial
-from tests.integration.test_podman import engine, service, tiny  # noqa: F401
+from tests.integration.test_podman import engine, tiny  # noqa: F401
 from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
