@@ -24,6 +24,7 @@ from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
 from tests.fake_nvml import H200, V100, FakeNvml
@@ -107,6 +108,7 @@ def test_a_configuration_that_cannot_be_read_does_not_stop_the_doctor(tmp_path: 
 
 @pytest.mark.system
 def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Path) -> None:
+    newest = cuda.known(Catalog())[-1]
     fake = FakeNvml(tmp_path)
     fake.gpus(f"GPU-a|{V100}|ok", f"GPU-b|{H200}|mig", f"GPU-c|{H200}|lost", driver="535.104.05", cuda=12020)
     done = doctor_process(tmp_path, {**nothing(tmp_path), **fake.environment}, "--json")
@@ -123,7 +125,10 @@ def test_a_fake_gpu_is_seen_with_the_cuda_versions_that_it_can_run(tmp_path: Pat
                 "nor with PTX made by it; 12.3 came with the driver 545.23.08, this host has 535.104.05"
             ),
         ),
-        ("info", f"not CUDA 13.0 to {cuda.known()[-1]}: needs an NVIDIA driver >= 580; this host has 535.104.05"),
+        (
+            "info",
+            f"not CUDA 13.0 to {newest}: needs an NVIDIA driver >= 580; this host has 535.104.05",
+        ),
     ]
 
 

@@ -14,6 +14,7 @@ import pytest
 from reprokit.cli.doctor import cuda, gpus, indexes
 from reprokit.engine.gpus.leases import Leases
 from reprokit.engine.site import Settings
+from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import Gpu, HostFacts
 from tests.unit.doctoring import engine, ground, program, rows
 from tests.unit.serving import Quiet, serving
@@ -48,7 +49,7 @@ def test_which_cuda_runs_and_why_not_the_others(tmp_path: Path) -> None:
     assert "needs an NVIDIA driver >= 580" in blackwell[3][1]
     assert "nvidia-driver" in blackwell[3][2]
     assert rows(cuda.check(ground(tmp_path)))[0][1].startswith(
-        f"without a GPU: CUDA 9.1 to {cuda.known()[-1]} can be built"
+        f"without a GPU: CUDA 9.1 to {cuda.known(Catalog())[-1]} can be built"
     )
 
 
