@@ -10,14 +10,14 @@ from reprokit.cli.doctor.ground import Ground
 from reprokit.core.errors import Unsupported
 from reprokit.engine.gpus.policy import leasable
 from reprokit.environment import versions
-from reprokit.environment.catalog import Catalog
+from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import HostFacts
 from reprokit.environment.preflighting import preflight
 
 say = Voice("cuda")
 
 
-def known(catalog: Catalog) -> tuple[str, ...]:
+def known(catalog: Catalog = OURS) -> tuple[str, ...]:
     """The CUDA versions (``11.8``) that reprokit can make environments with, oldest first."""
     packaged = [row.toolkit for row in catalog.releases().values() if row.toolkit]
     imaged = [release for name in catalog.releases() for release in catalog.cuda_images(name)]
@@ -78,7 +78,7 @@ def _why_not(cuda: str, facts: HostFacts, catalog: Catalog) -> str:
     return ""
 
 
-def ranges(of: Sequence[str], catalog: Catalog) -> str:
+def ranges(of: Sequence[str], catalog: Catalog = OURS) -> str:
     """Versions as ranges, such as ``11.7 to 12.4, 12.8``: consecutive among the known ones."""
     order = known(catalog)
     runs: list[list[str]] = []
