@@ -9,12 +9,12 @@ from typing import Any
 
 from reprokit.case.axes import KnownAxes
 from reprokit.case.checks import axes_of, cells_of, misspelt_axes
+from reprokit.case.descriptions import dotted, listing
 from reprokit.case.matrix import expand
 from reprokit.case.model import RESERVED
-from reprokit.case.structure import Finding
+from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
-from reprokit.case.words import dotted, listing
 from reprokit.core.near_match import near, nearest
 
 MAX_COUNTED = 200_000
@@ -23,7 +23,7 @@ MAX_COUNTED = 200_000
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
-def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
+def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
     """Axes, their values, and the cells of ``exclude``, ``include``, ``expect.reproduces`` and ``fix.only``."""
     matrix = data.get("matrix")
     axes = axes_of(data)
@@ -31,7 +31,7 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]
     for name, values in axes.items():
         loc: Loc = ("matrix", name)
         if name in wrong:
-            yield Finding(
+            yield FormatProblem(
                 loc=loc,
                 message=f"matrix: no template uses the axis {name!r}, and it is none that reprokit knows",
                 hint=f"did you mean {wrong[name]!r}?",
@@ -53,7 +53,7 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]
     whole = all(isinstance(matrix[name], list) and matrix[name] for name in axes)
     whole = whole and math.prod(len(values) for values in axes.values()) <= MAX_COUNTED
     if axes and excluded and all(excluded) and whole and not expand(axes, excluded, included):
-        yield Finding(
+        yield FormatProblem(
             loc=("matrix", "exclude"),
             message="matrix: exclude leaves no cell",
             hint="exclude less, or include a cell",
@@ -61,29 +61,33 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]
         )
 
 
-def _axis_name(loc: Loc, name: str) -> Iterator[Finding]:
+def _axis_name(loc: Loc, name: str) -> Iterator[FormatProblem]:
     if not _NAME.fullmatch(name):
         suggestion = re.sub(r"\W", "_", name)
         hint = f"did you mean {suggestion!r}?" if _NAME.fullmatch(suggestion) else "letters, digits and _"
         message = f"matrix: {name!r} cannot name an axis, because no template could use it"
-        yield Finding(loc=loc, message=message, hint=hint, on_key=True)
+        yield FormatProblem(loc=loc, message=message, hint=hint, on_key=True)
     elif name in CONSTANTS or name == "out":
         message = f"matrix: {name!r} means something else in templates, so it cannot name an axis"
-        yield Finding(loc=loc, message=message, hint="choose another name", on_key=True)
+        yield FormatProblem(loc=loc, message=message, hint="choose another name", on_key=True)
 
 
-def _axis_values(loc: Loc, name: str, values: list[str], written: int, known: KnownAxes) -> Iterator[Finding]:
+def _axis_values(loc: Loc, name: str, values: list[str], written: int, known: KnownAxes) -> Iterator[FormatProblem]:
     if not written:
-        yield Finding(loc=loc, message=f"{dotted(loc)}: the axis has no value", hint="give one, or leave the axis out")
+        yield FormatProblem(
+            loc=loc, message=f"{dotted(loc)}: the axis has no value", hint="give one, or leave the axis out"
+        )
     if len(values) != written:
         return  # the models report what is no text, and indexes would not fit
     seen: set[str] = set()
     for index, value in enumerate(values):
         at: Loc = (*loc, index)
         if value in seen:
-            yield Finding(loc=at, message=f"{dotted(loc)}: the value {value!r} stands here twice", hint="leave one out")
+            yield FormatProblem(
+                loc=at, message=f"{dotted(loc)}: the value {value!r} stands here twice", hint="leave one out"
+            )
         elif not value.strip():
-            yield Finding(
+            yield FormatProblem(
                 loc=at, message=f"{dotted(at)}: expected a value, found nothing", hint="write none, or leave it out"
             )
         else:
@@ -91,26 +95,26 @@ def _axis_values(loc: Loc, name: str, values: list[str], written: int, known: Kn
         seen.add(value)
 
 
-def _known_values(loc: Loc, cell: Mapping[str, str], known: KnownAxes) -> Iterator[Finding]:
+def _known_values(loc: Loc, cell: Mapping[str, str], known: KnownAxes) -> Iterator[FormatProblem]:
     if loc[1] == "include":
         for name, value in cell.items():
             yield from _known_value((*loc, name), name, value, known)
         if not cell:
-            yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="give it a value for each axis")
+            yield FormatProblem(loc=loc, message=f"{dotted(loc)}: an empty cell", hint="give it a value for each axis")
     elif not cell:
-        yield Finding(
+        yield FormatProblem(
             loc=loc, message=f"{dotted(loc)}: an empty cell excludes everything", hint="name an axis and a value"
         )
 
 
-def _known_value(loc: Loc, name: str, value: str, known: KnownAxes) -> Iterator[Finding]:
+def _known_value(loc: Loc, name: str, value: str, known: KnownAxes) -> Iterator[FormatProblem]:
     if wrong := known.wrong(name, value):
-        yield Finding(loc=loc, message=f"{dotted(loc)}: {wrong.words}", hint=wrong.hint)
+        yield FormatProblem(loc=loc, message=f"{dotted(loc)}: {wrong.words}", hint=wrong.hint)
 
 
 def _references(
     data: Mapping[str, Any], axes: Mapping[str, list[str]], wrong: Mapping[str, str], known: KnownAxes
-) -> Iterator[Finding]:
+) -> Iterator[FormatProblem]:
     """Cells of ``exclude``, of ``expect`` and of ``fix.only`` that name an axis or a value that no cell has."""
     values: dict[str, dict[str, None]] = {name: dict.fromkeys(column) for name, column in axes.items()}
     yield from _include_names(data, values, known)
@@ -125,7 +129,9 @@ def _references(
             loc = (*where, index)
             if isinstance(cell, dict) and all(isinstance(value, str) for value in cell.values()):
                 if not cell and where[0] == "expect":
-                    yield Finding(loc=loc, message=f"{dotted(loc)}: an empty cell", hint=_EVERY.get(len(where), ""))
+                    yield FormatProblem(
+                        loc=loc, message=f"{dotted(loc)}: an empty cell", hint=_EVERY.get(len(where), "")
+                    )
                 yield from _reference(loc, cell, values, wrong)
 
 
@@ -147,29 +153,29 @@ def _named_cells(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Any]]:
 
 def _reference(
     loc: Loc, cell: Mapping[str, str], values: Mapping[str, Mapping[str, None]], wrong: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[FormatProblem]:
     meant = {right: name for name, right in wrong.items()}
     for name, value in cell.items():
         column = values.get(name, values.get(meant.get(name, ""), None))
         if column is None:
             hint = near(name, values) or (f"axes: {listing(values)}" if values else "the matrix has no axes")
-            yield Finding(
+            yield FormatProblem(
                 loc=(*loc, name), message=f"{dotted(loc)}: the matrix has no axis {name!r}", hint=hint, on_key=True
             )
         elif column and value not in column:
             hint = near(value, column) or f"its values: {listing(column)}"
-            yield Finding(
+            yield FormatProblem(
                 loc=(*loc, name), message=f"{dotted(loc)}: the axis {name!r} has no value {value!r}", hint=hint
             )
 
 
-def _include_names(data: Mapping[str, Any], values: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
+def _include_names(data: Mapping[str, Any], values: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
     """Axes that only one entry of ``include`` brings, spelt nearly as one that it lacks."""
     for loc, cell in cells_of(data, "include"):
         for name in cell:
             lacks = [axis for axis in (*values, *known.names) if axis not in cell]
             if name not in values and name not in known.names and nearest(name, lacks, cutoff=0.7):
-                yield Finding(
+                yield FormatProblem(
                     loc=(*loc, name),
                     message=f"{dotted(loc)}: the matrix has no axis {name!r}",
                     hint=near(name, lacks, cutoff=0.7),

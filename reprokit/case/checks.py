@@ -13,12 +13,12 @@ from typing import Any
 
 from reprokit.case import units
 from reprokit.case.axes import KnownAxes
+from reprokit.case.descriptions import dotted, listing
 from reprokit.case.locate import line_in, name_in
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
-from reprokit.case.structure import Finding
+from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import RAW_HINT, inspect, is_template
-from reprokit.case.tree import Loc, Tree
-from reprokit.case.words import dotted, listing
+from reprokit.case.tree import CaseTree, Loc
 from reprokit.core.near_match import near, nearest
 
 
@@ -84,7 +84,7 @@ def misspelt_axes(data: Mapping[str, Any], known: KnownAxes) -> dict[str, str]:
     return wrong
 
 
-def check_templates(tree: Tree, data: Mapping[str, Any], known: KnownAxes) -> Iterator[Finding]:
+def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
     """Templates that are not valid, and names that are not defined."""
     axes = axes_of(data)
     included = (name for _, cell in cells_of(data, "include") for name in cell)
@@ -92,7 +92,7 @@ def check_templates(tree: Tree, data: Mapping[str, Any], known: KnownAxes) -> It
     for loc, text in templates(data):
         inspection = inspect(text)
         if inspection.error:
-            yield Finding(
+            yield FormatProblem(
                 loc=loc,
                 message=f"{dotted(loc)}: not a valid template: {inspection.error.rstrip('.')}",
                 hint=inspection.hint,
@@ -100,7 +100,7 @@ def check_templates(tree: Tree, data: Mapping[str, Any], known: KnownAxes) -> It
             )
         allowed = defined | ({"out"} if _is_generate(loc) else set())
         for name in sorted(inspection.names - allowed):
-            yield Finding(
+            yield FormatProblem(
                 loc=loc,
                 message=f"{dotted(loc)}: {name!r} is not defined: the matrix has no such axis",
                 hint=near(name, allowed) or _undefined_hint(name, axes, known),
@@ -118,7 +118,7 @@ def _undefined_hint(name: str, axes: Mapping[str, Any], known: KnownAxes) -> str
     return (f"axes: {listing(axes)}; " if axes else "") + RAW_HINT
 
 
-def check_paths(data: Mapping[str, Any]) -> Iterator[Finding]:
+def check_paths(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     """Sources, files and datasets that would lie in one another's place."""
     taken: dict[str, Loc] = {}
     places: list[tuple[str, Loc]] = []
@@ -128,7 +128,7 @@ def check_paths(data: Mapping[str, Any]) -> Iterator[Finding]:
         except ValueError:
             continue  # the models report it
         if path in taken:
-            yield Finding(
+            yield FormatProblem(
                 loc=loc,
                 message=f"{dotted(loc)}: {path!r} is already the place of {dotted(taken[path])}",
                 hint="give each its own path below workdir",
@@ -143,7 +143,7 @@ def check_paths(data: Mapping[str, Any]) -> Iterator[Finding]:
             owner = taken.get(parent)
             if owner is not None and owner[0] in ("files", "datasets"):
                 what = "a file" if owner[0] == "files" else "a dataset, mounted read-only"
-                yield Finding(
+                yield FormatProblem(
                     loc=loc,
                     message=f"{dotted(loc)}: {path!r} lies inside {parent!r}, which is {what} ({dotted(owner)})",
                     hint="choose another path",
@@ -166,7 +166,7 @@ def _items(value: Any) -> list[tuple[str, Any]]:
     return list(value.items()) if isinstance(value, dict) else []
 
 
-def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
+def check_failure(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     """Keys of a signature that no trial can match together, and known failures that cannot be distinguished."""
     expect = data.get("expect")
     if not isinstance(expect, dict):
@@ -181,28 +181,28 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[Finding]:
         yield from _check_signature((*loc, "failure"), entry.get("failure"))
         if entry.get("failure") == {}:
             message = f"{dotted(loc)}.failure: it fits every failure"
-            yield Finding(
+            yield FormatProblem(
                 loc=(*loc, "failure"), message=message, hint="say how it looks: exception, message, output ..."
             )
         for key in ("timed_out", "out_of_memory"):
             if isinstance(entry.get("failure"), dict) and str(entry["failure"].get(key)).lower() == "true":
                 # Such an end is a verdict of its own, inconclusive, and never a different failure.
                 message = f"{dotted(loc)}.failure: no other failure is known by {key}"
-                yield Finding(loc=(*loc, "failure", key), message=message, hint="the verdict says that by itself")
+                yield FormatProblem(loc=(*loc, "failure", key), message=message, hint="the verdict says that by itself")
         name = entry.get("id")
         if isinstance(name, str) and name in seen:
             message = f"{dotted(loc)}: another known failure is called {name!r} too"
-            yield Finding(loc=(*loc, "id"), message=message, hint="give each its own id")
+            yield FormatProblem(loc=(*loc, "id"), message=message, hint="give each its own id")
         seen.add(name if isinstance(name, str) else None)
 
 
-def _check_signature(loc: Loc, failure: Any) -> Iterator[Finding]:
+def _check_signature(loc: Loc, failure: Any) -> Iterator[FormatProblem]:
     if not isinstance(failure, dict):
         return
     code, name = failure.get("exit_code"), failure.get("signal")
     number = signal.Signals.__members__.get(name) if isinstance(name, str) else None
     if isinstance(code, str) and code.isdigit() and number and int(code) != 128 + number:
-        yield Finding(
+        yield FormatProblem(
             loc=(*loc, "exit_code"),
             message=f"{dotted(loc)}: exit_code {code} and signal {name} contradict each other",
             hint=f"{name} ends a container with {128 + number}: leave out exit_code",
@@ -215,29 +215,31 @@ def _partial_cells(value: object) -> bool:
     return all(isinstance(cell, dict) and cell and all(isinstance(v, str) for v in cell.values()) for cell in value)
 
 
-def check_fix_keys(data: Mapping[str, Any]) -> Iterator[Finding]:
+def check_fix_keys(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     """Keys that ``fix`` does not take, and a fix that changes nothing."""
     fix = data.get("fix")
     if not isinstance(fix, dict):
         return
     for key in fix:
         if key not in FIX_KEYS:
-            yield Finding(
+            yield FormatProblem(
                 loc=("fix", key),
                 message=f"unknown key {key!r} in fix",
                 hint=near(key, FIX_KEYS) or f"a fix can change: {listing(FIX_CHANGES)}",
                 on_key=True,
             )
     if isinstance(fix.get("summary", ""), (dict, list)):
-        yield Finding(loc=("fix", "summary"), message="fix.summary: expected text", hint="say in one line what changes")
+        yield FormatProblem(
+            loc=("fix", "summary"), message="fix.summary: expected text", hint="say in one line what changes"
+        )
     if "only" in fix and not _partial_cells(fix["only"]):
-        yield Finding(
+        yield FormatProblem(
             loc=("fix", "only"),
             message="fix.only: expected a list of partial cells",
             hint="such as [{torch: 2.0.1}]; leave it out where the fix makes sense everywhere",
         )
     if not set(fix) & set(FIX_CHANGES) and set(fix) <= set(FIX_KEYS):
-        yield Finding(
+        yield FormatProblem(
             loc=("fix",),
             message="fix: it changes nothing of the case",
             hint=f"give what it changes: {listing(FIX_CHANGES)}",

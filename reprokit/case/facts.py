@@ -51,7 +51,7 @@ _REQUIREMENT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(?:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class CaseFacts:
     """``cells``: the case's own. ``frameworks`` and ``packages``: name -> versions, as its cells pin them.
 
     ``needs``: some of NEEDS, in that order.
@@ -63,11 +63,11 @@ class Facts:
     needs: tuple[str, ...] = ()
 
 
-def facts(case: Case) -> Facts:
+def facts(case: Case) -> CaseFacts:
     """Everything derived from one valid case."""
     cells = tuple(expand(case.matrix.axes, case.matrix.exclude, case.matrix.include))
     packages = _packages(case, cells)
-    return Facts(
+    return CaseFacts(
         cells=cells,
         frameworks=_frameworks(case, packages, cells),
         packages=packages,

@@ -12,7 +12,7 @@ from reprokit.case.axes import KnownAxes
 from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
-from reprokit.case.tree import Loc, Place, Tree, parse
+from reprokit.case.tree import CaseTree, Loc, SourcePosition, parse
 from reprokit.case.validate import Checked, check
 from reprokit.core.errors import CaseError, Problem, UsageError
 
@@ -32,14 +32,14 @@ class CaseFile:
     fixed: Case | None
     digest: str
     names: frozenset[str]
-    positions: Tree = field(repr=False)
-    fixed_places: Mapping[Loc, Place] = field(repr=False, default_factory=dict)
+    positions: CaseTree = field(repr=False)
+    fixed_places: Mapping[Loc, SourcePosition] = field(repr=False, default_factory=dict)
 
     def problem(self, loc: Loc, message: str, hint: str = "", *, key: bool = False, fixed: bool = False) -> Problem:
         """A problem at the value at ``loc`` (or at its key, or as the fixed variant has it)."""
         tree = self.positions
         if fixed:
-            tree = Tree(
+            tree = CaseTree(
                 path=tree.path,
                 text=tree.text,
                 places=dict(self.fixed_places),
@@ -84,7 +84,7 @@ def load_text(path: str, text: str, known: KnownAxes) -> CaseFile:
     return _case_file(tree, checked, checked.case)
 
 
-def _case_file(tree: Tree, checked: Checked, case: Case) -> CaseFile:
+def _case_file(tree: CaseTree, checked: Checked, case: Case) -> CaseFile:
     return CaseFile(
         path=tree.path,
         text=tree.text,
@@ -106,7 +106,7 @@ def digest_of(text: str) -> str:
     return "sha256:" + hashlib.sha256((lines if lines.endswith("\n") else f"{lines}\n").encode("utf-8")).hexdigest()
 
 
-def _trees(item: Text) -> Iterator[Tree]:
+def _trees(item: Text) -> Iterator[CaseTree]:
     suffix = Path(item.path).suffix.lower()
     markdown = item.markdown or suffix in MARKDOWN_SUFFIXES or (suffix not in YAML_SUFFIXES and is_markdown(item.text))
     if not markdown:
@@ -114,7 +114,7 @@ def _trees(item: Text) -> Iterator[Tree]:
         return
     found = blocks(item.text)
     if not found and not item.optional:
-        tree = Tree(path=item.path, text=item.text)
+        tree = CaseTree(path=item.path, text=item.text)
         hint = "write the case between ```yaml and ```"
         tree.problems.append(tree.problem(1, 1, "no fenced block holds a line schema: reprokit/v1", hint))
         yield tree
@@ -122,7 +122,7 @@ def _trees(item: Text) -> Iterator[Tree]:
         yield parse(item.path, block.text, first_line=block.first_line, shifts=block.shifts)
 
 
-def _doubled(tree: Tree, ids: dict[str, Problem]) -> Iterator[Problem]:
+def _doubled(tree: CaseTree, ids: dict[str, Problem]) -> Iterator[Problem]:
     """The problem that another case of the same ``load`` has the same id."""
     name = tree.data.get("id") if isinstance(tree.data, dict) else None
     if not isinstance(name, str) or not name:

@@ -11,7 +11,7 @@ from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
-    from reprokit.case.facts import Facts
+    from reprokit.case.facts import CaseFacts
     from reprokit.case.files import CaseFile
 
 NOTHING = "none"
@@ -55,7 +55,7 @@ def _check_tags(files: Iterable[CaseFile], given: Sequence[str]) -> None:
             raise UsageError(f"no case has the tag {tag!r}{near(tag, known, prefix='; ')}; the tags are: {_all(known)}")
 
 
-def _fits(known: Iterable[Facts], wanted: Filter) -> Callable[[Facts], bool]:
+def _fits(known: Iterable[CaseFacts], wanted: Filter) -> Callable[[CaseFacts], bool]:
     from reprokit.case.facts import FRAMEWORKS, NEEDS
 
     names = _known_frameworks(known, wanted.frameworks)
@@ -65,7 +65,7 @@ def _fits(known: Iterable[Facts], wanted: Filter) -> Callable[[Facts], bool]:
             has = f"{', '.join(NEEDS)}, each with {NOT} before it for the opposite, and {NOTHING}"
             raise UsageError(f"--needs {need}: no such need{near(need, words, prefix='; ')}; there are: {has}")
 
-    def fits(facts: Facts) -> bool:
+    def fits(facts: CaseFacts) -> bool:
         if names and not names & {*facts.frameworks, *(set(facts.packages) - set(FRAMEWORKS))}:
             return False
         for need in wanted.needs:
@@ -82,7 +82,7 @@ def _fits(known: Iterable[Facts], wanted: Filter) -> Callable[[Facts], bool]:
     return fits
 
 
-def _known_frameworks(known: Iterable[Facts], given: Sequence[str]) -> set[str]:
+def _known_frameworks(known: Iterable[CaseFacts], given: Sequence[str]) -> set[str]:
     """The frameworks, and packages, that the words mean."""
     from reprokit.case.facts import ALIASES, FRAMEWORKS, canonical
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from reprokit.case.tree import Loc, Tree
+from reprokit.case.tree import CaseTree, Loc
 
 _TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 
 
-def name_in(tree: Tree, loc: Loc, name: str) -> tuple[int, int] | None:
+def name_in(tree: CaseTree, loc: Loc, name: str) -> tuple[int, int] | None:
     """Line and column (from 1 within the text) of the first use of ``name`` in a template at ``loc``."""
     place = tree.places.get(loc)
     if place is None:
@@ -22,7 +22,7 @@ def name_in(tree: Tree, loc: Loc, name: str) -> tuple[int, int] | None:
     return None
 
 
-def line_in(tree: Tree, loc: Loc, number: int) -> tuple[int, int] | None:
+def line_in(tree: CaseTree, loc: Loc, number: int) -> tuple[int, int] | None:
     """Line and column of the first tag on line ``number`` (from 1) of the value at ``loc``.
 
     Only a literal block (``|``) keeps its lines; of other values it is the first tag, whatever the line.

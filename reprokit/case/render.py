@@ -9,10 +9,10 @@ from typing import TypeVar
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
+from reprokit.case.descriptions import dotted, found
 from reprokit.case.model import Case, Dataset, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
-from reprokit.case.words import dotted, found
 from reprokit.core.errors import ReprokitError
 
 SHELL = ("bash", "-eo", "pipefail", "-c")

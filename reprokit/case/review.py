@@ -39,7 +39,7 @@ class Level(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class ReviewItem:
     """One thing that a case asks for, at ``path:line:column``. ``words`` are safe to print: they hold no control
     characters. ``kind``: command, apt, pip, pip-options, setup, source, patch, image, user, network, gpus, memory,
     data, generate, time or unseen.
@@ -56,7 +56,7 @@ class Ask:
         return f"{self.path}:{self.line}:{self.column}: {self.words}"
 
 
-def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[Ask, ...]:
+def asks(file: CaseFile, cells: Sequence[Cell] = ()) -> tuple[ReviewItem, ...]:
     """Everything that a case, and its fix, asks for, in the order in which it happens; what to look at comes first.
 
     ``cells``: those that are to run, where an option brings in others than the case's own.
@@ -103,7 +103,7 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", mo
     return "\n".join(lines) + "\n"
 
 
-def _some_of_each(look: Sequence[Ask], most: int | None) -> list[Ask]:
+def _some_of_each(look: Sequence[ReviewItem], most: int | None) -> list[ReviewItem]:
     """At most that many, in their order: the first of each kind, then the second of each ..."""
     before = Counter[str]()
     turns = []
@@ -120,14 +120,14 @@ def printable(text: str, most: int = SHOWN) -> str:
     return f"{plain} ..." if len(line) > most else plain
 
 
-def _unseen(file: CaseFile) -> Iterator[Ask]:
+def _unseen(file: CaseFile) -> Iterator[ReviewItem]:
     """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
     bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not is_visible(found[0])]
     if bad:
         line = file.text.count("\n", 0, bad[0].start()) + 1
         at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
         words = f"holds {pluralize(len(bad), 'character')} that a reader cannot see, the first U+{ord(bad[0][0]):04X}"
-        yield Ask(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
+        yield ReviewItem(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
 
 
 class _Reader:
@@ -140,32 +140,32 @@ class _Reader:
         self.count = count
         self.fixed = fixed
 
-    def read(self) -> Iterator[Ask]:
+    def read(self) -> Iterator[ReviewItem]:
         for part in (self._image, self._packages, self._sources, self._scripts, self._data, self._trial):
             yield from part()
 
-    def ask(self, kind: str, loc: Loc, words: str, *, look: bool = True) -> Ask:
+    def ask(self, kind: str, loc: Loc, words: str, *, look: bool = True) -> ReviewItem:
         at = self.file.problem(loc, "", fixed=self.fixed)
         level = Level.LOOK if look else Level.PLAIN
-        return Ask(kind=kind, words=words, level=level, path=at.path, line=at.line, column=at.column)
+        return ReviewItem(kind=kind, words=words, level=level, path=at.path, line=at.line, column=at.column)
 
     def texts(self, template: str) -> list[str]:
         """What a template comes to in the cells, without what comes to nothing."""
         return [text.strip() for text in rendered(template, self.cells) if text.strip()]
 
-    def each(self, kind: str, loc: Loc, template: str | None, words: Callable[[str], str]) -> Iterator[Ask]:
+    def each(self, kind: str, loc: Loc, template: str | None, words: Callable[[str], str]) -> Iterator[ReviewItem]:
         """One ask for each text of a template for which ``words`` has any."""
         for text in self.texts(template or ""):
             if said := words(text):
                 yield self.ask(kind, loc, said)
 
-    def _image(self) -> Iterator[Ask]:
+    def _image(self) -> Iterator[ReviewItem]:
         loc = ("environment", "image")
         yield from self.each(
             "image", loc, self.case.environment.image, lambda text: f"builds on the image {_from(text)}"
         )
 
-    def _packages(self) -> Iterator[Ask]:
+    def _packages(self) -> Iterator[ReviewItem]:
         environment = self.case.environment
         plain = 0
         for index, template in enumerate(environment.apt):
@@ -181,7 +181,7 @@ class _Reader:
             loc = ("environment", "pip_options", index)
             yield from self.each("pip-options", loc, template, _option)
 
-    def _pip(self, items: Sequence[str]) -> Iterator[Ask]:
+    def _pip(self, items: Sequence[str]) -> Iterator[ReviewItem]:
         plain: set[str] = set()
         for index, template in enumerate(items):
             for text in self.texts(template):
@@ -194,19 +194,19 @@ class _Reader:
             words = f"installs {pluralize(len(plain), 'Python package')} by name, which may run code of theirs as root"
             yield self.ask("pip", ("environment", "pip"), words, look=False)
 
-    def _sources(self) -> Iterator[Ask]:
+    def _sources(self) -> Iterator[ReviewItem]:
         for name, source in self.case.sources.items():
             loc = ("sources", name)
             yield from self.each("source", (*loc, "git"), source.git, _git)
             for text in self.texts(source.patch):
                 yield self.ask("patch", (*loc, "patch"), f"changes the source {printable(name)} by {_lines(text)}")
 
-    def _scripts(self) -> Iterator[Ask]:
+    def _scripts(self) -> Iterator[ReviewItem]:
         loc = ("environment", "setup")
         for text in self.texts(self.case.environment.setup):
             yield self.ask("setup", loc, f"runs {_lines(text)} while it is built: {printable(text)}")
 
-    def _data(self) -> Iterator[Ask]:
+    def _data(self) -> Iterator[ReviewItem]:
         for name, dataset in self.case.datasets.items():
             loc = ("datasets", name)
             for text in rendered(dataset.generate, [{**cell, "out": "OUT"} for cell in self.cells]):
@@ -220,7 +220,7 @@ class _Reader:
                 look="bridge" in self.texts(self.case.resources.network),
             )
 
-    def _trial(self) -> Iterator[Ask]:
+    def _trial(self) -> Iterator[ReviewItem]:
         limits = self.case.resources
 
         def at(key: str) -> Loc:

@@ -10,13 +10,13 @@ from pydantic_core import ErrorDetails
 
 from reprokit.case import model
 from reprokit.case.axes import KnownAxes
+from reprokit.case.descriptions import dotted, found, listing
 from reprokit.case.tree import Loc, value_at
-from reprokit.case.words import dotted, found, listing
 from reprokit.core.near_match import near, nearest
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class FormatProblem:
     """Something wrong at ``loc``: at its value, its key (``on_key``), or a line and column (``at``) of the text.
 
     ``meant``: the key that an unknown key nearly is; ``missing``: the key that is not there.
@@ -61,7 +61,7 @@ def section_of(key: str) -> str:
     return dotted(homes[0]) or "the top level" if len(homes) == 1 else ""
 
 
-def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, list[Finding]]:
+def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, list[FormatProblem]]:
     """The case that ``data`` (texts, lists, mappings) describes, or None and everything that the models refuse."""
     shaped = {key: value for key, value in data.items() if key != "schema_"}
     matrix = data.get("matrix")
@@ -76,13 +76,13 @@ def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, li
         return None, findings + _without_echoes(found)
 
 
-def _without_echoes(found: list[Finding]) -> list[Finding]:
+def _without_echoes(found: list[FormatProblem]) -> list[FormatProblem]:
     """Without the keys that are only missing because they stand there misspelt, which is told already."""
     meant = {(one.loc[:-1], one.meant) for one in found if one.meant}
     return [one for one in found if not (one.missing and (one.loc, one.missing) in meant)]
 
 
-def _finding(details: ErrorDetails, data: dict[str, Any], axes: KnownAxes) -> Finding:
+def _finding(details: ErrorDetails, data: dict[str, Any], axes: KnownAxes) -> FormatProblem:
     loc = _own_loc(details["loc"], data)
     kind, context = details["type"], details.get("ctx", {})
     if kind == "missing":
@@ -92,7 +92,7 @@ def _finding(details: ErrorDetails, data: dict[str, Any], axes: KnownAxes) -> Fi
     on_key = details["loc"][-1:] == ("[key]",)
     value = loc[-1] if on_key else value_at(data, loc)
     what, hint = _expectation(kind, context, loc, value)
-    return Finding(
+    return FormatProblem(
         loc=loc,
         message=f"{dotted(loc)}: expected {what}, found {found(value, empty=value == '')}",
         hint=hint,
@@ -147,7 +147,7 @@ def _mapping_hint(loc: Loc, value: Any) -> str:
     return f"its keys: {listing(keys)}" if keys else ""
 
 
-def _missing(loc: Loc) -> Finding:
+def _missing(loc: Loc) -> FormatProblem:
     parent, name = loc[:-1], loc[-1]
     where = f" in {dotted(parent)}" if parent else ""
     hints = {
@@ -160,10 +160,10 @@ def _missing(loc: Loc) -> Finding:
         "failure": "say how it looks, such as {exception: TypeError}",
     }
     message = f"the key {name!r} is missing{where}"
-    return Finding(loc=parent, message=message, hint=hints.get(str(name), ""), on_key=True, missing=str(name))
+    return FormatProblem(loc=parent, message=message, hint=hints.get(str(name), ""), on_key=True, missing=str(name))
 
 
-def _unknown_key(loc: Loc, axes: KnownAxes) -> Finding:
+def _unknown_key(loc: Loc, axes: KnownAxes) -> FormatProblem:
     parent, name = loc[:-1], str(loc[-1])
     known = keys_at(parent)
     where = f"in {dotted(parent)}" if parent else "in a case"
@@ -177,7 +177,7 @@ def _unknown_key(loc: Loc, axes: KnownAxes) -> Finding:
         hint = f"{name!r} belongs under matrix"
     else:
         hint = f"known keys: {listing(known, limit=25)}"
-    return Finding(loc=loc, message=f"unknown key {name!r} {where}", hint=hint, on_key=True, meant=close)
+    return FormatProblem(loc=loc, message=f"unknown key {name!r} {where}", hint=hint, on_key=True, meant=close)
 
 
 def _own_loc(loc: tuple[str | int, ...], data: Any) -> Loc:

@@ -33,7 +33,7 @@ Loc = tuple[str | int, ...]
 """Path to a value: keys and list indexes from the top of the case."""
 
 
-class Place(NamedTuple):
+class SourcePosition(NamedTuple):
     """Where a value is. Lines and columns from 1 within the text, offsets from 0; key 0:0 when it has no key."""
 
     line: int
@@ -52,7 +52,7 @@ class Place(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class Tree:
+class CaseTree:
     """A parsed case: its ``data``, and the ``places`` of everything in it.
 
     ``path``, ``first_line`` and ``shifts`` say where the text is in its file: lines above it, and
@@ -62,7 +62,7 @@ class Tree:
     path: str
     text: str
     data: Any = None
-    places: dict[Loc, Place] = field(default_factory=dict)
+    places: dict[Loc, SourcePosition] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     first_line: int = 0
     shifts: tuple[int, ...] = ()
@@ -95,9 +95,9 @@ def value_at(data: Any, loc: Loc) -> Any:
     return data
 
 
-def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] = ()) -> Tree:
+def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] = ()) -> CaseTree:
     """Parse one YAML document; never raises for content: what is not YAML is in the tree's ``problems``."""
-    tree = Tree(path=path, text=text, first_line=first_line, shifts=shifts)
+    tree = CaseTree(path=path, text=text, first_line=first_line, shifts=shifts)
     bad = _UNPRINTABLE.search(text)
     if bad:
         line, column = _line_column(text, bad.start())
@@ -158,7 +158,7 @@ def _kind(event: Any) -> str:
 class _Builder:
     """Events -> nodes, with aliases resolved and depth limited."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: CaseTree) -> None:
         self.tree = tree
         # Any: PyYAML's stubs know neither the events' marks nor their anchors.
         self.events: Iterator[Any] = iter(yaml.parse(tree.text, Loader=_LOADER))
@@ -215,7 +215,7 @@ class _Builder:
 class _Converter:
     """Nodes -> plain data and places; reports doubled keys, keys that are no text, and unquoted templates."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: CaseTree) -> None:
         self.tree = tree
         self.count = 0
         self.active: set[int] = set()
@@ -225,7 +225,7 @@ class _Converter:
         if len(loc) > MAX_DEPTH:
             raise _Broken(node.line, node.column, f"more than {MAX_DEPTH} levels of nesting", "use fewer aliases")
         key_at = (key.line, key.column, key.start) if key else ()
-        self.tree.places[loc] = Place(node.line, node.column, node.start, node.end, node.style, *key_at)
+        self.tree.places[loc] = SourcePosition(node.line, node.column, node.start, node.end, node.style, *key_at)
         if node.kind == "text":
             return node.text
         if id(node) in self.active:

@@ -20,13 +20,13 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
+from reprokit.case.descriptions import dotted
 from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
-from reprokit.case.structure import Finding, build
+from reprokit.case.structure import FormatProblem, build
 from reprokit.case.templates import RenderError, inspect, render_text
-from reprokit.case.tree import Loc, Place, Tree
-from reprokit.case.words import dotted
+from reprokit.case.tree import CaseTree, Loc, SourcePosition
 from reprokit.core.errors import Problem
 
 MAX_SAMPLE = 200
@@ -39,12 +39,12 @@ class Checked:
 
     case: Case | None = None
     fixed: Case | None = None
-    fixed_places: Mapping[Loc, Place] = field(default_factory=dict)
+    fixed_places: Mapping[Loc, SourcePosition] = field(default_factory=dict)
     names: frozenset[str] = frozenset()
     problems: tuple[Problem, ...] = ()
 
 
-def check(tree: Tree, known: KnownAxes) -> Checked:
+def check(tree: CaseTree, known: KnownAxes) -> Checked:
     """Validate a parsed tree; never raises for what the file says. ``known``: the axes that mean something."""
     data = tree.data
     if not isinstance(data, dict):
@@ -73,17 +73,19 @@ def check(tree: Tree, known: KnownAxes) -> Checked:
     )
 
 
-def _common(tree: Tree, data: dict[str, Any], known: KnownAxes) -> tuple[Iterator[Finding], ...]:
+def _common(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> tuple[Iterator[FormatProblem], ...]:
     """The checks that concern the fixed variant as well."""
     return check_templates(tree, data, known), check_paths(data), _check_partial_cells(tree, data, known)
 
 
-def _problem(tree: Tree, finding: Finding) -> Problem:
+def _problem(tree: CaseTree, finding: FormatProblem) -> Problem:
     line, column = finding.at or tree.position(finding.loc, key=finding.on_key)
     return tree.problem(line, column, finding.message, finding.hint)
 
 
-def _fresh(tree: Tree, found: Iterable[Finding], known: Iterable[Finding], told: set[Problem]) -> list[Problem]:
+def _fresh(
+    tree: CaseTree, found: Iterable[FormatProblem], known: Iterable[FormatProblem], told: set[Problem]
+) -> list[Problem]:
     """Problems that the fix brings, without those that the case has by itself."""
     before = {(finding.loc, finding.message) for finding in known}
     fresh = []
@@ -104,7 +106,7 @@ def _leaf(data: Any, loc: Loc) -> bool:
     return not isinstance(data, dict)
 
 
-def _merged(tree: Tree, data: dict[str, Any]) -> Tree:
+def _merged(tree: CaseTree, data: dict[str, Any]) -> CaseTree:
     """The tree of the fixed variant: ``fix`` merged over the case, with positions in ``fix`` for what comes from it."""
     change = {key: value for key, value in data["fix"].items() if key in FIX_CHANGES}
     places = dict(tree.places)
@@ -122,7 +124,7 @@ def merge(base: Any, change: Any) -> Any:
     return change
 
 
-def _check_partial_cells(tree: Tree, data: dict[str, Any], known: KnownAxes) -> Iterator[Finding]:
+def _check_partial_cells(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
     """Templates that need an axis which some cells lack: cells of ``include`` need not have every axis."""
     wrong = misspelt_axes(data, known)
     axes = {wrong.get(name, name): values for name, values in axes_of(data).items()}
@@ -135,7 +137,7 @@ def _check_partial_cells(tree: Tree, data: dict[str, Any], known: KnownAxes) -> 
     for at, text, names in texts:
         missing = _needed(text, first) if axes and names & extra else ""
         if missing in extra:
-            yield Finding(
+            yield FormatProblem(
                 loc=at,
                 message=f"{dotted(at)}: {missing!r} is only defined in cells of include",
                 hint=f"make it an axis, or write {{{{ {missing} | default('...') }}}}",
@@ -146,7 +148,7 @@ def _check_partial_cells(tree: Tree, data: dict[str, Any], known: KnownAxes) -> 
             missing = _needed(text, cell) if names & (set(axes) | extra) - set(cell) else ""
             if missing and missing not in told and missing in {*axes, *extra}:
                 told.add(missing)
-                yield Finding(
+                yield FormatProblem(
                     loc=loc,
                     message=f"{dotted(loc)}: {dotted(at)} needs the axis {missing!r}, which this cell leaves out",
                     hint=f"give the cell a value for {missing}, or write {{{{ {missing} | default('...') }}}}",
@@ -163,7 +165,7 @@ def _needed(text: str, cell: Mapping[str, str]) -> str:
     return ""
 
 
-def _render_some(case: Case, tree: Tree) -> list[Problem]:
+def _render_some(case: Case, tree: CaseTree) -> list[Problem]:
     """Problems that only show once values are put in, from cells that between them have every value of every axis."""
     problems: dict[Loc, Problem] = {}
     for cell in _sample(case):

@@ -8,7 +8,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 
 
 @click.command("build", epilog="Example: reprokit build cases/ --cuda 11.8 --jobs 4")

@@ -20,8 +20,8 @@ from reprokit.report.history.series import gather
 from reprokit.report.history.since import moment
 
 if TYPE_CHECKING:
-    from reprokit.report.history.changes import Change
-    from reprokit.report.history.series import History, Series
+    from reprokit.report.history.changes import CellChange
+    from reprokit.report.history.series import CaseHistory, Series
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-changes/v1"
@@ -100,12 +100,12 @@ def _since(store: Store, text: str) -> tuple[str, str]:
     return run.started_at, run.id
 
 
-def _counts(change: Change) -> bool:
+def _counts(change: CellChange) -> bool:
     return change.transition.confirmed and change.transition.old is not None
 
 
 def _json(
-    history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series]
+    history: CaseHistory, at: str, runs: Sequence[str], changes: Sequence[CellChange], blind: Sequence[Series]
 ) -> dict[str, Any]:
     def unjudged(one: Series) -> dict[str, Any]:
         assert one.blind is not None
@@ -123,7 +123,12 @@ def _json(
 
 
 def _print(
-    history: History, at: str, runs: Sequence[str], changes: Sequence[Change], blind: Sequence[Series], verbose: bool
+    history: CaseHistory,
+    at: str,
+    runs: Sequence[str],
+    changes: Sequence[CellChange],
+    blind: Sequence[Series],
+    verbose: bool,
 ) -> None:
     counted = sum(map(_counts, changes))
     new = sum(change.transition.old is None for change in changes)

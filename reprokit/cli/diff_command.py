@@ -55,7 +55,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         lines = differences.run_text(heads[0], heads[1], found)
     else:
         old, new = _cell(folder, before, *cells[0]), _cell(folder, after, *cells[1])
-        found = [differences.Pair(before=old, after=new, differences=differences.compare(old, new))]
+        found = [differences.CellPair(before=old, after=new, differences=differences.compare(old, new))]
         lines = differences.cell_text(old, new)
     if as_json:
         report = {"format": differences.FORMAT, "pairs": [differences.pair_json(one) for one in found]}

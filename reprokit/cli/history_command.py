@@ -16,10 +16,10 @@ from reprokit.core.text import pluralize
 from reprokit.report import timeline
 from reprokit.report.history.changes import change_json, describe, series_key
 from reprokit.report.history.series import gather
-from reprokit.report.words import case_names, served_by, summary
+from reprokit.report.labels import case_names, served_by, summary
 
 if TYPE_CHECKING:
-    from reprokit.report.history.series import History, Series
+    from reprokit.report.history.series import CaseHistory, Series
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-history/v1"
@@ -81,7 +81,7 @@ def _runs(store: Store, limit: int) -> None:
         click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
 
 
-def _print(store: Store, case_id: str, history: History, shown: Sequence[str], verbose: bool) -> None:
+def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str], verbose: bool) -> None:
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
@@ -102,7 +102,7 @@ def _print(store: Store, case_id: str, history: History, shown: Sequence[str], v
         click.echo(f"{pluralize(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
 
 
-def _json(store: Store, history: History, shown: Sequence[str]) -> dict[str, Any]:
+def _json(store: Store, history: CaseHistory, shown: Sequence[str]) -> dict[str, Any]:
     every = [(one, each) for one in history.series for each in one.transitions]
     changes = describe(store, history, every)
 

@@ -20,7 +20,7 @@ from reprokit.run.plan import load_all
 from reprokit.store.database import Store
 
 if TYPE_CHECKING:
-    from reprokit.case.facts import Facts
+    from reprokit.case.facts import CaseFacts
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
 
@@ -67,7 +67,7 @@ class _Row:
     """A case with its facts. ``seen``: its newest run, and its cells in that run; None if it was never run."""
 
     file: CaseFile
-    facts: Facts
+    facts: CaseFacts
     seen: tuple[RunRecord, list[CellRecord]] | None
 
     @property
@@ -80,7 +80,7 @@ class _Row:
         """The result of the newest run, in a few words."""
         if self.seen is None:
             return "never run"
-        from reprokit.report.words import served_by, standing
+        from reprokit.report.labels import served_by, standing
 
         run, cells = self.seen
         return f"{run.started_at[:10]} {'changed since' if self.changed else standing(cells)}{served_by(run.engine)}"
@@ -89,7 +89,7 @@ class _Row:
         """The row as JSON data."""
         case, seen = self.file.case, None
         if self.seen is not None:
-            from reprokit.report.words import summary
+            from reprokit.report.labels import summary
 
             run, cells = self.seen
             departs = sum(cell.as_expected is False for cell in cells)

@@ -9,7 +9,7 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 
 
 @click.command(

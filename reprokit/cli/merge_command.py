@@ -14,15 +14,15 @@ from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.report import failures
 from reprokit.report.formats import run_format
+from reprokit.report.labels import summary
 from reprokit.report.publishing import Sources
-from reprokit.report.words import summary
 from reprokit.run.chosen import read_all
 from reprokit.run.invocation import now, workflow
 from reprokit.store.database import Store
 from reprokit.store.merging import merge as merging
 
 if TYPE_CHECKING:
-    from reprokit.store.merging.merge import Merged, Planned
+    from reprokit.store.merging.merge import MergeResult, Planned
 
 
 @click.command(
@@ -93,7 +93,7 @@ def _planned(path: Path) -> Planned:
     return planned(read_all(text, f"--planned {path}"), replace(known, attempt="") if known else None)
 
 
-def _print(done: Merged, *, err: bool) -> None:
+def _print(done: MergeResult, *, err: bool) -> None:
     for problem in done.problems:
         click.echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
@@ -112,7 +112,7 @@ def _print(done: Merged, *, err: bool) -> None:
         click.echo("nothing new: the store has all of it already", err=err)
 
 
-def _write(done: Merged, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
+def _write(done: MergeResult, store: Store, json_file: Path | None, junit_file: Path | None) -> None:
     if json_file is None and junit_file is None:
         return
     if not done.nights:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.case.matrix import count
-from reprokit.cli import asking, options
+from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_text
@@ -55,8 +55,8 @@ def command(source: str | None, output: Path | None, force: bool, **answers: Any
         raise UsageError(f"{output} exists already: overwrite it with --force, or name another file with -o")
     options.check_writable("-o", output)
     if source is None:
-        made = asking.dialogue(answers)
-        return finish(made, "your answers", output or asking.beside(made))
+        made = dialogue.dialogue(answers)
+        return finish(made, "your answers", output or dialogue.beside(made))
     if given:
         names = ", ".join(f"--{'command' if name == 'shell' else name.replace('_', '-')}" for name in given)
         raise UsageError(f"{names}: not allowed with --from; edit the draft instead")

@@ -17,7 +17,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.search.reduce import reducing
 from reprokit.search.reduce.parts import KINDS
-from reprokit.search.reduce.reducing import Wish
+from reprokit.search.reduce.reducing import ReductionRequest
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -77,7 +77,7 @@ def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
     return options.request_of({**given, "cases": (case,), "needs": (), "frameworks": (), "tags": ()}), asdict(arguments)
 
 
-def _arguments(given: dict[str, Any], out: Path) -> Wish:
+def _arguments(given: dict[str, Any], out: Path) -> ReductionRequest:
     """The arguments of the search; removes them from ``given``. Raises UsageError before anything is run."""
     if out.suffix.lower() in MARKDOWN_SUFFIXES:
         raise UsageError(f"--output {out}: the case is written as YAML: name a file that ends in .yaml")
@@ -100,7 +100,7 @@ def _arguments(given: dict[str, Any], out: Path) -> Wish:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:
         raise UsageError(f"--time {time}: expected {error}") from None
-    return Wish(
+    return ReductionRequest(
         out=str(out.absolute()),
         kinds=tuple(kind for kind in KINDS if kind in kinds),
         max_cells=given.pop("max_cells") or 0,

@@ -15,7 +15,7 @@ from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import Sources
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:

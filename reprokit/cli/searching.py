@@ -12,12 +12,12 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
-from reprokit.search.session import SearchSession
+from reprokit.search.search_session import SearchSession
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
-    from reprokit.search.asking import Search
-    from reprokit.search.session import Answer
+    from reprokit.search.queries import Search
+    from reprokit.search.search_session import SearchAnswer
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +39,7 @@ def serve(
     kind: str,
     given: dict[str, Any],
     asked: Callable[[str, dict[str, Any]], tuple[Request, dict[str, Any]]],
-    make: Callable[[SearchSession], Search[Answer]],
+    make: Callable[[SearchSession], Search[SearchAnswer]],
 ) -> int:
     """Start or resume a search; returns its exit status.
 

@@ -109,7 +109,7 @@ class Repository:
         segments = [quote(str(segment), safe="").replace(".", "%2E") for segment in path]
         return "/".join([self._url, *segments]) + (f"?{urlencode(query)}" if query else "")
 
-    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> http_client.Answer:
+    def _send(self, method: str, address: str, body: Mapping[str, Any] | None = None) -> http_client.Response:
         what = f"{method} {urlsplit(address).path}"
         for attempt in range(1, self._tries + 1):
             try:
@@ -131,7 +131,7 @@ class Repository:
             self._sleep(wait)
         raise AssertionError("the last try returns or raises")
 
-    def _ask(self, method: str, address: str, body: Mapping[str, Any] | None) -> http_client.Answer:
+    def _ask(self, method: str, address: str, body: Mapping[str, Any] | None) -> http_client.Response:
         headers = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
@@ -147,7 +147,7 @@ class Repository:
             allow_redirect=_allow_redirect,
         )
 
-    def _json(self, answer: http_client.Answer) -> Any:
+    def _json(self, answer: http_client.Response) -> Any:
         try:
             return json.loads(answer.data) if answer.data.strip() else None
         except ValueError:
@@ -173,7 +173,7 @@ def _allow_redirect(before: str, after: str) -> None:
         raise ApiError(f"{before}: redirects to {urlsplit(after).netloc}")
 
 
-def _reason(answer: http_client.Answer) -> str:
+def _reason(answer: http_client.Response) -> str:
     """What the server says, on one line."""
     try:
         message = json.loads(answer.data)["message"]
@@ -188,7 +188,7 @@ def _backoff(attempt: int) -> float:
     return float(2 ** (attempt - 1))
 
 
-def _wait(answer: http_client.Answer, method: str, attempt: int) -> float | None:
+def _wait(answer: http_client.Response, method: str, attempt: int) -> float | None:
     """Seconds after which the request may be sent again; None: it may not.
 
     Rate limits: https://docs.github.com/en/rest/using-the-rest-api/best-practices-for-using-the-rest-api. A request

@@ -26,7 +26,7 @@ class TooLarge(NoAnswer):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Response:
     """What a server answered, whatever its status. ``headers``: their names in any case."""
 
     status: int
@@ -55,7 +55,7 @@ def send(
     silence: float,
     seconds: float = float("inf"),
     allow_redirect: Callable[[str, str], None] = lambda before, after: None,
-) -> Answer:
+) -> Response:
     """Send a request and follow redirects; the ``Authorization`` header goes to no other server than the first.
 
     Args:
@@ -84,7 +84,7 @@ def send(
             with client:
                 response = client.send(request, stream=True)
                 if response.next_request is None:
-                    return Answer(
+                    return Response(
                         status=response.status_code,
                         reason=response.reason_phrase,
                         headers=response.headers,

@@ -33,7 +33,7 @@ _REVIEW = re.compile(r"discussion_r(?P<id>[0-9]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class IssuePart:
     """The body of an issue, or one comment: its Markdown, with LF alone, and its own address."""
 
     url: str
@@ -47,10 +47,10 @@ class Issue:
 
     url: str
     title: str
-    body: Part
+    body: IssuePart
     _more: Any = field(default=None, repr=False)
 
-    def comments(self) -> Iterator[Part]:
+    def comments(self) -> Iterator[IssuePart]:
         """Its comments in their order, fetched when asked for; none where one comment was asked for."""
         if self._more is not None:
             yield from self._more()
@@ -168,7 +168,7 @@ def _read(place: _Place, api: str) -> Issue:
         return Issue(url=place.url, title=title, body=body)
     body = _part(place, place.url, found)
 
-    def comments() -> Iterator[Part]:
+    def comments() -> Iterator[IssuePart]:
         for number, one in enumerate(repository.all("issues", place.number, "comments"), 1):
             if number > MAX_COMMENTS:
                 return
@@ -180,7 +180,7 @@ def _read(place: _Place, api: str) -> Issue:
 
 
 def _in_words(place: _Place, comments: Any) -> Any:
-    def told() -> Iterator[Part]:
+    def told() -> Iterator[IssuePart]:
         try:
             yield from comments()
         except ApiError as error:
@@ -205,13 +205,13 @@ def _mapping(place: _Place, found: Any) -> Mapping[str, Any]:
     return found
 
 
-def _part(place: _Place, url: str, found: Mapping[str, Any]) -> Part:
+def _part(place: _Place, url: str, found: Mapping[str, Any]) -> IssuePart:
     text = str(found.get("body") or "").replace("\r\n", "\n")
     if len(text.encode("utf-8", "replace")) > fetch.MAX_BYTES:
         raise fetch.too_large(url)
     user = found.get("user")
     login = (user.get("login") or user.get("username") or "") if isinstance(user, dict) else ""
-    return Part(url=url, author=str(login), text=text)
+    return IssuePart(url=url, author=str(login), text=text)
 
 
 def _told(place: _Place, error: ApiError) -> str:

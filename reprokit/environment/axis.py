@@ -28,7 +28,7 @@ class FollowsFromRefused(Unsupported):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class AxisRequest:
     """What an axis of a cell is resolved from, for an image. ``asked``: its value, None where the cell leaves it open.
 
     ``found``: what serves the axes of :attr:`Axis.after`, by name; None for those that the image is to be without.
@@ -65,7 +65,7 @@ class Request:
 
 @dataclass(frozen=True, kw_only=True)
 class HostRequest:
-    """What an axis of a cell is resolved from, for a virtual environment of ``host``; see :class:`Request`."""
+    """What an axis of a cell is resolved from, for a virtual environment of ``host``; see :class:`AxisRequest`."""
 
     asked: str | None
     spec: CellSpec
@@ -159,7 +159,7 @@ class Axis:
     syntax: AxisSyntax
     guide: str
     after: tuple[str, ...]
-    resolve: Callable[[Request], Any]
+    resolve: Callable[[AxisRequest], Any]
     on_host: Callable[[HostRequest], Any]
     host_programs: HostPrograms | None
     layers: Callable[[Environment], Iterable[Layer]]

@@ -52,7 +52,7 @@ class Compilers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Build:
+class FrameworkWheel:
     """A framework's wheel on Python's index: its Pythons (``3.11``), what it is built for ('' = it does not say)."""
 
     pythons: tuple[str, ...]
@@ -182,11 +182,11 @@ class Catalog:
         """Versions of the wheel nvidia-cudnn-cuN, oldest first."""
         return tuple(self.table("cudnn").get(cuda_major, ()))
 
-    def builds(self) -> Mapping[str, Mapping[str, Build]]:
+    def builds(self) -> Mapping[str, Mapping[str, FrameworkWheel]]:
         """Package -> release -> its wheel on Python's index."""
         return _builds(self.own)
 
-    def build(self, package: str, release: str) -> Build | None:
+    def build(self, package: str, release: str) -> FrameworkWheel | None:
         """The wheel of a release, or None when unknown; ``2.15`` is ``2.15.0``."""
         rows = self.builds().get(package, {})
         spellings = (release, f"{release}.0", release.removesuffix(".0"))
@@ -229,10 +229,12 @@ def _releases(own: Path | None) -> Mapping[str, Release]:
 
 
 @cache
-def _builds(own: Path | None) -> Mapping[str, Mapping[str, Build]]:
+def _builds(own: Path | None) -> Mapping[str, Mapping[str, FrameworkWheel]]:
     return {
         package: {
-            release: Build(pythons=tuple(row.get("python", ())), cuda=row.get("cuda", ""), cudnn=row.get("cudnn", ""))
+            release: FrameworkWheel(
+                pythons=tuple(row.get("python", ())), cuda=row.get("cuda", ""), cudnn=row.get("cudnn", "")
+            )
             for release, row in rows.items()
         }
         for package, rows in tables.table("builds", own).items()

@@ -117,7 +117,7 @@ class Pins:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LockEntry:
     """One locked environment, and the cells that share it.
 
     ``image`` is the identity (tag) of the image that is built from it. ``platform`` is the engine's processor
@@ -148,11 +148,11 @@ class Lock:
     path: str
     case: str
     version: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LockEntry, ...]
     unsupported: tuple[LockedCell, ...] = ()
     lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict, compare=False)
 
-    def find(self, cell: Mapping[str, str], variant: str) -> tuple[Entry | None, LockedCell] | None:
+    def find(self, cell: Mapping[str, str], variant: str) -> tuple[LockEntry | None, LockedCell] | None:
         """The entry of a cell, without one where it was unsupported; None where the lock does not hold it."""
         key = cell_key(cell)
         groups = [*((entry, entry.cells) for entry in self.entries), (None, self.unsupported)]
@@ -167,7 +167,7 @@ class Lock:
         line = self._line(("unsupported", self.unsupported.index(locked)))
         return f"{line}: unsupported when it was locked (`reprokit lock --upgrade` tries again): {locked.reason}"
 
-    def where(self, entry: Entry, *keys: str | int) -> str:
+    def where(self, entry: LockEntry, *keys: str | int) -> str:
         """``PATH:LINE`` of something in an entry, or of the nearest thing around it."""
         return self._line(("environments", self.entries.index(entry), *keys))
 
@@ -178,11 +178,11 @@ class Lock:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Held:
+class PinnedEnvironment:
     """What holds a cell to its lock: the lock, and its entry for the cell."""
 
     lock: Lock
-    entry: Entry
+    entry: LockEntry
 
 
 def supply_of(providers: Mapping[str, str]) -> Supply:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from reprokit.environment import versions
 from reprokit.environment.catalog import Catalog, Release
 from reprokit.environment.model import Gcc
-from reprokit.environment.providing import Provider, Wish, served
+from reprokit.environment.providing import Provider, VersionRequest, served
 from reprokit.environment.supply import Supply
 
 
@@ -15,10 +15,10 @@ def gcc(asked: str | None, release: Release, supply: Supply) -> Gcc | None:
     """The GCC of a cell, from the first provider that has it. Raises Unsupported, with what each provider has."""
     if asked is None or asked == versions.NONE:
         return None
-    return served("gcc", Wish(asked=asked, release=release, supply=supply), PROVIDERS, supply.gcc)
+    return served("gcc", VersionRequest(asked=asked, release=release, supply=supply), PROVIDERS, supply.gcc)
 
 
-def _distribution(wish: Wish) -> Gcc | None:
+def _distribution(wish: VersionRequest) -> Gcc | None:
     packages = wish.release.gcc
     version = versions.newest(wish.asked, packages.values())
     if version is None:
@@ -36,7 +36,7 @@ def runs_on(release: Release, catalog: Catalog) -> tuple[str, ...]:
     )
 
 
-def _image(wish: Wish) -> Gcc | None:
+def _image(wish: VersionRequest) -> Gcc | None:
     if wish.supply.base_source != "registry":
         return None
     version = versions.newest(wish.asked, runs_on(wish.release, wish.supply.catalog))
@@ -45,7 +45,7 @@ def _image(wish: Wish) -> Gcc | None:
     return Gcc(major=_major(version), version=version, source="image", image=f"gcc:{version}")
 
 
-def _conda(wish: Wish) -> Gcc | None:
+def _conda(wish: VersionRequest) -> Gcc | None:
     version = versions.newest(wish.asked, wish.supply.catalog.gcc_conda())
     if version is None or _silence(wish):
         return None
@@ -56,12 +56,12 @@ def _major(version: str) -> str:
     return versions.parts(version)[0]
 
 
-def _distribution_has(wish: Wish) -> str:
+def _distribution_has(wish: VersionRequest) -> str:
     has = ", ".join(f"{major} ({full})" for major, full in wish.release.gcc.items())
     return f"its packages have {has}"
 
 
-def _image_has(wish: Wish) -> str:
+def _image_has(wish: VersionRequest) -> str:
     version = versions.newest(wish.asked, wish.supply.catalog.gcc_images())
     if version is None:
         return f"Docker's images gcc have {versions.span(wish.supply.catalog.gcc_images())}"
@@ -77,17 +77,17 @@ def _image_has(wish: Wish) -> str:
     )
 
 
-def _conda_has(wish: Wish) -> str:
+def _conda_has(wish: VersionRequest) -> str:
     if version := versions.newest(wish.asked, wish.supply.catalog.gcc_conda()):
         return f"conda-forge would serve {version}{_silence(wish)}"
     return f"conda-forge has {versions.span(wish.supply.catalog.gcc_conda())}"
 
 
-def _silence(wish: Wish) -> str:
+def _silence(wish: VersionRequest) -> str:
     return wish.supply.silence("conda", "conda_channel")
 
 
-PROVIDERS: Mapping[str, Provider[Wish, Gcc]] = {
+PROVIDERS: Mapping[str, Provider[VersionRequest, Gcc]] = {
     "distribution": Provider(serves=_distribution, has=_distribution_has),
     "image": Provider(serves=_image, has=_image_has),
     "conda": Provider(serves=_conda, has=_conda_has),

@@ -16,7 +16,7 @@ UV_FOLDER = "/opt/python"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish(providing.Wish):
+class PythonRequest(providing.VersionRequest):
     """A Python that a cell asks for; what CUDA it gets decides on the base image."""
 
     cuda: Cuda | None
@@ -36,7 +36,7 @@ def python(asked: str | None, release: Release, supply: Supply, cuda: Cuda | Non
         return None
     if asked is None:
         return packaged(release, release.pythons[0])
-    wish = Wish(asked=asked, release=release, supply=supply, cuda=cuda)
+    wish = PythonRequest(asked=asked, release=release, supply=supply, cuda=cuda)
     return served("python", wish, PROVIDERS, supply.python)
 
 
@@ -60,7 +60,7 @@ def image_of(version: str, release: Release) -> str:
     return f"python:{version}-slim-{release.codename}"
 
 
-def _distribution(wish: Wish) -> Python | None:
+def _distribution(wish: PythonRequest) -> Python | None:
     default, *others = wish.release.pythons
     if versions.matches(wish.asked, default):
         return packaged(wish.release, default)
@@ -68,14 +68,14 @@ def _distribution(wish: Wish) -> Python | None:
     return packaged(wish.release, version) if version else None
 
 
-def _image(wish: Wish) -> Python | None:
+def _image(wish: PythonRequest) -> Python | None:
     if wish.supply.base_source != "registry" or wish.base_is_nvidias:
         return None
     version = versions.newest(wish.asked, wish.supply.catalog.python_images(wish.release.name))
     return Python(version=version, source="image", command="/usr/local/bin/python3") if version else None
 
 
-def _uv(wish: Wish) -> Python | None:
+def _uv(wish: PythonRequest) -> Python | None:
     version = versions.newest(wish.asked, wish.supply.catalog.uv_pythons())
     if version is None or _silence(wish):
         return None
@@ -83,7 +83,7 @@ def _uv(wish: Wish) -> Python | None:
     return Python(version=version, source="uv", command=command, installer=wish.supply.catalog.uv_installer())
 
 
-def _distribution_has(wish: Wish) -> str:
+def _distribution_has(wish: PythonRequest) -> str:
     """What the release's packages have, and which release's have what is asked for."""
     releases = wish.supply.catalog.releases()
     fitting = {name: versions.newest(wish.asked, other.pythons) for name, other in releases.items()}
@@ -96,7 +96,7 @@ def _distribution_has(wish: Wish) -> str:
     return f"its packages have {has} (packaged are {', '.join(elsewhere)})"
 
 
-def _image_has(wish: Wish) -> str:
+def _image_has(wish: PythonRequest) -> str:
     releases = wish.supply.catalog.releases()
     found = {name: versions.newest(wish.asked, wish.supply.catalog.python_images(name)) for name in releases}
     images = {name: image_of(version, releases[name]) for name, version in found.items() if version}
@@ -115,18 +115,18 @@ def _image_has(wish: Wish) -> str:
     return "images that serve it are " + ", ".join(f"{image} on {other}" for other, image in images.items())
 
 
-def _uv_has(wish: Wish) -> str:
+def _uv_has(wish: PythonRequest) -> str:
     known = wish.supply.catalog.uv_pythons()
     if version := versions.newest(wish.asked, known):
         return f"uv would serve {version}{_silence(wish)}"
     return f"uv has {versions.span(known)}"
 
 
-def _silence(wish: Wish) -> str:
+def _silence(wish: PythonRequest) -> str:
     return wish.supply.silence("uv", "uv_python_mirror")
 
 
-PROVIDERS: Mapping[str, Provider[Wish, Python]] = {
+PROVIDERS: Mapping[str, Provider[PythonRequest, Python]] = {
     "distribution": Provider(serves=_distribution, has=_distribution_has),
     "image": Provider(serves=_image, has=_image_has),
     "uv": Provider(serves=_uv, has=_uv_has),

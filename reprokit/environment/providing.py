@@ -12,7 +12,7 @@ from reprokit.environment.supply import Supply
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class VersionRequest:
     """A version that a cell asks for, and what decides on who can serve it."""
 
     asked: str
@@ -20,7 +20,7 @@ class Wish:
     supply: Supply
 
 
-W = TypeVar("W", bound=Wish)
+W = TypeVar("W", bound=VersionRequest)
 S = TypeVar("S")
 
 

@@ -25,7 +25,7 @@ import click
 
 from reprokit.core.errors import ReprokitError
 from reprokit.environment import versions
-from reprokit.environment.catalog import OURS, Build
+from reprokit.environment.catalog import OURS, FrameworkWheel
 from reprokit.environment.frameworks import build_cuda
 
 DATA = Path(__file__).parent / "data"
@@ -67,7 +67,7 @@ CUDNN_HEADER = """\
 """
 
 
-class NoAnswer(ReprokitError):
+class IndexUnavailable(ReprokitError):
     """pip or an index did not answer as expected."""
 
     exit_status = 3
@@ -80,7 +80,7 @@ def _pip(*arguments: str) -> str:
         [sys.executable, "-m", "pip", *arguments], capture_output=True, text=True, env=environ, check=False
     )
     if done.returncode:
-        raise NoAnswer(f"pip {' '.join(arguments[:2])} failed: {done.stderr.strip()[-300:]}")
+        raise IndexUnavailable(f"pip {' '.join(arguments[:2])} failed: {done.stderr.strip()[-300:]}")
     return done.stdout
 
 
@@ -93,7 +93,7 @@ def available(package: str, python: str = "") -> list[str]:
     """The final releases on the index, oldest first; with ``python``, those with a wheel for it on Linux x86-64."""
     try:
         told = _pip("index", "versions", package, *(_target(python) if python else ()))
-    except NoAnswer as error:
+    except IndexUnavailable as error:
         if "No matching distribution" in str(error):
             return []
         raise
@@ -165,7 +165,7 @@ def _cudnn(told: Mapping[str, Any], requires: Iterable[str]) -> str:
     return str(said) if str(said) not in ("False", "") else ""
 
 
-def _row(package: Package, known: Mapping[str, Build], at: tuple[str, str]) -> dict[str, Any]:
+def _row(package: Package, known: Mapping[str, FrameworkWheel], at: tuple[str, str]) -> dict[str, Any]:
     release, python = at
     if release in known:
         row = known[release]
@@ -173,7 +173,7 @@ def _row(package: Package, known: Mapping[str, Build], at: tuple[str, str]) -> d
     return build_of(package, release, python) if package.constants else {}
 
 
-def builds(known: Mapping[str, Mapping[str, Build]], packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
+def builds(known: Mapping[str, Mapping[str, FrameworkWheel]], packages: Iterable[Package] = PACKAGES) -> Iterator[str]:
     """The lines of data/builds.yaml. Wheels of releases that are ``known`` are not read again: they never change."""
     yield BUILDS_HEADER.rstrip()
     for package in packages:

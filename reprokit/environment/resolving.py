@@ -10,7 +10,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.environment import compatibility, providers_python
 from reprokit.environment.axes import BY_NAME, RESOLVING
 from reprokit.environment.axes.cuda import TOOLKIT
-from reprokit.environment.axis import Request
+from reprokit.environment.axis import AxisRequest
 from reprokit.environment.catalog import Release
 from reprokit.environment.model import BASE_PREFIX, Base, Cuda, Environment, Part, Python
 from reprokit.environment.supply import Supply
@@ -36,7 +36,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
         )
     found: dict[str, Any] = {}
     for axis in RESOLVING:
-        request = Request(asked=spec.cell.get(axis.name), spec=spec, supply=supply, found=found)
+        request = AxisRequest(asked=spec.cell.get(axis.name), spec=spec, supply=supply, found=found)
         found[axis.name] = axis.resolve(request)
     release: Release = found["os"]
     python, gcc, cuda = found["python"], found["gcc"], found["cuda"]

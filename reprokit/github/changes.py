@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
+from reprokit.report.labels import served_by
 from reprokit.report.markdown.text import code, size, table
-from reprokit.report.words import served_by
 
 if TYPE_CHECKING:
     from reprokit.core.github_api import Repository
@@ -63,7 +63,7 @@ class Followed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Issue:
+class CaseIssue:
     """An issue of ours. ``number`` 0: to be opened. ``together``: it covers several cases."""
 
     number: int
@@ -84,7 +84,7 @@ class Action:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Night:
+class NightLinks:
     """The addresses of a night's workflow run and of its published report, '' without one."""
 
     url: str = ""
@@ -92,7 +92,10 @@ class Night:
 
 
 def plan(
-    changes: Sequence[Mapping[str, Any]], issues: Sequence[Issue], night: Night = Night(), most: int = MOST
+    changes: Sequence[Mapping[str, Any]],
+    issues: Sequence[CaseIssue],
+    night: NightLinks = NightLinks(),
+    most: int = MOST,
 ) -> list[Action]:
     """What to do about the changes of ``reprokit changes --json``, given our existing issues. Pure.
 
@@ -112,17 +115,17 @@ def plan(
         for start in range(0, len(fresh), MOST_CASES):
             some = fresh[start : start + MOST_CASES]
             room = (one for one in issues if one.open and one.together and len(one.cases) + len(fresh) <= MOST_CASES)
-            homes |= dict.fromkeys(some, next(room, Issue(number=0, open=True, cases={}, together=True)))
+            homes |= dict.fromkeys(some, next(room, CaseIssue(number=0, open=True, cases={}, together=True)))
     else:
-        homes |= {name: Issue(number=0, open=True, cases={name: Followed()}) for name in fresh}
-    touched: dict[int, tuple[Issue, list[str]]] = {}
+        homes |= {name: CaseIssue(number=0, open=True, cases={name: Followed()}) for name in fresh}
+    touched: dict[int, tuple[CaseIssue, list[str]]] = {}
     for name in moved:
         if name in homes:
             touched.setdefault(id(homes[name]), (homes[name], []))[1].append(name)
     return [_action(issue, {name: moved[name] for name in names}, night) for issue, names in touched.values()]
 
 
-def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[Issue]) -> dict[str, list[Mapping[str, Any]]]:
+def _news(changes: Iterable[Mapping[str, Any]], issues: Sequence[CaseIssue]) -> dict[str, list[Mapping[str, Any]]]:
     """The changes that are in no issue yet, by case, the oldest first."""
     upto: dict[str, str] = {}
     for issue in issues:
@@ -163,7 +166,9 @@ def _follow(followed: Followed, news: Sequence[Mapping[str, Any]]) -> Followed:
     return Followed(cells=cells, upto=upto, full=full and bool(cells))
 
 
-def _action(issue: Issue, moved: Mapping[str, tuple[Followed, list[Mapping[str, Any]]]], night: Night) -> Action:
+def _action(
+    issue: CaseIssue, moved: Mapping[str, tuple[Followed, list[Mapping[str, Any]]]], night: NightLinks
+) -> Action:
     cases = {**issue.cases, **{name: followed for name, (followed, _) in moved.items()}}
     news = [one for _, some in moved.values() for one in some]
     done = not any(followed.cells for followed in cases.values())
@@ -179,7 +184,7 @@ def _action(issue: Issue, moved: Mapping[str, tuple[Followed, list[Mapping[str, 
     )
 
 
-def fitted(issue: Issue) -> Issue:
+def fitted(issue: CaseIssue) -> CaseIssue:
     """The issue with as many cells as its first line has room for; a case with more becomes ``full``."""
     most = MOST_CELLS
     while size(mark(issue)) > MARK_LIMIT and most > 1:
@@ -196,7 +201,7 @@ def fitted(issue: Issue) -> Issue:
     return issue
 
 
-def _title(issue: Issue) -> str:
+def _title(issue: CaseIssue) -> str:
     # A case's id is letters, digits and hyphens: nothing in a title can be more than text.
     changed = {name: followed for name, followed in issue.cases.items() if followed.cells}
     if issue.together:
@@ -213,7 +218,7 @@ def _words(cell: Cell) -> str:
     return f"{cell.was.replace('-', ' ')}, now {cell.now.replace('-', ' ')}"
 
 
-def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night, all_known: bool = True) -> str:
+def body(issue: CaseIssue, news: Sequence[Mapping[str, Any]], night: NightLinks, all_known: bool = True) -> str:
     """The issue's text: its data in the first line, then tables for people.
 
     ``news``: the changes of this night; ``all_known``: the issue follows every changed cell.
@@ -232,7 +237,7 @@ def body(issue: Issue, news: Sequence[Mapping[str, Any]], night: Night, all_know
     return text
 
 
-def mark(issue: Issue) -> str:
+def mark(issue: CaseIssue) -> str:
     """The first line of an issue: its data as JSON, escaped so that it cannot end the comment around it."""
     data = {
         "cases": {
@@ -250,7 +255,7 @@ def mark(issue: Issue) -> str:
     return f"<!-- {MARK} {escaped} -->"
 
 
-def parse(number: int, text: str, *, is_open: bool) -> Issue | None:
+def parse(number: int, text: str, *, is_open: bool) -> CaseIssue | None:
     """The issue that the first line of ``text`` describes; None where that line is not one of ours."""
     found = _MARK.fullmatch(text.partition("\n")[0].strip())
     try:
@@ -268,7 +273,7 @@ def parse(number: int, text: str, *, is_open: bool) -> Issue | None:
         }
     except (ValueError, KeyError, TypeError, AttributeError):
         return None
-    return Issue(number=number, open=is_open, cases=cases, together=bool(data.get("together")))
+    return CaseIssue(number=number, open=is_open, cases=cases, together=bool(data.get("together")))
 
 
 def _as_before(all_known: bool) -> str:
@@ -279,7 +284,7 @@ def _as_before(all_known: bool) -> str:
     )
 
 
-def _cells(issue: Issue, all_known: bool) -> str:
+def _cells(issue: CaseIssue, all_known: bool) -> str:
     rows = [
         [*([code(name, table=True)] if issue.together else []), *_row(cell)]
         for name, followed in issue.cases.items()
@@ -312,14 +317,14 @@ def _differences(news: Sequence[Mapping[str, Any]], most: int = 30) -> str:
     return "\nWhat else changed:\n\n" + table(["", "", "before", "after"], list(rows)[:most]) + more
 
 
-def _ways(issue: Issue, night: Night) -> str:
+def _ways(issue: CaseIssue, night: NightLinks) -> str:
     names = sorted(name for name, followed in issue.cases.items() if followed.cells)[:5]
     lines = [f"- all verdicts and logs: {night.report}\n"] if night.report else []
     lines += [f"- over time, in the night's store: `reprokit history {name}`\n" for name in names]
     return "\n" + "".join(lines) if lines else ""
 
 
-def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: Night, all_known: bool) -> str:
+def _comment(news: Sequence[Mapping[str, Any]], done: bool, night: NightLinks, all_known: bool) -> str:
     where = f" ([the night]({night.url}))" if night.url else ""
     several = len({one["case"] for one in news}) > 1
     lines = [f"- {_line(one, several)}" for one in news[:NAMED]]
@@ -334,7 +339,7 @@ def _line(change: Mapping[str, Any], several: bool) -> str:
     return f"{code(name)}: {change['words']}" + (f": {reason}" if reason else "")
 
 
-def ours(repository: Repository) -> Iterator[Issue]:
+def ours(repository: Repository) -> Iterator[CaseIssue]:
     """Our issues, open or closed: they have the label, and the workflow or a maintainer wrote them.
 
     The author is checked since anyone may write such a first line; only some may add a label.

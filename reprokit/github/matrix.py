@@ -21,7 +21,7 @@ from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.dockerfile import LARGE
 from reprokit.environment.model import SourceTree
-from reprokit.github.partition import Bounds, Layer, Piece, cut
+from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
 from reprokit.run.images import SourceTrees, wanted
 
@@ -50,7 +50,7 @@ PER_LAYER, PER_GB = 3.0, 40.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class PastFigures:
     """What is known from earlier runs, by (case id, key of the cell, variant): bytes of images, seconds of cells."""
 
     sizes: Mapping[tuple[str, str, str], float] = field(default_factory=dict)
@@ -107,7 +107,7 @@ class _Unit:
         return any(task.spec.limits.gpus for task in self.tasks)
 
 
-def plan(tasks: Sequence[Task], supply: Supply, known: Known, runners: Runners) -> Plan:
+def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Runners) -> Plan:
     """The jobs for these tasks. Raises UsageError where an entry cannot name a case, or the jobs cannot hold them."""
     for task in tasks:
         if task.file.path == "<stdin>":
@@ -180,7 +180,7 @@ def _prefixes(layers: Sequence[str]) -> list[str]:
     return ["\n".join(layers[: end + 1]) for end in range(len(layers))]
 
 
-def _sizes(units: Iterable[_Unit], known: Known) -> dict[str, float]:
+def _sizes(units: Iterable[_Unit], known: PastFigures) -> dict[str, float]:
     """Bytes of each layer with all beneath it: no more than the smallest image that stands on it."""
     found: dict[str, float] = {}
     for unit in units:
@@ -200,22 +200,22 @@ def _large(task: Task) -> list[str]:
 
 
 def _jobs(
-    units: Sequence[_Unit], known: Known, sizes: Mapping[str, float], most: int, disk: float
+    units: Sequence[_Unit], known: PastFigures, sizes: Mapping[str, float], most: int, disk: float
 ) -> list[list[_Unit]]:
-    layers: dict[str, Layer] = {}
-    pieces: list[Piece] = []
+    layers: dict[str, ImageLayer] = {}
+    pieces: list[WorkUnit] = []
     for group in _together(units):
         ids: list[str] = []
         for image in group[0].images.values():
             prefixes = _prefixes(image)
             for before, layer in zip([None, *prefixes], prefixes, strict=False):
                 size = sizes[layer] - (sizes[before] if before else 0.0)
-                layers[layer] = Layer(seconds=PER_LAYER + PER_GB * size / 1e9, size=size)
+                layers[layer] = ImageLayer(seconds=PER_LAYER + PER_GB * size / 1e9, size=size)
             ids += prefixes
         order = next(iter(group[0].images.values()), ())
         for some in _portions(group, known):
             pieces.append(
-                Piece(
+                WorkUnit(
                     order=(*order, *sorted(ids)),
                     layers=frozenset(ids),
                     seconds=sum(_seconds(unit, known) for unit in some),
@@ -238,7 +238,7 @@ def _together(units: Iterable[_Unit]) -> list[list[_Unit]]:
     return list(found.values())
 
 
-def _portions(units: Sequence[_Unit], known: Known) -> list[list[_Unit]]:
+def _portions(units: Sequence[_Unit], known: PastFigures) -> list[list[_Unit]]:
     """What shares images, in portions of which several fit into a job: a matrix of thousands of cells is cut too."""
     found: list[list[_Unit]] = []
     full = 0.0
@@ -260,7 +260,7 @@ def _written(units: Sequence[_Unit]) -> int:
     return 300 * len(paths) + sum(len(json.dumps(text)) + 12 for text in (*lines, *axes))
 
 
-def _seconds(unit: _Unit, known: Known) -> float:
+def _seconds(unit: _Unit, known: PastFigures) -> float:
     if not unit.images:
         return 0.0
     return sum(

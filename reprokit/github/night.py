@@ -17,8 +17,8 @@ from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.github import changes
+from reprokit.report.labels import cell_name, summary
 from reprokit.report.markdown.text import code, line, table
-from reprokit.report.words import cell_name, summary
 from reprokit.store.database import Store
 
 ARTIFACT = "nightly-store"
@@ -153,10 +153,10 @@ def _printed(lines: Iterator[str]) -> Iterator[str]:
         yield text
 
 
-def _here(environ: Mapping[str, str]) -> changes.Night:
+def _here(environ: Mapping[str, str]) -> changes.NightLinks:
     """The addresses of this night's workflow run and report."""
     server, name, run = (environ.get(f"GITHUB_{key}", "") for key in ("SERVER_URL", "REPOSITORY", "RUN_ID"))
-    return changes.Night(
+    return changes.NightLinks(
         url=f"{server}/{name}/actions/runs/{run}" if server and name and run else "",
         report=environ.get("REPORT_URL", ""),
     )

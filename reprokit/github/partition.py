@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class WorkUnit:
     """Work that stays together: on which ``layers``, how many ``seconds`` it runs, how many ``characters`` name it.
 
     ``order``: sorts pieces that share many layers next to each other. ``work``: what the caller knows it by.
@@ -27,7 +27,7 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class ImageLayer:
     """What making a layer costs."""
 
     seconds: float
@@ -43,7 +43,9 @@ class Bounds:
     characters: int
 
 
-def cut(pieces: Sequence[Piece], layers: Mapping[str, Layer], bounds: Bounds, most: int) -> list[list[Piece]]:
+def cut(
+    pieces: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds, most: int
+) -> list[list[WorkUnit]]:
     """At most ``most`` jobs, all pieces in them, each once; the wishes give way where there would be more jobs.
 
     The pieces are put in order and jobs are filled one after the other. Raises ValueError when the limit of an entry
@@ -61,8 +63,8 @@ def cut(pieces: Sequence[Piece], layers: Mapping[str, Layer], bounds: Bounds, mo
         wish = replace(wish, seconds=wish.seconds * factor, disk=wish.disk * factor)
 
 
-def _fill(ordered: Sequence[Piece], layers: Mapping[str, Layer], bounds: Bounds) -> list[list[Piece]]:
-    jobs: list[list[Piece]] = []
+def _fill(ordered: Sequence[WorkUnit], layers: Mapping[str, ImageLayer], bounds: Bounds) -> list[list[WorkUnit]]:
+    jobs: list[list[WorkUnit]] = []
     made: set[str] = set()
     seconds = size = characters = 0.0
     for piece in ordered:

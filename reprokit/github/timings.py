@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
-from reprokit.github.matrix import Known
+from reprokit.github.matrix import PastFigures
 from reprokit.report.catalogue import verdicts
 from reprokit.store.database import Store
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
 
 
-def known(files: Sequence[CaseFile], store: Path) -> Known:
+def known(files: Sequence[CaseFile], store: Path) -> PastFigures:
     """Image sizes and durations of the cells of these cases, as far as recorded.
 
     ``store``: the store's folder. Files that cannot be read are ignored, since these are only estimates.
@@ -34,7 +34,7 @@ def known(files: Sequence[CaseFile], store: Path) -> Known:
                     sizes[case_id, cell_key(one.cell), one.variant] = one.size
     if (store / "reprokit.db").is_file():
         _recorded(files, store, sizes, seconds)
-    return Known(sizes=sizes, seconds=seconds)
+    return PastFigures(sizes=sizes, seconds=seconds)
 
 
 def _recorded(

@@ -7,9 +7,9 @@ from typing import Any
 
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
+from reprokit.report.labels import summary
 from reprokit.report.markdown.text import code, prose
 from reprokit.report.markdown.verdicts import reasons, tables
-from reprokit.report.words import summary
 
 MOST_CELLS = 200
 """Most cells of a case that are read."""

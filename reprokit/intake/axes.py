@@ -17,7 +17,7 @@ from reprokit.environment.axes.operating_system import DEFAULT as DEFAULT_OS
 from reprokit.environment.catalog import OURS
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
-from reprokit.intake.environments import Found
+from reprokit.intake.environments import EnvironmentBlock
 
 PARTS = dict.fromkeys(KNOWN.of_versions(), 2)
 """Parts of a version that cases use: what comes behind is a patch release, of which an image has one."""
@@ -31,7 +31,7 @@ MOST_PARTIAL = 1
 
 
 @dataclass
-class Matrix:
+class DraftMatrix:
     """``data``: the format's ``matrix``; ``notes``: place -> comments; ``cells``: one per environment, in their order.
 
     ``dropped``: what was reported but is not in the matrix, in words.
@@ -44,15 +44,15 @@ class Matrix:
 
 
 def matrix(
-    environments: Sequence[Found], failing: int, *, compiles: bool, free: Sequence[Mapping[str, str]] = ()
-) -> Matrix:
+    environments: Sequence[EnvironmentBlock], failing: int, *, compiles: bool, free: Sequence[Mapping[str, str]] = ()
+) -> DraftMatrix:
     """The matrix of a report's environments; it failed in the environment with index ``failing``.
 
     ``compiles``: something is compiled before it fails, so the compiler matters. Otherwise all cells have the compiler
     of the environment that failed: one difference less to examine. ``free``: further axes of each environment (a
     framework's version), used unchanged.
     """
-    result = Matrix()
+    result = DraftMatrix()
     spec = [_asked(found) for found in environments]
     os_notes: dict[str, dict[str, None]] = {}
     cells = []
@@ -79,12 +79,12 @@ def matrix(
     return result
 
 
-def _asked(found: Found) -> dict[str, str]:
+def _asked(found: EnvironmentBlock) -> dict[str, str]:
     """Axis -> version as written, for the known axes."""
     return {axis: found.axes[axis] for axis in ORDER if found.axes.get(axis)}
 
 
-def _cell(asked: Mapping[str, str], found: Found) -> tuple[dict[str, str], list[str], str]:
+def _cell(asked: Mapping[str, str], found: EnvironmentBlock) -> tuple[dict[str, str], list[str], str]:
     """(an available cell, what was left out and why, how its os was chosen)."""
     dropped: list[str] = []
     os, note = _os(asked, found, dropped)
@@ -141,7 +141,7 @@ def release_of(text: str) -> str:
     return ""
 
 
-def _os(asked: Mapping[str, str], found: Found, dropped: list[str]) -> tuple[str, str]:
+def _os(asked: Mapping[str, str], found: EnvironmentBlock, dropped: list[str]) -> tuple[str, str]:
     reported = asked.get("os", "")
     if name := release_of(reported):
         return name, ""
@@ -193,7 +193,7 @@ def _order(value: str) -> tuple[tuple[int, ...], str]:
     return versions.order(value), value
 
 
-def _comment(result: Matrix, environments: Sequence[Found], os_notes: Iterable[str]) -> None:
+def _comment(result: DraftMatrix, environments: Sequence[EnvironmentBlock], os_notes: Iterable[str]) -> None:
     where = "; ".join(
         f"lines {found.first} to {found.last} ({found.kind})"
         if found.first != found.last

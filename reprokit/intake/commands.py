@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reprokit.intake.pieces import Piece
+from reprokit.intake.pieces import ReportPiece
 
 SHELLS = frozenset(
     {"bash", "sh", "shell", "zsh", "console", "shell-session", "bat", "cmd", "batch", "powershell", "ps1"}
@@ -61,7 +61,7 @@ _COMPLETE = re.compile(r"^\s*(?:#|//|::|REM\b)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class CommandLine:
     """One command with its continuation lines and here-documents, as written. ``line``: its first in the report."""
 
     text: str
@@ -74,15 +74,15 @@ class Line:
 class Shell:
     """The command lines of one piece, in order."""
 
-    piece: Piece
-    lines: list[Line] = field(default_factory=list)
+    piece: ReportPiece
+    lines: list[CommandLine] = field(default_factory=list)
 
-    def of(self, role: str) -> list[Line]:
+    def of(self, role: str) -> list[CommandLine]:
         """The lines of one role."""
         return [line for line in self.lines if line.role == role]
 
 
-def read(piece: Piece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
+def read(piece: ReportPiece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     """The command lines of a piece. ``taken``: spans of lines that are something else, such as an environment."""
     shell = Shell(piece)
     prompted = [bool(_PROMPT.match(line)) for line in piece.text.split("\n")]
@@ -92,7 +92,7 @@ def read(piece: Piece, taken: Sequence[tuple[int, int]] = ()) -> Shell:
     for text, at in _logical(piece.text, only_prompted=any(prompted)):
         role = role_of(text, lenient=known and not any(prompted))
         if role and not within(piece.line + at, taken):
-            shell.lines.append(Line(text=text, line=piece.line + at, role=role))
+            shell.lines.append(CommandLine(text=text, line=piece.line + at, role=role))
     return shell
 
 
@@ -102,7 +102,7 @@ def within(line: int, spans: Sequence[tuple[int, int]]) -> bool:
 
 
 def role_of(text: str, *, lenient: bool = False) -> str:
-    """The role of a command line (see :class:`Line`), '' for other text. ``lenient``: only commands are expected."""
+    """The role of a command line (:class:`CommandLine`), '' for other text. ``lenient``: only commands are expected."""
     bare = text.strip()
     if not bare or len(bare) > LONGEST or _COMPLETE.match(bare):
         return ""
@@ -212,7 +212,7 @@ class Installed:
     clones: tuple[tuple[str, str, str], ...] = ()
     """(address, folder, branch) of ``git clone``."""
     refs: tuple[str, ...] = ()
-    ignored: tuple[Line, ...] = ()
+    ignored: tuple[CommandLine, ...] = ()
 
 
 _REQUIREMENT = re.compile(
@@ -229,14 +229,14 @@ _KEPT_OPTIONS = {
 _PIP_FLAGS = frozenset({"--pre", "--no-build-isolation"})
 
 
-def installs(lines: Sequence[Line]) -> Installed:
+def installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
     pip: list[str] = []
     options: list[str] = []
     apt: list[str] = []
     clones: list[tuple[str, str, str]] = []
     refs: list[str] = []
-    ignored: list[Line] = []
+    ignored: list[CommandLine] = []
     for line in lines:
         words = _words(line.text)
         if "install" in words and any(

@@ -28,8 +28,8 @@ from reprokit.intake import (
 from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
-from reprokit.intake.environments import Found
-from reprokit.intake.pieces import Report
+from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.pieces import ReportText
 from reprokit.intake.projects import Project
 
 MOST = 1_000_000
@@ -61,7 +61,7 @@ def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
 class _Work:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
-    def __init__(self, report: Report, url: str, source: str, system: str) -> None:
+    def __init__(self, report: ReportText, url: str, source: str, system: str) -> None:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
@@ -82,7 +82,7 @@ class _Work:
                 group.append(replace(guessed, first=group[0].first, last=group[0].last))
             else:
                 self.environments, self.statements = [[guessed]], [None]
-        self.merged: list[Found] = [environments.merge(group) for group in self.environments]
+        self.merged: list[EnvironmentBlock] = [environments.merge(group) for group in self.environments]
         self.shells = running.shells(report.pieces, self._taken())
         self.running = running.run(self.shells, self.shown, report.pieces)
         self.installed = installs(self.running.setup)
@@ -261,7 +261,7 @@ class _Work:
             if reported:
                 self.data.setdefault("report", {})["environments"] = reported
 
-    def _notes_of(self, merged: Sequence[Found]) -> None:
+    def _notes_of(self, merged: Sequence[EnvironmentBlock]) -> None:
         remarks = tuple(dict.fromkeys(note for found in merged for note in found.notes))
         if remarks:
             self.notes[("matrix",)] = (*self.notes.get(("matrix",), ()), *remarks)
@@ -292,7 +292,7 @@ class _Work:
             for found in trees.datasets(tree, self.project.name if self.project else "") if tree else ():
                 self._dataset(tree.root if tree else "", found)
 
-    def _dataset(self, root: str, found: trees.Found) -> None:
+    def _dataset(self, root: str, found: trees.DatasetInTree) -> None:
         parts = [part for part in (root, found.path) if part and not re.search(r"[$<>~:]", part)]
         path = "/".join(parts).strip("/") or found.name
         if self.project and "sources" in self.data and not (path + "/").startswith(f"{self.project.name}/"):
@@ -383,7 +383,7 @@ def _literal(value: Any) -> Any:
     return literal(value) if isinstance(value, str) else value
 
 
-def _own_url(report: Report) -> str:
+def _own_url(report: ReportText) -> str:
     """The address of the issue, where the text of the report names it; else ''."""
     found = re.search(
         r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE

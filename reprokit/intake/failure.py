@@ -18,7 +18,7 @@ from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
 from reprokit.evidence.parsers.paddle import ENFORCE
 from reprokit.intake import notebooks
-from reprokit.intake.pieces import Piece
+from reprokit.intake.pieces import ReportPiece
 
 LONGEST = 120
 """Most characters of a message in a signature; longer ones are cut at a word."""
@@ -92,7 +92,7 @@ class Shown:
         return ": ".join(filter(None, (kind, text)))
 
 
-def find(pieces: Sequence[Piece]) -> Shown | None:
+def find(pieces: Sequence[ReportPiece]) -> Shown | None:
     """The failure that a report is about: the first below a heading about errors, else the first.
 
     Tracebacks and crashes in pasted text are preferred to lines that only name an exception. None where there is none.
@@ -119,7 +119,7 @@ def _same(one: Shown, other: Shown) -> bool:
     return len(kinds) < 2 and (a in b or b in a)
 
 
-def _in_piece(piece: Piece) -> Shown | None:
+def _in_piece(piece: ReportPiece) -> Shown | None:
     piece = replace(piece, text=_STAMP.sub("", piece.text))
     text = _begun(notebooks.as_tracebacks(piece.text))
     observation = observe(text)
@@ -145,7 +145,7 @@ def _begun(text: str) -> str:
     return f"{text[:above]}Traceback (most recent call last):{text[first.start() - 1 :]}"
 
 
-def _in_words(piece: Piece) -> Shown | None:
+def _in_words(piece: ReportPiece) -> Shown | None:
     """A failure in prose: text that was pasted without a fence, or an exception that a sentence names."""
     crash = telling_crash(observe(piece.text))
     found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
@@ -159,7 +159,7 @@ def _in_words(piece: Piece) -> Shown | None:
     return _ended(piece)
 
 
-def _named(piece: Piece) -> Shown | None:
+def _named(piece: ReportPiece) -> Shown | None:
     """A failure without details: only the last line of a traceback, a message about a signal, an exit status."""
     at = piece.line
     if piece.info in {"python", "py", "c++", "cpp", "c", "diff", "yaml", "json"}:
@@ -173,7 +173,7 @@ def _named(piece: Piece) -> Shown | None:
     return _ended(piece)
 
 
-def _ended(piece: Piece) -> Shown | None:
+def _ended(piece: ReportPiece) -> Shown | None:
     """The end of a program in the message of a shell or another program: by a signal, or with an exit status."""
     at = piece.line
     for words, name in _SIGNAL_WORDS:
@@ -221,7 +221,7 @@ def _of_exit(code: int, rest: str, line: int) -> Shown | None:
 # -- exceptions ----------------------------------------------------------------------------------------------------
 
 
-def _of_exception(seen: ExceptionSeen, piece: Piece) -> Shown:
+def _of_exception(seen: ExceptionSeen, piece: ReportPiece) -> Shown:
     line, last = piece.line + max(seen.line, 1) - 1, piece.line + max(seen.end_line, 1) - 1
     signature: dict[str, Any] = {"exception": _type(seen.type)}
     notes = {"exception": f"line {last}" if last == line else f"lines {line} to {last}"}
@@ -367,7 +367,7 @@ def _distinct(frames: Iterable[Frame]) -> list[str]:
 # -- crashes -------------------------------------------------------------------------------------------------------
 
 
-def _of_crash(crash: Crash, text: str, piece: Piece) -> Shown:
+def _of_crash(crash: Crash, text: str, piece: ReportPiece) -> Shown:
     line = piece.line + max(crash.line, 1) - 1
     identity = fingerprint(Ending(exit_code=None), text, crash=crash)
     note = f"line {line}: {one_line(crash.text, 80)!r}"

@@ -6,14 +6,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reprokit.intake.environments import Claim, Found, Rank, together
+from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, together
 from reprokit.intake.failure import Shown
 
 MOST = 200
 """Most environment blocks of one report that are read."""
 
 
-def grouped(found: Sequence[Found]) -> list[list[Found]]:
+def grouped(found: Sequence[EnvironmentBlock]) -> list[list[EnvironmentBlock]]:
     """The blocks of each environment (:func:`environments.together`).
 
     Only the first ``MOST`` blocks are read: a report with more is not about one bug.
@@ -21,7 +21,9 @@ def grouped(found: Sequence[Found]) -> list[list[Found]]:
     return together(found[:MOST])
 
 
-def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]], system: str) -> Found | None:
+def from_paths(
+    shown: Shown | None, groups: Sequence[Sequence[EnvironmentBlock]], system: str
+) -> EnvironmentBlock | None:
     """The Python version and system in paths of a traceback, where ``groups`` do not give them; None for neither.
 
     ``system``: what :func:`system_of` found.
@@ -35,12 +37,12 @@ def from_paths(shown: Shown | None, groups: Sequence[Sequence[Found]], system: s
         return None
     where = f"lines {shown.line} to {shown.last}"
     claims = (
-        [Claim(axis="python", version=python, rank=Rank.STATED, quote=where)]
+        [ReportedValue(axis="python", version=python, rank=Rank.STATED, quote=where)]
         if python and "python" not in known
         else []
     )
     remarks = [f"python {python} is from the paths in the traceback ({where})"] if claims else []
-    return Found(
+    return EnvironmentBlock(
         kind="paths", first=shown.line, last=shown.last, claims=tuple(claims), system=system, remarks=tuple(remarks)
     )
 
@@ -52,7 +54,9 @@ def system_of(text: str) -> str:
     return "windows" if re.search(r"(?<!\w)[A-Z]:\\\w[^\n]{0,200}?\\", text) else ""
 
 
-def failing(groups: Sequence[Sequence[Found]], shown: Shown | None, statements: Sequence[Told | None]) -> int:
+def failing(
+    groups: Sequence[Sequence[EnvironmentBlock]], shown: Shown | None, statements: Sequence[GroupReading | None]
+) -> int:
     """The index of the environment in which it failed: the last one before the failure in the text, else the first.
 
     Among those that the report says fail, or else among those that it does not say work. ``statements``: the result of
@@ -67,7 +71,7 @@ def failing(groups: Sequence[Sequence[Found]], shown: Shown | None, statements: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class GroupReading:
     """A statement of the report about an environment. ``words``: the text; ``fails``: whether it says that it fails."""
 
     line: int
@@ -94,7 +98,7 @@ _NEAR = 4
 """Most lines above an environment that are searched for words about it."""
 
 
-def statements(lines: Sequence[str], groups: Sequence[Sequence[Found]]) -> list[Told | None]:
+def statements(lines: Sequence[str], groups: Sequence[Sequence[EnvironmentBlock]]) -> list[GroupReading | None]:
     """For each environment, what the line above it says: that it fails there, or that it does not; None for neither.
 
     Only the nearest line with words counts, unless it says both, is a question, or belongs to another environment.
@@ -103,7 +107,7 @@ def statements(lines: Sequence[str], groups: Sequence[Sequence[Found]]) -> list[
     return [_statement(lines, group[0].first, spans) for group in groups]
 
 
-def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) -> Told | None:
+def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]]) -> GroupReading | None:
     for number in range(first - 1, max(0, first - 1 - _NEAR), -1):
         text = lines[number - 1].strip().strip("*#`~-_: ：>")
         if any(begin <= number <= end for begin, end in spans):
@@ -111,7 +115,7 @@ def _statement(lines: Sequence[str], first: int, spans: Sequence[tuple[int, int]
         if not re.search(r"\w{3}|[\u4e00-\u9fff]{2}", text) or re.fullmatch(r"\w+", text, re.ASCII):
             continue
         fails = _fails(text[:400])
-        return None if fails is None else Told(line=number, words=text, fails=fails)
+        return None if fails is None else GroupReading(line=number, words=text, fails=fails)
     return None
 
 
@@ -125,7 +129,7 @@ def _fails(text: str) -> bool | None:
     return found.pop() if len(found) == 1 else None
 
 
-def comments(groups: Sequence[Sequence[Found]], statements: Sequence[Told | None]) -> list[str]:
+def comments(groups: Sequence[Sequence[EnvironmentBlock]], statements: Sequence[GroupReading | None]) -> list[str]:
     """What the report says about each environment, in its own words; [] for a single environment that fails."""
     if len(groups) < 2 and not any(one and not one.fails for one in statements):
         return []
@@ -136,7 +140,7 @@ def comments(groups: Sequence[Sequence[Found]], statements: Sequence[Told | None
     ]
 
 
-def reproduces(cells: Sequence[Mapping[str, str]], statements: Sequence[Told | None]) -> str:
+def reproduces(cells: Sequence[Mapping[str, str]], statements: Sequence[GroupReading | None]) -> str:
     """``expect.reproduces`` according to the report: the failing cells, where it says of all others that they work.
 
     Written with the axes in which cells differ; '' where the report leaves a cell out, or says both about one.

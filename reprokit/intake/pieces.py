@@ -48,7 +48,7 @@ _IMAGE = re.compile(r"!\[[^\]\n]{0,300}\]\([^)\n]{0,1000}\)|<img\b[^>\n]{0,1000}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Piece:
+class ReportPiece:
     """Consecutive lines. ``kind``: fenced, indented, traceback, console, tree, heading or prose.
 
     ``line``: the number of its first line in the report, from 1. ``info``: the language of a fence, in lower case.
@@ -79,11 +79,11 @@ class Piece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class ReportText:
     """A report and its pieces. ``title``: its own, '' for none. ``pictures``: how many images it has."""
 
     text: str
-    pieces: tuple[Piece, ...]
+    pieces: tuple[ReportPiece, ...]
     title: str = ""
     pictures: int = 0
 
@@ -93,7 +93,7 @@ class Report:
         return self.text.split("\n")
 
 
-def cut(text: str) -> Report:
+def cut(text: str) -> ReportText:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _EXAMPLE.sub(_blank, _outside_fences(text))
@@ -107,7 +107,7 @@ def cut(text: str) -> Report:
     cutter = _Cutter(lines)
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
-    return Report(
+    return ReportText(
         text=text, pieces=tuple(cutter.pieces), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
     )
 
@@ -162,7 +162,7 @@ class _Cutter:
     """One pass over the lines."""
 
     lines: list[str]
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[ReportPiece] = field(default_factory=list)
     heading: str = ""
     lead: str = ""
     headings: list[tuple[int, str]] = field(default_factory=list)
@@ -201,7 +201,7 @@ class _Cutter:
         groups = found.groupdict() if found else {}
         self.heading = _plain(groups.get("text") or groups.get("bold") or "")
         if self.heading:
-            self.pieces.append(Piece(kind="heading", text=self.heading, line=self.at + 1, heading=self.heading))
+            self.pieces.append(ReportPiece(kind="heading", text=self.heading, line=self.at + 1, heading=self.heading))
         if marks := re.match(r"\s*(#+)\s", self.lines[self.at]):
             self.headings.append((len(marks[1]), self.heading))
         self.lead = ""
@@ -322,7 +322,9 @@ class _Cutter:
         text = "\n".join(body[skipped:])
         if text:
             self.pieces.append(
-                Piece(kind=kind, text=text, line=start + skipped + 1, info=info, heading=self.heading, lead=self.lead)
+                ReportPiece(
+                    kind=kind, text=text, line=start + skipped + 1, info=info, heading=self.heading, lead=self.lead
+                )
             )
 
 
@@ -330,10 +332,10 @@ def _frame_like(line: str) -> bool:
     return bool(re.match(r'^\s+File ".+", line \d+|^\s+\S', line))
 
 
-def _shortened(piece: Piece) -> Iterator[Piece]:
+def _shortened(piece: ReportPiece) -> Iterator[ReportPiece]:
     text = piece.text.rstrip().rpartition("\n")[0]
     if text.strip():
-        yield Piece(kind=piece.kind, text=text, line=piece.line, heading=piece.heading, lead=piece.lead)
+        yield ReportPiece(kind=piece.kind, text=text, line=piece.line, heading=piece.heading, lead=piece.lead)
 
 
 def _dedented(lines: list[str]) -> list[str]:

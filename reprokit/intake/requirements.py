@@ -15,8 +15,8 @@ from packaging.utils import canonicalize_name
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
-from reprokit.intake.environments import Found
-from reprokit.intake.pieces import Report
+from reprokit.intake.environments import EnvironmentBlock
+from reprokit.intake.pieces import ReportText
 
 MOST = 12
 """Of a list of up to so many packages all are installed; of a longer one only those relevant to the failure."""
@@ -35,7 +35,7 @@ AXIS_NAMES = {
 
 
 @dataclass
-class Wanted:
+class Requirements:
     """What to install. ``pip``, ``options``, ``apt``: as in ``environment`` of a case; ``free``: axes by environment.
 
     ``notes``: key of ``environment`` -> comments; ``missing``: what was reported but cannot be installed, or is needed
@@ -75,7 +75,7 @@ def pip_name(module: str) -> str:
     return str(row["pip"][0]) if row else ""
 
 
-def pins(report: Report) -> list[str]:
+def pins(report: ReportText) -> list[str]:
     """Requirements that prose names exactly (``numpy==2.0.1``), and versions that a console printed."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
     asked = re.finditer(
@@ -90,7 +90,7 @@ def pins(report: Report) -> list[str]:
 
 
 def wanted(
-    environments: Sequence[Found],
+    environments: Sequence[EnvironmentBlock],
     *,
     imports: Iterable[str],
     asked: Sequence[str],
@@ -98,13 +98,13 @@ def wanted(
     apt: Sequence[str],
     without: Iterable[str],
     script: str = "",
-) -> Wanted:
+) -> Requirements:
     """What to install. ``imports``: names that programs and tracebacks import; ``asked``: arguments of ``pip install``.
 
     ``options``, ``apt``: of the report's install commands. ``without``: packages that a source tree provides.
     ``script``: the program with these imports, for comments.
     """
-    result = Wanted(free=[{} for _ in environments], options=list(options))
+    result = Requirements(free=[{} for _ in environments], options=list(options))
     skip = {canonicalize_name(name) for name in without}
     imports = list(dict.fromkeys(imports))
     names = [name for name in _chosen(environments, imports) if name not in skip]
@@ -129,7 +129,7 @@ def wanted(
     return result
 
 
-def _chosen(environments: Sequence[Found], imports: Sequence[str]) -> list[str]:
+def _chosen(environments: Sequence[EnvironmentBlock], imports: Sequence[str]) -> list[str]:
     relevant = {name for each in imports for name in _pip_names(each)}
     chosen: dict[str, None] = {}
     for found in environments:
@@ -146,7 +146,7 @@ def _pip_names(module: str) -> tuple[str, ...]:
     return tuple(row["pip"]) if row else (str(canonicalize_name(module)),)
 
 
-def _reported(result: Wanted, name: str, environments: Sequence[Found]) -> None:
+def _reported(result: Requirements, name: str, environments: Sequence[EnvironmentBlock]) -> None:
     """A package that environments list: a pin where they agree, an axis where they do not."""
     reported = [found.packages.get(name, "") for found in environments]
     releases = [text if _released(text) else "" for text in reported]
@@ -195,7 +195,7 @@ def pinned(name: str, version: str) -> tuple[str, str]:
     return (f"{name}=={release}.*" if short else f"{name}=={release}"), ""
 
 
-def _imported(result: Wanted, module: str, have: set[str], script: str) -> None:
+def _imported(result: Requirements, module: str, have: set[str], script: str) -> None:
     names = _pip_names(module)
     if set(names) & have:
         return

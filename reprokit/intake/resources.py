@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reprokit.case import units
-from reprokit.intake.environments import Found
+from reprokit.intake.environments import EnvironmentBlock
 
 _NETWORK = re.compile(
     r"\bpip\S{0,9} install\b|from_pretrained\(|load_dataset\(|torch\.hub|download=True|snapshot_download|requests\.(?:get|post)|urlopen|urlretrieve|https?://"
@@ -16,7 +16,7 @@ _SIZE = re.compile(r"(?<![\w.])(\d{1,3}) ?(?:GB|GiB|G)\b", re.IGNORECASE)
 
 
 def needed(
-    environments: Sequence[Found], texts: str, message: str, devices: int
+    environments: Sequence[EnvironmentBlock], texts: str, message: str, devices: int
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The ``resources`` of a case, and key -> why.
 
@@ -51,7 +51,7 @@ def needed(
     return data, notes
 
 
-def _used(environments: Sequence[Found]) -> bool:
+def _used(environments: Sequence[EnvironmentBlock]) -> bool:
     keys = {key.strip().lower(): str(value) for found in environments for key, value in found.values.items()}
     used = keys.get("gpus used", "")
     return used.isdigit() and used != "0"

@@ -12,9 +12,9 @@ from reprokit.core.redaction import for_shell
 from reprokit.evidence import frames as places
 from reprokit.evidence.model import Frame
 from reprokit.intake import commands, projects, scripts
-from reprokit.intake.commands import Line, Shell
+from reprokit.intake.commands import CommandLine, Shell
 from reprokit.intake.failure import Shown
-from reprokit.intake.pieces import Piece
+from reprokit.intake.pieces import ReportPiece
 from reprokit.intake.projects import Project
 
 WORKDIR = "/workspace"
@@ -59,13 +59,13 @@ class Running:
     files: dict[str, str] = field(default_factory=dict)
     notes: dict[tuple[str | int, ...], tuple[str, ...]] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
-    setup: list[Line] = field(default_factory=list)
+    setup: list[CommandLine] = field(default_factory=list)
     compiles: bool = False
-    program: scripts.Program | None = None
+    program: scripts.Script | None = None
     devices: int = 0
 
 
-def shells(pieces: Sequence[Piece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
+def shells(pieces: Sequence[ReportPiece], taken: Sequence[tuple[int, int]]) -> list[Shell]:
     """The command lines of all pieces, except in the spans ``taken`` (environments, tracebacks)."""
     found = []
     for piece in pieces:
@@ -83,7 +83,7 @@ _RAN = re.compile(
 )
 
 
-def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
+def _inline(piece: ReportPiece, taken: Sequence[tuple[int, int]]) -> Shell:
     """Commands in prose: in backticks, after a form's ``Command:``, or alone on a line."""
     shell = Shell(piece)
     lines = piece.text.split("\n")
@@ -109,7 +109,7 @@ def _inline(piece: Piece, taken: Sequence[tuple[int, int]]) -> Shell:
             text = _continued(text.strip(), lines[number + 1 : number + 1 + _MOST])
             role = commands.role_of(text) or ("run" if asked else "")
             if role and (role != "run" or " " in text):
-                shell.lines.append(Line(text=text, line=piece.line + number, role=role))
+                shell.lines.append(CommandLine(text=text, line=piece.line + number, role=role))
     # The same line may be found twice.
     shell.lines = list(dict.fromkeys(shell.lines))
     return shell
@@ -124,7 +124,7 @@ def _continued(text: str, following: Sequence[str]) -> str:
     return text.rstrip("\\").rstrip()
 
 
-def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[Piece]) -> Running:
+def run(found: Sequence[Shell], shown: Shown | None, pieces: Sequence[ReportPiece]) -> Running:
     """What to run: the report's command line, else the program that it quotes; with its variables and files.
 
     ``found``: of :func:`shells`; ``shown``: the failure of the report; ``pieces``: all of the report.
@@ -173,7 +173,7 @@ def listed(names: Sequence[str], most: int = 6) -> str:
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _start(program: scripts.Program) -> str:
+def _start(program: scripts.Script) -> str:
     stem = program.name.rpartition(".")[0]
     if program.name.endswith(".py"):
         return f"python {program.name}"
@@ -181,7 +181,7 @@ def _start(program: scripts.Program) -> str:
     return f"{compiler} -o {posixpath.basename(stem)} {program.name}\n./{posixpath.basename(stem)}\n"
 
 
-def _program(pieces: Sequence[Piece], chosen: Shell | None) -> scripts.Program | None:
+def _program(pieces: Sequence[ReportPiece], chosen: Shell | None) -> scripts.Script | None:
     """The program to put into the case: the one that the command calls by name, else the most likely example."""
     found = scripts.programs(pieces)
     if chosen is not None:
@@ -193,14 +193,14 @@ def _program(pieces: Sequence[Piece], chosen: Shell | None) -> scripts.Program |
     return next(iter(found or scripts.compiled(pieces)), None)
 
 
-def _calls(shell: Shell, program: scripts.Program) -> bool:
+def _calls(shell: Shell, program: scripts.Script) -> bool:
     name = posixpath.basename(program.name)
     return program.named and any(
         re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w.-])", line.text) for line in shell.of("run")
     )
 
 
-def _better(program: scripts.Program, shell: Shell) -> bool:
+def _better(program: scripts.Script, shell: Shell) -> bool:
     """Whether a quoted program, rather than a command somewhere in the text, is what fails."""
     return program.score >= 6 or (program.score >= 4 and not _REPRODUCE.search(shell.piece.under))
 
@@ -292,7 +292,7 @@ def _variables(result: Running, found: Sequence[Shell], chosen: Shell | None) ->
         result.notes[("env",)] = (f"line {first}" if first == last else f"lines {first} to {last}",)
 
 
-def _configs(result: Running, pieces: Sequence[Piece]) -> None:
+def _configs(result: Running, pieces: Sequence[ReportPiece]) -> None:
     """Put configuration that the command names into a file; note other snippets."""
     named = re.findall(r"[\w./-]+\.(?:ya?ml|json|ini|cfg|toml)\b", result.command)
     for config in scripts.configs(pieces):

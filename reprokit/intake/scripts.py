@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reprokit.intake.pieces import Piece
+from reprokit.intake.pieces import ReportPiece
 
 _PYTHON = frozenset({"python", "py", "python3", "py3", "pycon", "ipython", "python-console", "jupyter"})
 _CONSOLE = re.compile(r"^\s*(?:>>> ?|\.\.\. ?)", re.MULTILINE)
@@ -32,7 +32,7 @@ MOST = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class Script:
     """A program that can be run unchanged. ``name``: its file; ``imports``: top-level names, in their order.
 
     ``named``: the name comes from the report. ``score``: how likely it is the example; higher is more likely.
@@ -40,7 +40,7 @@ class Program:
 
     name: str
     text: str
-    piece: Piece
+    piece: ReportPiece
     imports: tuple[str, ...] = ()
     named: bool = False
     score: int = 0
@@ -54,16 +54,16 @@ class Config:
 
     kind: str
     name: str
-    piece: Piece
+    piece: ReportPiece
 
 
-def programs(pieces: Sequence[Piece]) -> list[Program]:
+def programs(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The Python programs among the pieces, the most likely example first, without code that only defines something."""
     found = [program for piece in pieces if piece.code and (program := _program(piece))]
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
 
-def _program(piece: Piece) -> Program | None:
+def _program(piece: ReportPiece) -> Script | None:
     if len(piece.text) > MOST or not (piece.info in _PYTHON or piece.info in ("", "text") or piece.kind == "console"):
         return None
     text = _source(piece)
@@ -81,7 +81,7 @@ def _program(piece: Piece) -> Program | None:
     score = (
         4 * bool(imports) + 2 * bool(_REPRODUCE.search(piece.under)) + bool(piece.info in _PYTHON) - 4 * bool(undefined)
     )
-    return Program(
+    return Script(
         name=name or "repro.py",
         text=text.strip("\n") + "\n",
         piece=piece,
@@ -92,7 +92,7 @@ def _program(piece: Piece) -> Program | None:
     )
 
 
-def _source(piece: Piece) -> str:
+def _source(piece: ReportPiece) -> str:
     """The program in a piece: only the typed lines where it is the text of a console."""
     text = piece.text
     if _CELL.search(text) and not _CONSOLE.search(text):
@@ -147,7 +147,7 @@ def _imports(tree: ast.Module) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name not in sys.stdlib_module_names))
 
 
-def compiled(pieces: Sequence[Piece]) -> list[Program]:
+def compiled(pieces: Sequence[ReportPiece]) -> list[Script]:
     """The C, C++ and CUDA programs among the pieces: code with a ``main`` or an ``#include``."""
     found = []
     for piece in pieces:
@@ -156,7 +156,7 @@ def compiled(pieces: Sequence[Piece]) -> list[Program]:
             name = _named(piece, tuple(_C.values()))
             score = 2 * bool(_REPRODUCE.search(piece.under)) + 2 * bool(re.search(r"\bmain\s*\(", piece.text))
             found.append(
-                Program(
+                Script(
                     name=name or f"repro{suffix}",
                     text=piece.text.strip("\n") + "\n",
                     piece=piece,
@@ -167,7 +167,7 @@ def compiled(pieces: Sequence[Piece]) -> list[Program]:
     return sorted(found, key=lambda program: (-program.score, program.piece.line))
 
 
-def configs(pieces: Sequence[Piece]) -> list[Config]:
+def configs(pieces: Sequence[ReportPiece]) -> list[Config]:
     """The configuration snippets: fenced as such, or with a file's name and its syntax."""
     found = []
     for piece in pieces:
@@ -192,7 +192,7 @@ def _is(kind: str, text: str) -> bool:
     return bool(re.search(r"^\s*[\w.\"'-]+\s*[:=]|^\s*\[[\w.-]+\]|^\s*- ", text, re.MULTILINE))
 
 
-def _named(piece: Piece, suffixes: tuple[str, ...]) -> str:
+def _named(piece: ReportPiece, suffixes: tuple[str, ...]) -> str:
     """The file name of a piece in the report: on the line before it, in its heading, or in its first comment; or ''."""
     first = piece.text.partition("\n")[0]
     comment = first[:200] if re.match(r"\s*(?:#|//|/\*|;)", first) else ""

@@ -21,7 +21,7 @@ _FILE = re.compile(r"\.[A-Za-z][A-Za-z0-9]{1,4}$")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class TreeEntry:
     """A folder or file of a tree. ``path``: below the tree's own root; ``leaf``: it has no entries below."""
 
     path: str
@@ -30,15 +30,15 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree:
+class DrawnTree:
     """A drawn tree. ``root``: the name above its first branch, '' where there is none."""
 
     root: str
-    entries: tuple[Entry, ...]
+    entries: tuple[TreeEntry, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class DatasetInTree:
     """A dataset in a tree. ``path``: below the tree's root; ``layout``: globs below the dataset, in the tree's order.
 
     ``known``: the name of the well-known dataset with these folders, or ''; ``line``: of its folder.
@@ -51,7 +51,7 @@ class Found:
     line: int
 
 
-def read(text: str, first_line: int = 1) -> Tree | None:
+def read(text: str, first_line: int = 1) -> DrawnTree | None:
     """The tree that a text draws; None for other text. ``first_line``: the number of its first line in the report."""
     lines = text.split("\n")
     if any(_BRANCH.match(line) for line in lines):
@@ -59,7 +59,7 @@ def read(text: str, first_line: int = 1) -> Tree | None:
     return _indented(lines, first_line)
 
 
-def _drawn(lines: Sequence[str], first_line: int) -> Tree:
+def _drawn(lines: Sequence[str], first_line: int) -> DrawnTree:
     root = ""
     rows: list[tuple[int, str, int]] = []
     for number, line in enumerate(lines, first_line):
@@ -70,10 +70,10 @@ def _drawn(lines: Sequence[str], first_line: int) -> Tree:
             continue
         if name := _name(branch["name"].strip()):
             rows.append((len(branch["before"].expandtabs(4)), name, number))
-    return Tree(root=root, entries=_entries(rows))
+    return DrawnTree(root=root, entries=_entries(rows))
 
 
-def _indented(lines: Sequence[str], first_line: int) -> Tree | None:
+def _indented(lines: Sequence[str], first_line: int) -> DrawnTree | None:
     """A tree without branches: one name per line, deeper ones indented."""
     rows = []
     for number, line in enumerate(lines, first_line):
@@ -89,8 +89,8 @@ def _indented(lines: Sequence[str], first_line: int) -> Tree | None:
         return None
     least = min(depths)
     if rows[0][0] == least and sum(depth == least for depth, _, _ in rows) == 1:
-        return Tree(root=rows[0][1], entries=_entries(rows[1:]))
-    return Tree(root="", entries=_entries(rows))
+        return DrawnTree(root=rows[0][1], entries=_entries(rows[1:]))
+    return DrawnTree(root="", entries=_entries(rows))
 
 
 def _name(text: str) -> str:
@@ -99,7 +99,7 @@ def _name(text: str) -> str:
     return found["name"].replace("\\", "/").removeprefix("./").strip("/") if found else ""
 
 
-def _entries(rows: Iterable[tuple[int, str, int]]) -> tuple[Entry, ...]:
+def _entries(rows: Iterable[tuple[int, str, int]]) -> tuple[TreeEntry, ...]:
     stack: list[tuple[int, str]] = []
     found: list[list[Any]] = []
     by_path: dict[str, int] = {}
@@ -118,10 +118,10 @@ def _entries(rows: Iterable[tuple[int, str, int]]) -> tuple[Entry, ...]:
         if path not in by_path:
             by_path[path] = len(found)
             found.append([path, True, line])
-    return tuple(Entry(path=path, leaf=leaf, line=line) for path, leaf, line in found)
+    return tuple(TreeEntry(path=path, leaf=leaf, line=line) for path, leaf, line in found)
 
 
-def datasets(tree: Tree, project: str = "") -> tuple[Found, ...]:
+def datasets(tree: DrawnTree, project: str = "") -> tuple[DatasetInTree, ...]:
     """The datasets of a tree: those with well-known folders, else the folder that looks like data.
 
     ``project``: the project that reads them, since some projects read files that they prepare themselves.
@@ -139,7 +139,7 @@ def _table() -> Mapping[str, Any]:
     return table
 
 
-def _known(tree: Tree, project: str) -> Iterable[Found]:
+def _known(tree: DrawnTree, project: str) -> Iterable[DatasetInTree]:
     children: dict[str, set[str]] = {}
     for entry in tree.entries:
         parent, _, name = entry.path.rpartition("/")
@@ -155,11 +155,11 @@ def _known(tree: Tree, project: str) -> Iterable[Found]:
                 files = {**row["files"], **row.get("readers", {}).get(project, {})}
                 layout = tuple(_globs(tree, parent, files))
                 line = next((entry.line for entry in tree.entries if entry.path == parent), 0)
-                yield Found(name=dataset, path=parent, layout=layout, known=dataset, line=line)
+                yield DatasetInTree(name=dataset, path=parent, layout=layout, known=dataset, line=line)
                 break
 
 
-def _globs(tree: Tree, parent: str, files: Mapping[str, str]) -> Iterable[str]:
+def _globs(tree: DrawnTree, parent: str, files: Mapping[str, str]) -> Iterable[str]:
     """One glob for each folder of the tree whose files the table knows, in the tree's order."""
     named: set[str] = set()
     prefix = f"{parent}/" if parent else ""
@@ -176,7 +176,7 @@ def _globs(tree: Tree, parent: str, files: Mapping[str, str]) -> Iterable[str]:
         yield from (f"{name.format(split='*')}/{pattern}" for name, pattern in files.items())
 
 
-def _unknown(tree: Tree) -> Iterable[Found]:
+def _unknown(tree: DrawnTree) -> Iterable[DatasetInTree]:
     """The highest folder that looks like data, with everything below each of its innermost folders."""
     whole = f"{tree.root}/" if tree.root else ""
     candidates = [entry for entry in tree.entries if not entry.leaf and _DATA.search(entry.path.rpartition("/")[2])]
@@ -201,7 +201,7 @@ def _unknown(tree: Tree) -> Iterable[Found]:
     layout = list(dict.fromkeys(layout))[:50]
     if layout and not any(_CODE.search(glob) for glob in layout):
         name = re.sub(r"[^a-z0-9]+", "-", (top or whole).strip("/").rpartition("/")[2].lower()).strip("-") or "data"
-        yield Found(name=name, path=top, layout=tuple(layout), known="", line=line)
+        yield DatasetInTree(name=name, path=top, layout=tuple(layout), known="", line=line)
 
 
 def _glob(path: str) -> str:

@@ -12,7 +12,7 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
 from reprokit.report.failures import ranges
-from reprokit.report.words import cell_name, expectation, seconds
+from reprokit.report.labels import cell_name, expectation, seconds
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""

@@ -16,10 +16,10 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from reprokit.case.matrix import cell_key
-from reprokit.environment.lock import GROUPS, Entry
+from reprokit.environment.lock import GROUPS, LockEntry
 from reprokit.environment.measured import FURTHER, Measured
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.report.words import cell_name, expectation
+from reprokit.report.labels import cell_name, expectation
 
 FORMAT = "reprokit-diff/v1"
 FRAMEWORKS = re.compile(
@@ -123,7 +123,7 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
     )
 
 
-def of_entry(name: str, entry: Entry) -> Side:
+def of_entry(name: str, entry: LockEntry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
     artefacts = [one for group in GROUPS for one in pins.group(group)]
@@ -189,7 +189,7 @@ def _first(name: str) -> tuple[bool, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
+class CellPair:
     """The same cell in two runs; None in the one that lacks it."""
 
     before: Side | None
@@ -202,13 +202,13 @@ class Pair:
         return self.before is not None and self.after is not None and self.before.verdict != self.after.verdict
 
 
-def pairs(before: Mapping[tuple[str, str, str], Side], after: Mapping[tuple[str, str, str], Side]) -> list[Pair]:
+def pairs(before: Mapping[tuple[str, str, str], Side], after: Mapping[tuple[str, str, str], Side]) -> list[CellPair]:
     """The cells of two runs, by :func:`key_of`, in the order of the first, those that only the second has behind."""
     found = []
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
         differences = compare(old, new) if old is not None and new is not None else ()
-        found.append(Pair(before=old, after=new, differences=differences))
+        found.append(CellPair(before=old, after=new, differences=differences))
     return found
 
 
@@ -257,7 +257,7 @@ def cell_text(before: Side, after: Side) -> Iterable[str]:
     yield from table(differences)
 
 
-def run_text(before: str, after: str, found: Sequence[Pair]) -> Iterable[str]:
+def run_text(before: str, after: str, found: Sequence[CellPair]) -> Iterable[str]:
     """Two runs, cell by cell, for people: verdicts that differ first, then environments, the same differences once."""
     yield f"- {before}"
     yield f"+ {after}"
@@ -273,7 +273,7 @@ def run_text(before: str, after: str, found: Sequence[Pair]) -> Iterable[str]:
         yield f"  {pair.before.title}"
         yield f"    - {pair.before.verdict}"
         yield f"    + {pair.after.verdict}"
-    groups: dict[tuple[Difference, ...], list[Pair]] = {}
+    groups: dict[tuple[Difference, ...], list[CellPair]] = {}
     for pair in both:
         if pair.differences:
             groups.setdefault(pair.differences, []).append(pair)
@@ -299,7 +299,7 @@ def side_json(side: Side | None) -> dict[str, str] | None:
     return None if side is None else {"name": side.name, "title": side.title, "verdict": side.verdict}
 
 
-def pair_json(pair: Pair) -> dict[str, Any]:
+def pair_json(pair: CellPair) -> dict[str, Any]:
     """A pair with what differs, for ``--json``."""
     differences = [
         {"concern": one.concern, "name": one.name, "before": one.before, "after": one.after} for one in pair.differences

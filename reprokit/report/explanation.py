@@ -20,7 +20,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.search.explain.conditions import gap, words
-from reprokit.search.explain.explain import Claim, Explanation, Telling, explain
+from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -149,13 +149,13 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
 def short(explained: Explained) -> Iterator[str]:
     """One to three lines for the end of a run."""
     found = explained.explanation
-    if found.claim is Claim.NONE:
+    if found.claim is Statement.NONE:
         yield f"no claim: {found.why}"
         return
     notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
         notes.append("it may be said shorter")
-    if found.claim is Claim.EXACT:
+    if found.claim is Statement.EXACT:
         yield f"reproduces exactly when {words(found.found)} ({'; '.join(notes)})"
         return
     yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
@@ -169,10 +169,10 @@ def full(explained: Explained) -> Iterator[str]:
     flaky = sum(explained.records[at].verdict is Verdict.FLAKY for at in found.bad)
     some = f"{len(found.bad)} reproduce{'s' * (len(found.bad) == 1)}{f', {flaky} of them not always' * bool(flaky)}"
     yield f"{explained.id}: {pluralize(found.decided, 'cell')} decided, {some}"
-    if found.claim is Claim.NONE:
+    if found.claim is Statement.NONE:
         yield f"no claim: {found.why}"
     else:
-        yield "it reproduces exactly when" if found.claim is Claim.EXACT else "several conditions fit, such as"
+        yield "it reproduces exactly when" if found.claim is Statement.EXACT else "several conditions fit, such as"
     telling = _telling_axes(explained)
     for number, condition in enumerate(found.conditions):
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
@@ -193,7 +193,7 @@ def full(explained: Explained) -> Iterator[str]:
         for each in found.tell_apart:
             yield f"  {_how(explained, each)}"
             yield f"      {_means(found, each)}"
-    if found.claim is not Claim.EXACT:
+    if found.claim is not Statement.EXACT:
         yield from _measured(explained)
     yield from _undecided(explained)
     if explained.fixed:
@@ -229,14 +229,14 @@ def _name(cell: Cell, telling: frozenset[str]) -> str:
     return label({name: value for name, value in cell.items() if name in telling} or cell)
 
 
-def _how(explained: Explained, telling: Telling) -> str:
+def _how(explained: Explained, telling: DiscriminatingCell) -> str:
     """How to decide a cell that tells explanations apart."""
     line = run_line(explained, telling)
     cell = _name(telling.cell, _telling_axes(explained))
     return f"reprokit {shlex.join(line)}" if line else f"{cell}, once it is in the matrix, under include"
 
 
-def _means(found: Explanation, telling: Telling) -> str:
+def _means(found: Explanation, telling: DiscriminatingCell) -> str:
     """What follows from how such a cell ends."""
     answers = (found.found, *found.rivals)
     kept = [answers[index] for index in telling.kept]
@@ -245,7 +245,7 @@ def _means(found: Explanation, telling: Telling) -> str:
     return f"if it reproduces: {stands[0]}; if not: {stands[1]}"
 
 
-def run_line(explained: Explained, telling: Telling) -> list[str]:
+def run_line(explained: Explained, telling: DiscriminatingCell) -> list[str]:
     """What to type after ``reprokit`` for a cell; [] where no option leads to it."""
     named = {name: value for name, value in telling.cell.items() if name in _telling_axes(explained)} or telling.cell
     if telling.at is not None:
@@ -277,7 +277,7 @@ def _undecided(explained: Explained) -> Iterator[str]:
     if not found.undecided:
         return
     yield f"not decided: {'; '.join(left_open(explained))}"
-    if found.claim is Claim.NONE:
+    if found.claim is Statement.NONE:
         return
     said = found.predicted or {}
     bad = [at for at, each in said.items() if each]

@@ -17,7 +17,7 @@ _SIGNATURE = (Verdict.REPRODUCED, Verdict.FLAKY)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class FailureGroup:
     """The cells, by number, that failed in one way. ``verdict``: ``different-failure`` or ``reproduced``."""
 
     verdict: Verdict
@@ -29,7 +29,7 @@ class Group:
         return {"verdict": self.verdict.value, "known": None, **self.failure.to_json(), "cells": list(self.cells)}
 
 
-def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
+def groups(cells: Iterable[CellRecord]) -> tuple[FailureGroup, ...]:
     """Return the ways in which cells failed: those that are not the signature's first, of each the commonest first.
 
     Cells without a fingerprint (recorded by a version that made none) are in no group.
@@ -41,7 +41,7 @@ def groups(cells: Iterable[CellRecord]) -> tuple[Group, ...]:
             found.setdefault(key, []).append((cell.number, failure))
     ordered = sorted(found.items(), key=lambda item: (item[0][0], -len(item[1]), item[1][0][0]))
     return tuple(
-        Group(
+        FailureGroup(
             verdict=Verdict.REPRODUCED if by_signature else Verdict.DIFFERENT_FAILURE,
             failure=members[0][1],
             cells=tuple(number for number, _ in members),
@@ -67,7 +67,7 @@ def lines(cells: Sequence[CellRecord]) -> Iterator[str]:
             yield from _listed(own)
 
 
-def _listed(found: Sequence[Group]) -> Iterator[str]:
+def _listed(found: Sequence[FailureGroup]) -> Iterator[str]:
     for group in found[:MOST]:
         known = f"known as {group.failure.known}: " if group.failure.known else ""
         which = f"{pluralize(len(group.cells), 'cell')} ({ranges(group.cells)})"

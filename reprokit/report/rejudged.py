@@ -11,7 +11,7 @@ import click
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.history.rejudging import Again, CannotJudge
-from reprokit.report.words import cell_name, expectation
+from reprokit.report.labels import cell_name, expectation
 
 FORMAT = "reprokit-rejudge/v1"
 Skipped = tuple[RunRecord, CellRecord, CannotJudge]

@@ -12,10 +12,10 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.differences import table
-from reprokit.report.history.changes import Change
-from reprokit.report.history.series import History, Series
+from reprokit.report.history.changes import CellChange
+from reprokit.report.history.series import CaseHistory, Series
 from reprokit.report.history.transitions import State, Transition, state_of
-from reprokit.report.words import served_by
+from reprokit.report.labels import served_by
 
 LETTERS = {
     Verdict.REPRODUCED: "R",
@@ -51,7 +51,7 @@ def names(series: Sequence[Series]) -> tuple[str, Names]:
     return label(dict(pair for pair in first if pair in common)) if common else "", name
 
 
-def grid(history: History, series: Sequence[Series], shown: Sequence[str], width: int) -> Iterable[str]:
+def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], width: int) -> Iterable[str]:
     """A line per cell: when the failure was first and last seen, its verdicts in the runs ``shown``, what stands now.
 
     Where that is wider than ``width``, a cell's name gets a line of its own.
@@ -98,7 +98,7 @@ def _letter(result: Result | None) -> str:
     return click.style(LETTERS[result.verdict], fg=colour, bold=result.as_expected is False)
 
 
-def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
+def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
     """The state of a cell in words: ``gone since 2026-11-11``, and what its newest results say beside it."""
 
     def at(position: int) -> str:
@@ -120,7 +120,9 @@ def now(history: History, one: Series, stamp: Callable[[str], str]) -> str:
     return words + ("; NOT AS EXPECTED" if last.as_expected is False else "")
 
 
-def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], *, whole: bool = False) -> list[str]:
+def blocks(
+    changes: Sequence[CellChange], name: Names, stamp: Callable[[str], str], *, whole: bool = False
+) -> list[str]:
     """Transitions, the newest first; those of several cells that are alike, with the same changes around them, once.
 
     ``name``: how a cell is called. ``whole``: every cell and every change, rather than the first few.
@@ -131,9 +133,9 @@ def blocks(changes: Sequence[Change], name: Names, stamp: Callable[[str], str], 
     return lines
 
 
-def alike(changes: Sequence[Change]) -> list[list[Change]]:
+def alike(changes: Sequence[CellChange]) -> list[list[CellChange]]:
     """Changes, the newest first, those of several cells together that are alike, with the same differences around."""
-    grouped: dict[object, list[Change]] = {}
+    grouped: dict[object, list[CellChange]] = {}
     for change in sorted(changes, key=lambda one: one.after[0].started_at, reverse=True):
         one = change.transition
         key: tuple[object, ...] = "new", change.after[0].id
@@ -144,7 +146,7 @@ def alike(changes: Sequence[Change]) -> list[list[Change]]:
     return list(grouped.values())
 
 
-def _new(alike: Sequence[Change], stamp: Callable[[str], str]) -> Iterable[str]:
+def _new(alike: Sequence[CellChange], stamp: Callable[[str], str]) -> Iterable[str]:
     """The cells that were run for the first time, counted."""
     run, _ = alike[0].after
     states = sorted(change.transition.new.value.replace("-", " ") for change in alike)
@@ -152,7 +154,7 @@ def _new(alike: Sequence[Change], stamp: Callable[[str], str]) -> Iterable[str]:
     yield f"{stamp(run.started_at)}  new: {pluralize(len(alike), 'cell')}, {counts} (run {run.id})"
 
 
-def _block(alike: Sequence[Change], name: Names, stamp: Callable[[str], str], whole: bool) -> Iterable[str]:
+def _block(alike: Sequence[CellChange], name: Names, stamp: Callable[[str], str], whole: bool) -> Iterable[str]:
     change = alike[0]
     assert change.before is not None
     after, before = change.after[0], change.before[0]
@@ -191,7 +193,7 @@ def _chance(one: Transition) -> str:
     return f", {100 * one.chance:.0f} % chance of {pluralize(one.clean, 'clean trial')} at {before}"
 
 
-def unjudged(history: History, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
+def unjudged(history: CaseHistory, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
     """The cells whose newest results are inconclusive, which is no change of the bug: since when, and as what."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in series:
@@ -203,7 +205,7 @@ def unjudged(history: History, series: Sequence[Series], name: Names, stamp: Cal
         yield f"{stamp(since)}  since then no verdict, {verdict}: {which}"
 
 
-def every_verdict(history: History, series: Sequence[Series], shown: Sequence[str]) -> Iterable[str]:
+def every_verdict(history: CaseHistory, series: Sequence[Series], shown: Sequence[str]) -> Iterable[str]:
     """Each verdict of each cell with its run, the newest first."""
     _, name = names(series)
     wanted: Mapping[str, int] = {run: at for at, run in enumerate(shown)}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
-from reprokit.engine.gpus.leases import Claim, Holder, Leases, default_folder
+from reprokit.engine.gpus.leases import Holder, LeaseRequest, Leases, default_folder
 from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
@@ -36,7 +36,7 @@ TELL_AGAIN = 60.0
 class GpuAllocation:
     """The GPUs leased to one cell, held until its last container is gone."""
 
-    def __init__(self, scheduler: GpuScheduler, task: Task, claim: Claim) -> None:
+    def __init__(self, scheduler: GpuScheduler, task: Task, claim: LeaseRequest) -> None:
         self._scheduler = scheduler
         self._task = task
         self._claim = claim
@@ -87,7 +87,7 @@ class _Waiting:
     work: Callable[[GpuAllocation], None]
     refuse: Callable[[Exception], None]
     able: tuple[Gpu, ...]
-    claim: Claim
+    claim: LeaseRequest
     done: Future[None] = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
     told: float = 0.0
@@ -166,7 +166,7 @@ class GpuScheduler:
             gpu for gpu in preflighting.able(task.spec, self._facts, self._catalog) if gpu.uuid not in self._gone
         )
 
-    def claim(self, task: Task, able: Sequence[Gpu]) -> Claim:
+    def claim(self, task: Task, able: Sequence[Gpu]) -> LeaseRequest:
         """A claim on as many of ``able`` as the task asks for."""
         return self._leases.claim(able, task.spec.limits.gpus)
 

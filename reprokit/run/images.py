@@ -31,7 +31,7 @@ from reprokit.run.locking import applying
 from reprokit.run.task import Task
 
 if TYPE_CHECKING:
-    from reprokit.environment.lock import Held
+    from reprokit.environment.lock import PinnedEnvironment
     from reprokit.store.folder import Measurements, SeenBases
 
 DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
@@ -39,7 +39,7 @@ DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ImageSpec:
     """An image that tasks need: where it starts and what is built on it.
 
     ``instead``: what can be had where a registry's image cannot, in words. ``offline``: why the cell is not to be had
@@ -49,7 +49,7 @@ class Wanted:
     environment: Environment
     rendered: dockerfile.Rendered
     sources: Mapping[str, SourceTree] = field(default_factory=dict)
-    held: Held | None = None
+    held: PinnedEnvironment | None = None
     instead: str = ""
     offline: str = ""
 
@@ -70,7 +70,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ready:
+class BuiltImage:
     """An image that stands: built now or before, in how many seconds, and what was measured in it.
 
     ``bases``: what its Dockerfile starts from, by reference; the first is its base.
@@ -125,7 +125,7 @@ def handed_files(task: Task) -> Mapping[str, str]:
     return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
 
 
-def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> Wanted:
+def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = False) -> ImageSpec:
     """The image that a task needs. Raises Unsupported, or sources.SourceError.
 
     ``whole``: with all files of the case in it, so that it can be run by hand.
@@ -149,7 +149,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     )
     instead = "" if task.held else without_registry(task.spec, supply, environment)
     offline = "" if task.held or supply.recipe == "script" else without_downloads(task.spec, supply, environment)
-    return Wanted(
+    return ImageSpec(
         environment=environment,
         rendered=rendered,
         sources=fetched,
@@ -191,14 +191,14 @@ def _check_places(files: Iterable[str], trees: Iterable[SourceTree]) -> None:
 def make_ready(
     engine: Engine,
     measurements: Measurements,
-    image: Wanted,
+    image: ImageSpec,
     *,
     on_progress: Callable[[Progress], None],
     cancel: threading.Event,
     seen: SeenBases,
     since: float = 0.0,
     fresh: bool = False,
-) -> Ready:
+) -> BuiltImage:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
     ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
@@ -230,12 +230,12 @@ def make_ready(
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
-    return Ready(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
+    return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
 
 
 def _built(
     engine: Engine,
-    image: Wanted,
+    image: ImageSpec,
     request: Build,
     on_progress: Callable[[Progress], None],
     cancel: threading.Event,
@@ -253,7 +253,7 @@ def _built(
 def _bases(
     engine: Engine,
     measurements: Measurements,
-    image: Wanted,
+    image: ImageSpec,
     on_progress: Callable[[Progress], None],
     cancel: threading.Event,
     seen: SeenBases,
@@ -292,7 +292,7 @@ def measure(
     return measured
 
 
-def image_record(ready: Ready) -> ImageRecord:
+def image_record(ready: BuiltImage) -> ImageRecord:
     """The image as the record of a cell has it."""
     return ImageRecord(
         tag=ready.image.tag,

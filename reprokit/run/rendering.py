@@ -19,7 +19,7 @@ from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
-from reprokit.run.images import SourceTrees, Wanted, wanted
+from reprokit.run.images import ImageSpec, SourceTrees, wanted
 from reprokit.run.locking.bases import ensure as ensure_base
 from reprokit.run.request import Request
 from reprokit.run.supplying import supply_of
@@ -30,7 +30,7 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
     """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
     supply = supply_of(request)
     trees = _Lenient(request.sources)
-    images: dict[str, tuple[Wanted, list[Task]]] = {}
+    images: dict[str, tuple[ImageSpec, list[Task]]] = {}
     refused = 0
     for task in tasks:
         try:
@@ -59,7 +59,7 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
     return 3 if refused else 0
 
 
-def _make_bases(wanted: Mapping[str, Wanted], request: Request) -> None:
+def _make_bases(wanted: Mapping[str, ImageSpec], request: Request) -> None:
     """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
     made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
     if not made:
@@ -108,7 +108,7 @@ def folder_name(task: Task) -> str:
     return "".join(c if c.isalnum() or c in "._-" else "-" for c in words)[:180]
 
 
-def write_folder(folder: Path, image: Wanted) -> None:
+def write_folder(folder: Path, image: ImageSpec) -> None:
     """Write Dockerfile and context to ``folder``, whole or not at all; replaces what an earlier render wrote there."""
     if folder.exists() and not (folder / "Dockerfile").is_file():
         raise UsageError(f"{folder} exists and holds no Dockerfile: not overwriting it; choose another --output")

@@ -30,7 +30,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import Ready, SourceTrees, Wanted, make_ready, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, make_ready, wanted
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
@@ -38,7 +38,7 @@ from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
-from reprokit.run.trials import Facts, TrialContext, decided, known_facts, mismatches, run_trials
+from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
 
 if TYPE_CHECKING:
@@ -132,19 +132,19 @@ class Runner:
         preflight(task.spec, self._facts, self._catalog)
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
-    def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[Wanted, Ready, list[Task]]]:
+    def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
         """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none.
 
         ``fresh``: build them again, with what archives and indexes have today.
         """
         self._fresh = fresh
-        stand: list[tuple[Wanted, Ready, list[Task]]] = []
+        stand: list[tuple[ImageSpec, BuiltImage, list[Task]]] = []
         # No preflight: building needs no GPU.
         self._run_servable(tasks, built=lambda *found: stand.append(found))
         return stand
 
     def _run_servable(
-        self, tasks: Sequence[Task], built: Callable[[Wanted, Ready, list[Task]], None] | None = None
+        self, tasks: Sequence[Task], built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None
     ) -> None:
         try:
             engine, info, supply = self._open()
@@ -175,7 +175,7 @@ class Runner:
         ):
             runs: list[Future[None]] = []
 
-            def prepare(image: Wanted, waiting: list[Task]) -> None:
+            def prepare(image: ImageSpec, waiting: list[Task]) -> None:
                 ready, facts = self._prepare(engine, image, waiting)
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
@@ -234,9 +234,9 @@ class Runner:
             self._listener.note(f"left behind by a run that was killed, removed: {text}")
         return engine, info, self._supply()
 
-    def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[Wanted, list[Task]]]:
+    def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[ImageSpec, list[Task]]]:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
-        images: dict[str, tuple[Wanted, list[Task]]] = {}
+        images: dict[str, tuple[ImageSpec, list[Task]]] = {}
         for task in tasks:
             if image := self._serve(task, lambda task: wanted(task, supply, self._trees)):
                 images.setdefault(image.key, (image, []))[1].append(task)
@@ -244,7 +244,7 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
-    def _prepare(self, engine: Engine, image: Wanted, waiting: list[Task]) -> tuple[Ready | None, Facts]:
+    def _prepare(self, engine: Engine, image: ImageSpec, waiting: list[Task]) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
 
         def on_progress(progress: Progress) -> None:
@@ -254,9 +254,9 @@ class Runner:
                 where = f"{progress.number}/{progress.total} " if progress.total else ""
                 self._listener.state(numbers, "building", where + short_step(progress.name))
 
-        facts = Facts(dockerfile=image.rendered.dockerfile)
+        facts = CellFacts(dockerfile=image.rendered.dockerfile)
 
-        def attempt(_: Task) -> tuple[Ready, Facts]:
+        def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             ready = make_ready(
                 engine,
                 self._measurements,
@@ -279,7 +279,7 @@ class Runner:
             return None, facts
         return served
 
-    def _faithful(self, ready: Ready, waiting: Sequence[Task], facts: Facts) -> list[Task]:
+    def _faithful(self, ready: BuiltImage, waiting: Sequence[Task], facts: CellFacts) -> list[Task]:
         """The tasks that the image serves; the others are decided, as it measures otherwise than they ask."""
         served = []
         for task in waiting:
@@ -289,14 +289,19 @@ class Runner:
                 served.append(task)
         return served
 
-    def _refuse(self, task: Task, facts: Facts, error: Exception) -> None:
+    def _refuse(self, task: Task, facts: CellFacts, error: Exception) -> None:
         def fail(_: Task) -> None:
             raise error
 
         self._serve(task, fail, facts)
 
     def _run_cell(
-        self, context: TrialContext, ready: Ready, task: Task, facts: Facts, allocation: GpuAllocation | None = None
+        self,
+        context: TrialContext,
+        ready: BuiltImage,
+        task: Task,
+        facts: CellFacts,
+        allocation: GpuAllocation | None = None,
     ) -> None:
         facts = replace(facts)
         starts: list[float] = []
@@ -330,9 +335,9 @@ class Runner:
 
         self._serve(task, trials, facts)
 
-    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: Facts | None = None) -> T | None:
+    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: CellFacts | None = None) -> T | None:
         """What ``attempt`` gives; None if something stopped it, which is then the verdict, beside ``facts`` so far."""
-        facts = facts or Facts()
+        facts = facts or CellFacts()
         try:
             if self._cancel.is_set():
                 raise Cancelled("stopped before it was decided")

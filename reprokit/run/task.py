@@ -10,7 +10,7 @@ from reprokit.case.cellspec import CellSpec
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell
 from reprokit.case.model import Case
-from reprokit.environment.lock import Held
+from reprokit.environment.lock import PinnedEnvironment
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 
@@ -32,6 +32,6 @@ class Task:
     expected: Verdict | None
     trials: Trials
     datasets: Mapping[str, Path]
-    held: Held | None = None
+    held: PinnedEnvironment | None = None
     refused: str = ""
     tried: str = ""

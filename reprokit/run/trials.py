@@ -24,7 +24,7 @@ from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.run.gpus import GpuAllocation
-from reprokit.run.images import Ready, Wanted, handed_files, image_record
+from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
 from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
@@ -44,7 +44,7 @@ def blank(task: Task) -> CellRecord:
 
 
 @dataclass(kw_only=True)
-class Facts:
+class CellFacts:
     """What is known of a cell so far, whatever its verdict will be: the fields of its record of these names."""
 
     seconds: float | None = None
@@ -56,9 +56,9 @@ class Facts:
     trials: tuple[TrialRecord, ...] = ()
 
 
-def decided(task: Task, verdict: Verdict, reason: str, facts: Facts | None = None) -> CellRecord:
+def decided(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
-    facts = facts or Facts()
+    facts = facts or CellFacts()
     details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried)
     values = {**vars(facts), "details": details}
     return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
@@ -97,10 +97,10 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     )
 
 
-def known_facts(image: Wanted, ready: Ready, engine: EngineInfo) -> Facts:
+def known_facts(image: ImageSpec, ready: BuiltImage, engine: EngineInfo) -> CellFacts:
     """What a record says of an image that ``engine`` has built, whatever becomes of its trials."""
     base = image.environment.base
-    return Facts(
+    return CellFacts(
         image=image_record(ready),
         environment=ready.measured,
         dockerfile=image.rendered.dockerfile,
@@ -123,14 +123,14 @@ def known_facts(image: Wanted, ready: Ready, engine: EngineInfo) -> Facts:
     )
 
 
-def _lock_record(image: Wanted) -> LockRecord | None:
+def _lock_record(image: ImageSpec) -> LockRecord | None:
     if image.held is None:
         return None
     lock, entry = image.held.lock, image.held.entry
     return LockRecord(path=lock.where(entry), date=entry.pins.date, image=entry.image)
 
 
-def mismatches(task: Task, ready: Ready, catalog: Catalog) -> list[str]:
+def mismatches(task: Task, ready: BuiltImage, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
     asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
     differs = environment.compare(asked, ready.measured, catalog)

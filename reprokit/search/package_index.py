@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
 from reprokit.engine import site
-from reprokit.engine.site import network, trust
+from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options as of_host
 from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
@@ -40,14 +40,14 @@ class DistributionFile:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class ProjectFiles:
     """The files of a project. ``notes``: which indexes gave none, and why, in words."""
 
     files: tuple[DistributionFile, ...]
     notes: tuple[str, ...] = ()
 
 
-def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
+def files_of(project: str, pip_options: Iterable[str] = ()) -> ProjectFiles:
     """All files of a project that the host's pip would find with a case's ``pip_options``.
 
     Raises UsageError when no index answers, or pip's configuration cannot be read.
@@ -55,7 +55,7 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
     settings = site.settings()
     options = of_host(os.environ, settings)
     proxies = network.proxies(os.environ, configured=settings.proxy, pip_proxy=options.get("proxy", ""))
-    bundle = str(trust.bundle_path(options.get("cert", ""), os.environ, settings.ca_bundle) or "")
+    bundle = str(authorities.bundle_path(options.get("cert", ""), os.environ, settings.ca_bundle) or "")
     files: list[DistributionFile] = []
     notes: list[str] = []
     answers = 0
@@ -71,7 +71,7 @@ def files_of(project: str, pip_options: Iterable[str] = ()) -> Found:
         raise UsageError(
             f"{what}; the indexes are those of the host's pip (see: pip config list) and of environment.pip_options"
         )
-    return Found(files=tuple(files), notes=tuple(notes))
+    return ProjectFiles(files=tuple(files), notes=tuple(notes))
 
 
 def _places(options: Mapping[str, str], of_case: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -10,8 +10,8 @@ import random
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.bisect.algorithm import bisect
+from reprokit.search.queries import Candidate, Query, drive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ def simulate(*, size: int, clusters: int, flaky: float, trials: int, runs: int, 
             broken |= set(range(start, min(size - 1, start + chance.randint(1, max(1, size // 5)))))
         asked: list[int] = []
 
-        def answer(ask: Ask, boundary: int = boundary, broken: set[int] = broken, asked: list[int] = asked):  # type: ignore[no-untyped-def]
+        def answer(ask: Query, boundary: int = boundary, broken: set[int] = broken, asked: list[int] = asked):  # type: ignore[no-untyped-def]
             readings = []
             for place in (int(one.cell["at"]) for one in ask.candidates):
                 asked.append(place)

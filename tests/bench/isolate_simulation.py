@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, drive
 from reprokit.search.isolate.algorithm import Boundary, Isolation, isolate
+from reprokit.search.queries import Query, drive
 
 TRIALS = 10
 """Trials of a cell whose failure is flaky: one that fails at a rate of 0.5 is missed once in a thousand."""
@@ -107,7 +107,7 @@ def outcome(seed: int) -> Outcome:
         failed = grid.fails(cell) and any(rng.random() < grid.rate for _ in range(trials))
         return Reading.FAIL if failed else Reading.PASS
 
-    def answer(ask: Ask) -> tuple[Reading, ...]:
+    def answer(ask: Query) -> tuple[Reading, ...]:
         for one in ask.candidates:
             key = tuple(sorted(one.cell.items()))
             if key not in asked:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate, drive
+from reprokit.search.queries import Candidate, Query, drive
 from reprokit.search.reduce.algorithm import smallest
-from reprokit.search.reduce.parts import Group
+from reprokit.search.reduce.parts import PartGroup
 from reprokit.search.reduce.trying import Trying
 
 Answer = Callable[[frozenset[int]], Reading]
@@ -24,7 +24,7 @@ def shrink(parts: int, answer: Answer, *, pairs: bool = False, cells: int = 10**
     """What is left of ``parts``, which together are known to fail, and how many cells that took, ``cells`` at most."""
     asked = 0
 
-    def tell(ask: Ask) -> tuple[Reading, ...]:
+    def tell(ask: Query) -> tuple[Reading, ...]:
         nonlocal asked
         asked += len(ask.candidates)
         return tuple(answer(frozenset(map(int, one.cell))) for one in ask.candidates)
@@ -39,7 +39,7 @@ def shrink(parts: int, answer: Answer, *, pairs: bool = False, cells: int = 10**
     )
     trying.knows(Candidate(cell=without(frozenset())), fails=True)
     names = tuple(map(str, range(parts)))
-    gone = drive(smallest(Group(kind="env", names=names, without=without, pairs=pairs), trying), tell)
+    gone = drive(smallest(PartGroup(kind="env", names=names, without=without, pairs=pairs), trying), tell)
     return frozenset(range(parts)) - gone, asked
 
 

@@ -11,7 +11,7 @@ import pytest
 from reprokit.cli.display.screen import Screen
 from reprokit.engine import kinds, registry
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from tests.conformance import toy_engine
 
 pytestmark = pytest.mark.integration

@@ -58,7 +58,7 @@ def user(cache: Path, tmp_path: Path) -> User:
 
 
 @pytest.fixture(scope="module")
-def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> keeping.Kept:
+def kept(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> keeping.KeptVenv:
     """An environment with nothing but its Python."""
     user = User(tmp_path_factory.mktemp("kept"))
     user.write("case.yaml", CASE.format(id="kept"))
@@ -84,7 +84,7 @@ def powers(request: pytest.FixtureRequest) -> HostCapabilities:
 
 
 def run(
-    kept: keeping.Kept,
+    kept: keeping.KeptVenv,
     powers: HostCapabilities,
     script: str,
     output: list[bytes] | None = None,
@@ -145,7 +145,7 @@ def test_what_the_host_is_not_is_unsupported_and_nothing_is_made(user: User) -> 
     assert len(list((keeping.top() / "environments").glob("*"))) == there
 
 
-def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_a_program_ends_as_it_ends(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     ending = run(kept, powers, 'echo "$WORD"; ./sub/tool.sh; python -c "import sys; print(sys.prefix)"; exit 7', output)
     assert (ending.exit_code, ending.oom, ending.timed_out) == (7, False, False)
@@ -154,7 +154,7 @@ def test_a_program_ends_as_it_ends(kept: keeping.Kept, powers: HostCapabilities)
     assert left() == []
 
 
-def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: HostCapabilities, cache: Path) -> None:
+def test_a_dataset_is_where_the_case_wants_it(kept: keeping.KeptVenv, powers: HostCapabilities, cache: Path) -> None:
     (cache / "real").mkdir(exist_ok=True)
     (cache / "real" / "one.png").touch()
     output: list[bytes] = []
@@ -166,7 +166,7 @@ def test_a_dataset_is_where_the_case_wants_it(kept: keeping.Kept, powers: HostCa
     assert (cache / "real" / "one.png").exists()
 
 
-def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_a_program_is_nobody_in_particular(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     script = "id -u; touch /etc/mine; touch $VIRTUAL_ENV/mine; grep -E 'CapEff|NoNewPrivs' /proc/self/status; env"
     run(kept, powers, script, output)
@@ -179,7 +179,7 @@ def test_a_program_is_nobody_in_particular(kept: keeping.Kept, powers: HostCapab
     assert os.getuid() != 0 or not (kept.folder / "venv" / "mine").exists()
 
 
-def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     output: list[bytes] = []
     script = "trap 'echo got TERM' TERM; (setsid bash -c 'trap \"\" TERM; (sleep 98765 &); sleep 98765' &)"
     ending = run(kept, powers, f"{script}; while true; do sleep 0.2; done", output, timeout=1.0)
@@ -190,18 +190,18 @@ def test_at_the_time_limit_everything_ends_that_was_started(kept: keeping.Kept, 
     assert left() == []
 
 
-def test_what_a_program_leaves_running_ends_with_it(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_what_a_program_leaves_running_ends_with_it(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     assert run(kept, powers, "(setsid sleep 98764 &) ; sleep 0.2").exit_code == 0
     assert running("98764") == []
 
 
-def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_a_program_that_kills_what_watches_it_ends_with_it(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     with suppress(EngineError):  # where it can: an unprivileged user's, without namespaces
         run(kept, powers, "kill -9 $PPID; exec sleep 293", timeout=2.0)
     assert running("293") == []
 
 
-def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: HostCapabilities) -> None:
+def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.KeptVenv, powers: HostCapabilities) -> None:
     def ends(program: str) -> tuple[int, bytes]:
         output: list[bytes] = []
         trial = Trial(
@@ -219,7 +219,7 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.Kept, powers: 
     assert ends("./plain") == (126, b"./plain: Permission denied\n")
 
 
-def test_namespaces_hide_the_host(kept: keeping.Kept) -> None:
+def test_namespaces_hide_the_host(kept: keeping.KeptVenv) -> None:
     if found := host.powers().namespaces:
         pytest.skip(found)
     output: list[bytes] = []

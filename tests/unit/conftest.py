@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.engine.site import network, pipconfig, trust
+from reprokit.engine.site import authorities, network, pipconfig
 from reprokit.store import recorder
 
 KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
@@ -33,7 +33,7 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         for name, value in bare.items():
             patch.setenv(name, str(value))
         patch.setattr(pipconfig, "SYSTEM", home / "absent")
-        patch.setattr(trust, "ANCHORS", ())
+        patch.setattr(authorities, "ANCHORS", ())
         patch.setattr(network, "APT_FILES", ())
         yield
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from reprokit.cli.display.plain import labels
 from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.words import expectation, seconds, style, summary
+from reprokit.report.labels import expectation, seconds, style, summary
 from reprokit.run.task import Task
 
 

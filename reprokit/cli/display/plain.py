@@ -11,7 +11,7 @@ from typing import TextIO
 from reprokit.case.matrix import label
 from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.words import case_names, expectation, seconds
+from reprokit.report.labels import case_names, expectation, seconds
 from reprokit.run.task import Task
 
 

@@ -14,7 +14,7 @@ from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.plain import PlainListener, say
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
-from reprokit.report.words import summary
+from reprokit.report.labels import summary
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from reprokit.cli.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, venvs
 from reprokit.cli.doctor.finding import Finding, Status
-from reprokit.cli.doctor.ground import Ground, NoAnswer, later, survey
+from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later, survey
 from reprokit.core.errors import ReprokitError
 
 __all__ = ["CHECKS", "FORMAT", "Finding", "Ground", "Status", "examine", "exit_status", "survey"]
@@ -54,7 +54,7 @@ def examine(ground: Ground, checks: dict[str, Check] | None = None, *, seconds: 
         except Exception as error:
             # The text of our own errors is complete; other errors need their class, too.
             what = str(error) if isinstance(error, ReprokitError) else f"{type(error).__name__}: {error}"
-            if isinstance(error, NoAnswer):
+            if isinstance(error, CheckTimedOut):
                 what = f"no answer within {seconds:g} s"
             found[name].append(Finding(check=name, status=Status.WARN, text=f"this check failed: {what}"))
     return [finding for name in checks for finding in list(found[name])]

@@ -22,7 +22,7 @@ SECONDS = 15.0
 """How long the engine, and the GPU's driver, may take to answer."""
 
 
-class NoAnswer(EngineError):
+class CheckTimedOut(EngineError):
     """An answer takes too long."""
 
 
@@ -75,7 +75,7 @@ def survey(environ: Mapping[str, str] | None = None, folder: Path | None = None)
         except Exception as error:
             answers[name] = error
     found: dict[str, Any] = {"unreachable": str(answers["engine"])}
-    if isinstance(answers["engine"], NoAnswer):
+    if isinstance(answers["engine"], CheckTimedOut):
         found = {"unreachable": f"the container engine gives {answers['engine']}: it hangs, or the host is overloaded"}
     if isinstance(answers["engine"], tuple):
         engine, version, info = answers["engine"]
@@ -120,7 +120,7 @@ def later(ask: Callable[[], T]) -> Callable[[float], T]:
         if raised:
             raise raised[0]
         if not outcome:
-            raise NoAnswer(f"no answer within {seconds:g} s")
+            raise CheckTimedOut(f"no answer within {seconds:g} s")
         return outcome[0]
 
     return wait

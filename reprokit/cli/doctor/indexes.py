@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from reprokit.cli.doctor.finding import Finding, Voice
-from reprokit.cli.doctor.ground import Ground, NoAnswer, later
+from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import without_passwords
-from reprokit.engine.site import network, trust
+from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
 from reprokit.engine.site.local_index import local_path
@@ -22,7 +22,7 @@ say = Voice("network")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class Endpoint:
     """An address to try: ``url``, through ``proxies``. ``needed``: what fails without it; ``fix``: what to do then."""
 
     name: str
@@ -39,7 +39,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     except UsageError as error:
         yield say.fail(str(error), "fix that file; pip config debug lists the files that pip reads")
         return
-    bundle = trust.bundle_path(options.get("cert", ""), ground.environ, ground.settings.ca_bundle)
+    bundle = authorities.bundle_path(options.get("cert", ""), ground.environ, ground.settings.ca_bundle)
     waiting = []
     for place in places(ground, options):
         local = local_path(place.url)
@@ -54,7 +54,7 @@ def check(ground: Ground) -> Iterator[Finding]:
     for place, wait in waiting:
         try:
             wrong = wait(SECONDS)
-        except NoAnswer as error:
+        except CheckTimedOut as error:
             wrong = str(error)
         shown = without_passwords(place.url)
         if wrong:
@@ -63,7 +63,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.ok(f"{place.name} {shown} answers")
 
 
-def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
+def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Endpoint]:
     """The addresses to try; ``options``: pip's current options."""
     own = ground.settings
     usual = network.proxies(ground.environ, configured=own.proxy, pip_proxy=options.get("proxy", ""))
@@ -71,13 +71,13 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
     if "no-index" not in options:
         if index := options.get("index-url") or default_index(SECONDS):
             needed = "pip packages cannot be installed"
-            yield Place(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
+            yield Endpoint(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
         for url in options.get("extra-index-url", "").split():
-            yield Place(
+            yield Endpoint(
                 name="pip extra index", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
             )
     for url in options.get("find-links", "").split():
-        yield Place(
+        yield Endpoint(
             name="pip find-links", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
         )
     apt = {key.split("::")[1].lower(): value for key, value in network.apt_proxies().items() if value != "DIRECT"}
@@ -85,14 +85,14 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Place]:
     for name, url in (("Debian archive", debian), ("Ubuntu archive", OFFICIAL["ubuntu"].main)):
         needed = f"nothing can be installed in images of {name.partition(' ')[0]}"
         fix = "set apt_mirror or proxy in reprokit.toml" if "Debian" in name else "set proxy in reprokit.toml"
-        yield Place(name=name, url=f"{url.rstrip('/')}/dists/", proxies={**usual, **apt}, needed=needed, fix=fix)
+        yield Endpoint(name=name, url=f"{url.rstrip('/')}/dists/", proxies={**usual, **apt}, needed=needed, fix=fix)
     for key in ("uv_python_mirror", "conda_channel"):
         if url := getattr(own, key):
             fix = f"fix {key} in reprokit.toml"
-            yield Place(name=key, url=url, proxies=usual, needed="its files are not available", fix=fix)
+            yield Endpoint(name=key, url=url, proxies=usual, needed="its files are not available", fix=fix)
 
 
-def _ask(place: Place, bundle: str) -> str:
+def _ask(place: Endpoint, bundle: str) -> str:
     """Why the address does not answer as needed, in words; '' when it does."""
     try:
         answer = get(

@@ -26,7 +26,7 @@ def build(
     """Build and tag an image; see :meth:`reprokit.engine.protocol.Engine.build`."""
     # Before gRPC is loaded: its handlers for fork() do nothing for us but print a line whenever a process is started.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "false")
-    from reprokit.engine import images, progress, session
+    from reprokit.engine import buildkit_session, images, progress
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
@@ -45,7 +45,7 @@ def build(
                     "this engine has no BuildKit, which builds need: use Docker Engine 20.10 or newer (Podman has none)"
                 ) from error
 
-        with session.serve(open_session, served.secrets, lambda host: credentials(wire, host)) as session_id:
+        with buildkit_session.serve(open_session, served.secrets, lambda host: credentials(wire, host)) as session_id:
             error = exchange.build(
                 wire,
                 parameters(build, served, session_id),

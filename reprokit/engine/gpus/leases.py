@@ -74,10 +74,10 @@ class Leases:
         self._run = run
         self.in_use = in_use
 
-    def claim(self, gpus: Sequence[Gpu], count: int) -> Claim:
+    def claim(self, gpus: Sequence[Gpu], count: int) -> LeaseRequest:
         """Ask for ``count`` of ``gpus``, those with the least memory first. Nothing is held before ``attempt``."""
         # One that does not tell its memory shares the host's: the last to be leased.
-        return Claim(self, sorted(gpus, key=lambda gpu: (gpu.memory or float("inf"), gpu.index)), count)
+        return LeaseRequest(self, sorted(gpus, key=lambda gpu: (gpu.memory or float("inf"), gpu.index)), count)
 
     def holder(self, gpu: Gpu) -> Holder | None:
         """Who holds it, as its file tells; None when nobody has, or is just about to."""
@@ -128,7 +128,7 @@ class Leases:
             raise _unusable(self._folder, error) from error
 
 
-class Claim:
+class LeaseRequest:
     """One trial's wish for GPUs; closing it gives back whatever it holds."""
 
     def __init__(self, leases: Leases, gpus: Sequence[Gpu], count: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from reprokit.core import redaction
-from reprokit.engine.site import credentials, network, pipconfig, providers, trust
+from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
 from reprokit.engine.site.local_index import LocalIndexServer, local_path
@@ -116,15 +116,15 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
     found = pip_options(environ, settings)
-    bundle = trust.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
+    bundle = authorities.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
     client_cert = Path(found.pop("client-cert")).expanduser() if "client-cert" in found else None
     if client_cert is not None and bundle is None:
-        bundle = trust.system_bundle()  # the two travel as one file, which has to be able to verify servers
+        bundle = authorities.system_bundle()  # the two travel as one file, which has to be able to verify servers
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.pop("proxy", ""))
     pip, warnings = _split(found)
 
     secrets: dict[str, bytes] = {}
-    if bundle is not None and (pem := trust.read_bundle(bundle, client_cert)):
+    if bundle is not None and (pem := authorities.read_bundle(bundle, client_cert)):
         secrets["ca_bundle"] = pem
         pip["cert"] = (CA_BUNDLE,)
         if client_cert is not None:

@@ -6,8 +6,8 @@ import shlex
 from pathlib import Path
 
 from reprokit.core.errors import UsageError
+from reprokit.engine.site.authorities import MAX_BYTES
 from reprokit.engine.site.config import Settings
-from reprokit.engine.site.trust import MAX_BYTES
 
 UV_DOWNLOADS = "/run/secrets/uv_downloads"
 """Where a listing of this host is mounted in builds."""

@@ -16,7 +16,7 @@ from reprokit.engine import failure
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.venv import keeping, layout, sandbox
-from reprokit.engine.venv.sandbox import Mount, Program
+from reprokit.engine.venv.sandbox import SandboxMount, SandboxProgram
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
 
@@ -60,7 +60,7 @@ def build(
 
 def _program(
     build: Build, folder: Path, scratch: Path, served: Served, told: Mapping[str, str], namespaces: bool
-) -> Program:
+) -> SandboxProgram:
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
     _write(build, context)
@@ -91,10 +91,10 @@ def _program(
             os.chown(place, user, user)
     mounts = [
         *layout.mounts(scratch, user="repro", shown=shown),
-        *(Mount(source=str(place), target=str(place)) for place in made),
-        Mount(source=str(work), target=told["workdir"]),
+        *(SandboxMount(source=str(place), target=str(place)) for place in made),
+        SandboxMount(source=str(work), target=told["workdir"]),
     ]
-    return Program(
+    return SandboxProgram(
         command=("bash", str(context / "build.sh")),
         environ=environ,
         folder="/",

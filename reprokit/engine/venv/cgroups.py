@@ -23,7 +23,7 @@ GONE_WITHIN = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class CgroupParent:
     """Where groups of one controller can be made: the ``folder`` that holds them, in hierarchy ``version`` 1 or 2."""
 
     folder: Path
@@ -31,10 +31,10 @@ class Place:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class TrialGroups:
     """The groups of one trial, by controller."""
 
-    places: Mapping[str, Place]
+    places: Mapping[str, CgroupParent]
 
     @property
     def joins(self) -> list[str]:
@@ -51,7 +51,7 @@ class Group:
         return found is not None and int(found[1]) > 0
 
 
-def places(cgroup: str | None = None, mountinfo: str | None = None) -> dict[str, Place]:
+def places(cgroup: str | None = None, mountinfo: str | None = None) -> dict[str, CgroupParent]:
     """Where this process may make groups, by controller; what is not permitted is left out.
 
     ``cgroup`` and ``mountinfo``: the texts of /proc/self/cgroup and /proc/self/mountinfo. See cgroups(7).
@@ -74,16 +74,16 @@ def places(cgroup: str | None = None, mountinfo: str | None = None) -> dict[str,
     return found
 
 
-def _first_version(controller: str, path: str, mountinfo: str) -> Place | None:
+def _first_version(controller: str, path: str, mountinfo: str) -> CgroupParent | None:
     mounted = _mounted(mountinfo, rf" - cgroup \S+ (?:\S+,)?{controller}(?:,|$)")
     if mounted is None:
         return None
     own = mounted / path.strip("/")
     folder = own if own.is_dir() else mounted  # a container sees its own group as the top
-    return Place(folder=folder, version=1) if os.access(folder, os.W_OK) else None
+    return CgroupParent(folder=folder, version=1) if os.access(folder, os.W_OK) else None
 
 
-def _second_version(controller: str, path: str, mountinfo: str) -> Place | None:
+def _second_version(controller: str, path: str, mountinfo: str) -> CgroupParent | None:
     """The nearest group upwards that hands the controller to its children: the own one has processes, so it cannot."""
     mounted = _mounted(mountinfo, " - cgroup2 ")
     if mounted is None:
@@ -95,7 +95,7 @@ def _second_version(controller: str, path: str, mountinfo: str) -> Place | None:
         with suppress(OSError):
             handed = (folder / "cgroup.subtree_control").read_text().split()
             if controller in handed and os.access(folder, os.W_OK) and os.access(folder / "cgroup.procs", os.W_OK):
-                return Place(folder=folder, version=2)
+                return CgroupParent(folder=folder, version=2)
     return None
 
 
@@ -125,17 +125,17 @@ def refusals() -> dict[str, str]:
 
 
 @contextmanager
-def held(here: Mapping[str, Place], limits: Limits) -> Iterator[Group]:
+def held(here: Mapping[str, CgroupParent], limits: Limits) -> Iterator[TrialGroups]:
     """Groups with the limits of one trial, below ``here``; gone when the block ends. Raises OSError."""
     name = owned_name("trial")
-    made = {key: Place(folder=place.folder / name, version=place.version) for key, place in here.items()}
+    made = {key: CgroupParent(folder=place.folder / name, version=place.version) for key, place in here.items()}
     try:
         for folder in {place.folder for place in made.values()}:
             folder.mkdir()
         for controller, place in made.items():
             for file, text in _settings(controller, place.version, limits).items():
                 _set(place.folder / file, text)
-        yield Group(places=made)
+        yield TrialGroups(places=made)
     finally:
         for folder in {place.folder for place in made.values()}:
             _remove(folder)

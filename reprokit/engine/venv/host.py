@@ -51,7 +51,7 @@ def _refused(*, cut_off: bool) -> str:
     """Why a program cannot be shut off from this host, '' when it can."""
     with private_folder("try") as scratch:
         (scratch / "root").mkdir()
-        program = sandbox.Program(
+        program = sandbox.SandboxProgram(
             command=("true",),
             environ={"PATH": os.defpath},
             folder="/",

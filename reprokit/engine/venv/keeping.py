@@ -35,7 +35,7 @@ def pythons() -> Path:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class KeptVenv:
     """An environment that stands: its ``folder`` and what was written down when it was made."""
 
     folder: Path
@@ -57,7 +57,7 @@ def host_state() -> str:
     return ""
 
 
-def find(reference: str) -> Kept | None:
+def find(reference: str) -> KeptVenv | None:
     """The environment of that tag or id, or None."""
     if not reference.startswith("sha256:"):
         return _read(_folder(reference))
@@ -65,7 +65,7 @@ def find(reference: str) -> Kept | None:
     return next((kept for kept in standing if kept is not None and kept.info.id == reference), None)
 
 
-def get(reference: str) -> Kept:
+def get(reference: str) -> KeptVenv:
     """Like :func:`find`. Raises EngineError when there is none."""
     kept = find(reference)
     if kept is None:
@@ -81,12 +81,12 @@ def remove(tag: str) -> None:
         remove_tree(kept.folder)
 
 
-def _read(folder: Path) -> Kept | None:
+def _read(folder: Path) -> KeptVenv | None:
     try:
         told = json.loads((folder / DESCRIPTION).read_text())
     except (OSError, ValueError):
         return None
-    return Kept(folder=folder, told=told)
+    return KeptVenv(folder=folder, told=told)
 
 
 def _folder(tag: str) -> Path:
@@ -116,14 +116,14 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
                 remove_tree(folder)
 
 
-def complete(folder: Path, tag: str, told: Mapping[str, Any]) -> Kept:
+def complete(folder: Path, tag: str, told: Mapping[str, Any]) -> KeptVenv:
     """Describe what was made in ``folder``, which from then on stands."""
     size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
     told = {**told, "tag": tag, "made": uuid.uuid4().hex, "size": size}
     scratch = folder / f".{DESCRIPTION}"
     scratch.write_text(json.dumps(told))
     scratch.replace(folder / DESCRIPTION)
-    return Kept(folder=folder, told=told)
+    return KeptVenv(folder=folder, told=told)
 
 
 def sweep() -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reprokit.engine.venv import keeping
-from reprokit.engine.venv.sandbox import CUDA_PLACE, NOBODY, Mount, is_hidden, placed
+from reprokit.engine.venv.sandbox import CUDA_PLACE, NOBODY, SandboxMount, is_hidden, placed
 from reprokit.environment.on_host import SHM
 from reprokit.core.errors import EngineError
 
@@ -80,22 +80,22 @@ def _with_line(database: str, line: str, copy: Path) -> None:
 
 def mounts(
     scratch: Path, *, user: str, shm_size: int | None = None, shown: Sequence[str] = (), cuda: Path | None = None
-) -> list[Mount]:
+) -> list[SandboxMount]:
     """Where the private folders appear, with ``shown`` folders of the host that would be hidden otherwise."""
     found = [
-        Mount(source=str(scratch / "tmp"), target="/tmp"),
-        Mount(source=str(scratch / "vartmp"), target="/var/tmp"),
-        Mount(source=str(scratch / "home"), target="/root" if user == "root" else HOME),
-        Mount(target="/dev/shm", kind="tmpfs", size=shm_size or SHM),
+        SandboxMount(source=str(scratch / "tmp"), target="/tmp"),
+        SandboxMount(source=str(scratch / "vartmp"), target="/var/tmp"),
+        SandboxMount(source=str(scratch / "home"), target="/root" if user == "root" else HOME),
+        SandboxMount(target="/dev/shm", kind="tmpfs", size=shm_size or SHM),
     ]
     for name in ("passwd", "group"):
         if (scratch / name).exists():
-            found.append(Mount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only"))
+            found.append(SandboxMount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only"))
     for place in dict.fromkeys(os.path.realpath(path) for path in shown if path):
         if is_hidden(place) and Path(place).exists():
-            found.append(Mount(source=place, target=place, kind="read-only"))
+            found.append(SandboxMount(source=place, target=place, kind="read-only"))
     if cuda is not None and cuda.is_dir():
-        found.append(Mount(source=str(cuda), target=CUDA_PLACE, kind="read-only"))
+        found.append(SandboxMount(source=str(cuda), target=CUDA_PLACE, kind="read-only"))
     return found
 
 
@@ -104,7 +104,7 @@ def interpreters(told: Mapping[str, str]) -> list[str]:
     return [told.get("prefix", ""), str(keeping.pythons())]
 
 
-def parents_first(several: Sequence[Mount]) -> list[Mount]:
+def parents_first(several: Sequence[SandboxMount]) -> list[SandboxMount]:
     """In an order in which none covers another."""
     return sorted(several, key=lambda mount: Path(placed(mount.target)).parts)
 

@@ -33,7 +33,7 @@ _READ = 256 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mount:
+class SandboxMount:
     """What a program sees at ``target``: ``source``, or a file system in memory of ``size`` bytes."""
 
     target: str
@@ -43,7 +43,7 @@ class Mount:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class SandboxProgram:
     """What is to be run. ``user``: the id that root becomes, None to stay. ``root``: an empty folder to mount on.
 
     Without ``namespaces``, ``mounts`` are not made and the network is not ``cut_off``. ``joins``: control groups.
@@ -54,7 +54,7 @@ class Program:
     folder: str
     namespaces: bool
     root: Path
-    mounts: Sequence[Mount] = ()
+    mounts: Sequence[SandboxMount] = ()
     cut_off: bool = False
     user: int | None = None
     joins: Sequence[str] = ()
@@ -86,7 +86,7 @@ def placed(target: str) -> str:
     return os.path.normpath(target) if is_hidden(target) else os.path.realpath(target)
 
 
-def described(program: Program, status: int) -> dict[str, Any]:
+def described(program: SandboxProgram, status: int) -> dict[str, Any]:
     """The description that ``inside.py`` reads."""
     mounts = [
         {"kind": mount.kind, "source": mount.source, "target": placed(mount.target), "size": mount.size}
@@ -111,7 +111,7 @@ def described(program: Program, status: int) -> dict[str, Any]:
 
 
 def run(
-    program: Program, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float | None = None
+    program: SandboxProgram, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float | None = None
 ) -> Ended:
     """Run to the end, the time limit or ``cancel``; nothing that was started is left when this returns.
 

@@ -13,7 +13,7 @@ from reprokit.engine.containers import MODIFIED
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.venv import cgroups, keeping, layout, sandbox
-from reprokit.engine.venv.sandbox import Mount, Program
+from reprokit.engine.venv.sandbox import SandboxMount, SandboxProgram
 from reprokit.environment.host import HostCapabilities
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
@@ -21,7 +21,7 @@ from reprokit.evidence.model import Ending
 
 def run(
     trial: Trial,
-    kept: keeping.Kept | None,
+    kept: keeping.KeptVenv | None,
     powers: HostCapabilities,
     sink: Callable[[bytes], None],
     cancel: threading.Event,
@@ -37,7 +37,7 @@ def run(
         if work is not None and not namespaces:
             _link_mounts(trial, work)
         own = layout.variables(kept.folder if kept else None, namespaces=namespaces, home=scratch / "home", user=user)
-        program = Program(
+        program = SandboxProgram(
             command=trial.command,
             environ={**own, **trial.env, **layout.visible(trial.gpus, trial.env), **_unleased(trial, powers)},
             folder=trial.workdir if namespaces or work is None else str(work),
@@ -55,7 +55,7 @@ def run(
         return Ending(exit_code=ended.code, oom=group.saw_oom(), timed_out=ended.timed_out, seconds=ended.seconds)
 
 
-def _work(trial: Trial, kept: keeping.Kept | None, scratch: Path) -> Path | None:
+def _work(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path) -> Path | None:
     """The trial's own work folder; None where it has none, as the probe."""
     if kept is None or trial.workdir == "/":
         return None
@@ -86,19 +86,19 @@ def _link_mounts(trial: Trial, work: Path) -> None:
         place.symlink_to(mount.source)
 
 
-def _mounts(trial: Trial, kept: keeping.Kept | None, scratch: Path, work: Path | None) -> list[Mount]:
+def _mounts(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path, work: Path | None) -> list[SandboxMount]:
     shown = [str(kept.folder), *layout.interpreters(kept.told)] if kept else []
     cuda = kept.folder / "cuda" if kept else None
     limits = trial.limits
     found = layout.mounts(scratch, user=limits.user, shm_size=limits.shm_size, shown=shown, cuda=cuda)
     if work is not None:
-        found.append(Mount(source=str(work), target=trial.workdir))
+        found.append(SandboxMount(source=str(work), target=trial.workdir))
     found += [
-        Mount(source=str(mount.source), target=mount.target, kind="read-only" if mount.read_only else "bind")
+        SandboxMount(source=str(mount.source), target=mount.target, kind="read-only" if mount.read_only else "bind")
         for mount in trial.mounts
     ]
     if not trial.gpus:
-        found += [Mount(source=os.devnull, target=str(device)) for device in sorted(Path("/dev").glob("nvidia*[0-9]"))]
+        found += [SandboxMount(source=os.devnull, target=str(device)) for device in sorted(Path("/dev").glob("nvidia*[0-9]"))]
     return layout.parents_first(found)
 
 
@@ -109,7 +109,7 @@ def _unleased(trial: Trial, powers: HostCapabilities) -> dict[str, str]:
 
 
 @contextmanager
-def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.Group]:
+def _limited(trial: Trial, powers: HostCapabilities) -> Iterator[cgroups.TrialGroups]:
     permitted = {"memory": not powers.memory, "cpu": not powers.cpu, "pids": not powers.pids}
     here = {name: place for name, place in cgroups.places().items() if permitted[name]}
     with ExitStack() as stack:

@@ -12,10 +12,10 @@ from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostPrograms,
     HostRequest,
     Measurement,
-    Request,
     Wording,
     part_layers,
     version_differs,
@@ -48,7 +48,7 @@ SCRIPT = "if command -v clang >/dev/null 2>&1; then section clang; clang --versi
 _VERSION = r"(\d+(?:\.\d+)*)"
 
 
-def resolve(request: Request) -> Part | None:
+def resolve(request: AxisRequest) -> Part | None:
     """The newest package of the release that the value names. Raises Unsupported."""
     asked, name = request.asked, request.release.name
     if asked is None or asked == versions.NONE:

@@ -11,9 +11,9 @@ from reprokit.environment import versions
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostRequest,
     Measurement,
-    Request,
     Wording,
     part_layers,
     version_differs,
@@ -36,7 +36,7 @@ SCRIPT = "if command -v cmake >/dev/null 2>&1; then section cmake; cmake --versi
 _VERSION = r"(\d+(?:\.\d+)*)"
 
 
-def resolve(request: Request) -> Part | None:
+def resolve(request: AxisRequest) -> Part | None:
     """The newest wheel that the value names. Raises Unsupported."""
     return _part(request.asked)
 

@@ -15,10 +15,10 @@ from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostRequest,
     Layer,
     Measurement,
-    Request,
     Wording,
     version_differs,
 )
@@ -48,7 +48,7 @@ def calls_nvcc(spec: CellSpec) -> bool:
     return any(call.search(text) for text in (*spec.command, *programs))
 
 
-def resolve(request: Request) -> Cuda | None:
+def resolve(request: AxisRequest) -> Cuda | None:
     """CUDA from the first that has it: NVIDIA's images, NVIDIA's wheels, the distribution.
 
     Raises Unsupported.

@@ -12,10 +12,10 @@ from reprokit.environment.axes.cuda import suffix
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostRequest,
     Layer,
     Measurement,
-    Request,
     Wording,
     version_differs,
 )
@@ -34,7 +34,7 @@ section cudnn-files
 ls -L "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudnn.so.* /usr/lib/*-linux-gnu/libcudnn.so.* 2>/dev/null"""
 
 
-def resolve(request: Request) -> Cudnn | None:
+def resolve(request: AxisRequest) -> Cudnn | None:
     """cuDNN for the CUDA of the cell. Raises Unsupported."""
     return cudnn_of(request.asked, request.cuda, request.catalog)
 

@@ -12,11 +12,11 @@ from reprokit.environment.axes.operating_system import release_of
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostPrograms,
     HostRequest,
     Layer,
     Measurement,
-    Request,
     Wording,
     version_differs,
 )
@@ -29,7 +29,7 @@ if command -v gcc >/dev/null 2>&1; then
 fi"""
 
 
-def resolve(request: Request) -> Gcc | None:
+def resolve(request: AxisRequest) -> Gcc | None:
     """The GCC of a cell, from the first provider that has it. Raises Unsupported."""
     return providers_gcc.gcc(request.asked, request.release, request.supply)
 

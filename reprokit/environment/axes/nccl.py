@@ -11,9 +11,9 @@ from reprokit.environment import versions
 from reprokit.environment.axis import (
     CANNOT,
     Axis,
+    AxisRequest,
     HostRequest,
     Measurement,
-    Request,
     Wording,
     part_layers,
     version_differs,
@@ -44,7 +44,7 @@ ls -L "${CUDA_HOME:-/usr/local/cuda}"/lib64/libnccl.so.* /usr/lib/*-linux-gnu/li
 _VERSION = r"(\d+(?:\.\d+)+)"
 
 
-def resolve(request: Request) -> Part | None:
+def resolve(request: AxisRequest) -> Part | None:
     """NCCL for the CUDA of the cell. Raises Unsupported."""
     return _part(request.asked, request.cuda)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reprokit.case.axes import AxisSyntax, Wrong, is_version
-from reprokit.case.words import listing
+from reprokit.case.descriptions import listing
 from reprokit.core.errors import Unsupported
 from reprokit.core.near_match import near, nearest
 from reprokit.environment import versions, wording
-from reprokit.environment.axis import CANNOT, Axis, HostRequest, Measurement, Request, Wording, no_layers
+from reprokit.environment.axis import CANNOT, Axis, AxisRequest, HostRequest, Measurement, Wording, no_layers
 from reprokit.environment.catalog import OURS, Catalog, Release
 
 DEFAULT = "debian-12"
@@ -37,7 +37,7 @@ def check(value: str) -> Wrong | None:
     return Wrong(words=words, hint=hint or f"known: {listing(known)}")
 
 
-def resolve(request: Request) -> Release:
+def resolve(request: AxisRequest) -> Release:
     """The newest release that the value names. Raises Unsupported."""
     asked = request.asked or DEFAULT
     releases = request.catalog.releases()

@@ -10,7 +10,7 @@ from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import providers_python, versions, wording
 from reprokit.environment.axes.operating_system import release_of
-from reprokit.environment.axis import Axis, HostRequest, Layer, Measurement, Request, Wording, version_differs
+from reprokit.environment.axis import Axis, AxisRequest, HostRequest, Layer, Measurement, Wording, version_differs
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Environment, Interpreter, Python
 
@@ -21,7 +21,7 @@ done"""
 """``$1`` is the text of probe_inside.py, which prints the packages and frameworks, too."""
 
 
-def resolve(request: Request) -> Python | None:
+def resolve(request: AxisRequest) -> Python | None:
     """The Python of a cell, from the first provider that has it. Raises Unsupported."""
     return providers_python.python(request.asked, request.release, request.supply, request.cuda)
 

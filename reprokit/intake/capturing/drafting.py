@@ -21,7 +21,7 @@ from reprokit.intake import naming
 from reprokit.intake.axes import unavailable
 from reprokit.intake.capturing import packages
 from reprokit.intake.capturing.interpreter import SHELLS
-from reprokit.intake.capturing.seen import Seen
+from reprokit.intake.capturing.seen import CapturedRun
 from reprokit.intake.draft import Draft, literal
 from reprokit.search.reduce import signature
 
@@ -34,13 +34,13 @@ _LONG = 600.0
 """Seconds above which the default time limit may be too short."""
 
 
-def draft(seen: Seen) -> Draft:
+def draft(seen: CapturedRun) -> Draft:
     """The draft of a case for a command that failed, by itself or by its time limit."""
     return _Drafting(seen).draft()
 
 
 class _Drafting:
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: CapturedRun) -> None:
         self.seen = seen
         self.notes: dict[tuple[str | int, ...], tuple[str, ...]] = {}
         self.missing: list[str] = []
@@ -271,11 +271,11 @@ class _Drafting:
             return {"timed_out": "true"}
         if (code := ending.exit_code or 0) > 128 and code - 128 in {one.value for one in signal.Signals}:
             failure["signal"] = signal.Signals(code - 128).name
-        strict = signature.tightened(failure, [signature.Seen(ending=ending, log=self.seen.ran.log)])
+        strict = signature.tightened(failure, [signature.FailedTrial(ending=ending, log=self.seen.ran.log)])
         # Wildcards split up a secret within a pattern, so compare with the pattern from the log without secrets.
         # To a pattern, a home directory is a path like any other: replace it by one.
         log = re.sub(r"~(?=/)", "/home/user", redaction.scrub(self.seen.ran.log, known=self.known).text)
-        public = signature.tightened(failure, [signature.Seen(ending=ending, log=log)])
+        public = signature.tightened(failure, [signature.FailedTrial(ending=ending, log=log)])
         kept: dict[str, Any] = {}
         for key, value in strict.items():
             if public.get(key) != value or redaction.scrub(str(value), known=self.known).omitted:
@@ -329,7 +329,7 @@ def _secrets_of_options(command: Sequence[str]) -> Iterator[str]:
             yield value
 
 
-def _traced(seen: Seen) -> list[str]:
+def _traced(seen: CapturedRun) -> list[str]:
     return re.findall(r'File "([^"\n]{1,1000})", line \d+', seen.ran.log)
 
 

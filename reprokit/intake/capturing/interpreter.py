@@ -36,7 +36,7 @@ class Distribution:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interpreter:
+class CapturedPython:
     """A Python: its program, version, installation folders (``prefixes``), and installed packages.
 
     ``words``: its full version string.
@@ -116,7 +116,7 @@ def _of_script(path: str) -> str:
     return (shutil.which(words[0]) or "") if words and _PYTHON.fullmatch(Path(words[0]).name) else ""
 
 
-def ask(path: str) -> Interpreter | None:
+def ask(path: str) -> CapturedPython | None:
     """The version and packages of the Python at ``path``, from running it; None where that fails."""
     script = Path(__file__).with_name("inside.py").read_text(encoding="utf-8")
     try:
@@ -126,7 +126,7 @@ def ask(path: str) -> Interpreter | None:
         answer = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
-    return Interpreter(
+    return CapturedPython(
         path=path,
         version=answer["version"],
         words=answer["words"],

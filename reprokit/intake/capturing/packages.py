@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit.core.redaction import scrub
 from reprokit.environment.catalog import OURS
-from reprokit.intake.capturing.interpreter import Distribution, Interpreter
+from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
 
 _INSTALLED = re.compile(r"(?:^|/)(?:site|dist)-packages/(?P<module>[A-Za-z_]\w*)")
 _TORCH = frozenset({"torch", "torchvision", "torchaudio", "torchtext"})
@@ -41,7 +41,7 @@ def modules_of(files: Iterable[str]) -> set[str]:
     return {found["module"] for file in files if (found := _INSTALLED.search(file))}
 
 
-def pinned(interpreter: Interpreter, modules: Iterable[str], words: Iterable[str] = ()) -> Pinned:
+def pinned(interpreter: CapturedPython, modules: Iterable[str], words: Iterable[str] = ()) -> Pinned:
     """The distributions that contain ``modules``, and their dependencies, pinned to the installed versions.
 
     ``words``: of the command; its programs and the modules after ``-m`` count, too.

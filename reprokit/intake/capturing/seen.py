@@ -19,7 +19,7 @@ from reprokit.intake.capturing import checkout, environ, files, interpreter
 from reprokit.intake.capturing.checkout import Checkout
 from reprokit.intake.capturing.environ import Variables
 from reprokit.intake.capturing.files import Gathered
-from reprokit.intake.capturing.interpreter import Interpreter
+from reprokit.intake.capturing.interpreter import CapturedPython
 from reprokit.intake.capturing.running import Ran
 
 SECONDS = 60
@@ -29,7 +29,7 @@ _SERVED = re.compile(r"(?:python|gcc|g\+\+|cpp|libc6|binutils|lib).*|git|nvidia-
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class CapturedRun:
     """Everything that a case is drafted from.
 
     ``folder``: where the command ran. ``words``: of the command, and of a shell script in it. ``apt``: the
@@ -42,7 +42,7 @@ class Seen:
     folder: Path
     ran: Ran
     measured: Measured
-    interpreter: Interpreter | None = None
+    interpreter: CapturedPython | None = None
     checkout: Checkout | None = None
     gathered: Gathered = field(default_factory=Gathered)
     variables: Variables = field(default_factory=Variables)
@@ -52,7 +52,7 @@ class Seen:
     known: Mapping[str, str] = field(default_factory=dict)
 
 
-def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str, str]) -> Seen:
+def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str, str]) -> CapturedRun:
     """Gather the facts after ``command`` ran in ``folder`` with these environment variables."""
     words = interpreter.words_of(command)
     program = interpreter.program_of(command)
@@ -66,7 +66,7 @@ def look(command: Sequence[str], ran: Ran, folder: Path, variables: Mapping[str,
     for number, word in enumerate(words):
         if python and number > 1 and words[number - 1] == "-c" and interpreter.is_python(words[number - 2]):
             gathered.modules.update(module.partition(".")[0] for module in files.imports(word))
-    return Seen(
+    return CapturedRun(
         command=tuple(command),
         words=tuple(words),
         folder=folder,

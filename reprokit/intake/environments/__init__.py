@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from reprokit.intake.environments import blocks, columns, lines, packages, recipes, tools
-from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Claim, Found, Rank, merge, together
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue, merge, together
 
-__all__ = ["Claim", "Found", "Rank", "find", "merge", "together"]
+__all__ = ["EnvironmentBlock", "Rank", "ReportedValue", "find", "merge", "together"]
 
-FINDERS: Sequence[Callable[[Sequence[Line]], Iterable[Found]]] = (
+FINDERS: Sequence[Callable[[Sequence[ReportLine]], Iterable[EnvironmentBlock]]] = (
     recipes.find,
     tools.find,
     packages.find,
@@ -24,10 +24,10 @@ FINDERS: Sequence[Callable[[Sequence[Line]], Iterable[Found]]] = (
 """From the most to the least specific: a line that one has read is not read by the next ones."""
 
 
-def find(text: str) -> list[Found]:
+def find(text: str) -> list[EnvironmentBlock]:
     """Every environment block in a text (a whole report, or part of one), in the order of the text."""
     rest = lines.split(text)
-    found: list[Found] = []
+    found: list[EnvironmentBlock] = []
     for finder in FINDERS:
         new = list(finder(rest))
         rest = list(lines.without(rest, [(one.first, one.last) for one in new]))

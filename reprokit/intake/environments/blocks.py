@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from reprokit.environment import wording
 from reprokit.intake.environments import images
-from reprokit.intake.environments.lines import LONGEST, Line
-from reprokit.intake.environments.model import Found, Rank
-from reprokit.intake.environments.pairs import Pair, covered, items, pair
+from reprokit.intake.environments.lines import LONGEST, ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank
+from reprokit.intake.environments.pairs import KeyValue, covered, items, pair
 from reprokit.intake.environments.reading import NOTHING, read
 
 _KINDS: Sequence[tuple[str, frozenset[str]]] = (
@@ -76,8 +76,8 @@ _OPEN = {
 class _Run:
     """Lines that are read as one block, in order."""
 
-    start: Line
-    pairs: list[Pair] = field(default_factory=list)
+    start: ReportLine
+    pairs: list[KeyValue] = field(default_factory=list)
     keys: set[str] = field(default_factory=set)
     versions: dict[str, str] = field(default_factory=dict)
     listed: list[tuple[str, str, str]] = field(default_factory=list)
@@ -87,7 +87,7 @@ class _Run:
     kind: str = ""
     processor: bool = False
 
-    def add(self, line: Line, pairs: Sequence[Pair]) -> None:
+    def add(self, line: ReportLine, pairs: Sequence[KeyValue]) -> None:
         """Take a line into the block."""
         if listed := _LISTED.match(line.text):
             self.listed.append((listed[1], listed[2], line.text))
@@ -104,19 +104,19 @@ class _Run:
             return
         self.last, self.unknown, self.blanks = line.number, 0, 0
 
-    def lists(self, one: Pair) -> bool:
+    def lists(self, one: KeyValue) -> bool:
         """Whether a pair is a package and its version, in the output of a program that lists packages."""
         named = self.kind in _ANY_PACKAGE and not one.role and _NAME.fullmatch(one.key)
         return bool(named and _RELEASE.fullmatch(one.value))
 
-    def goes_on(self, line: Line) -> bool:
+    def goes_on(self, line: ReportLine) -> bool:
         """Whether a line belongs to the value of the line before it."""
         looks = _OPEN.get(self.pairs[-1].role) if self.pairs else None
         near = len(self.pairs[-1].value) < LONGEST if self.pairs else False
         near = near and self.blanks == 0 and self.unknown == 0 and line.fence == self.start.fence
         return bool(looks and near and looks.match(line.raw.lstrip()))
 
-    def _take(self, pairs: Sequence[Pair]) -> None:
+    def _take(self, pairs: Sequence[KeyValue]) -> None:
         self.pairs += pairs
         self.processor = (pairs[-1].key == "CPU" and not pairs[-1].value) or (
             self.processor and pairs[-1].role == "known"
@@ -127,7 +127,7 @@ class _Run:
         if not self.kind:
             self.kind = next((name for name, needed in _KINDS if needed <= self.keys), "")
 
-    def ends(self, line: Line, pairs: Sequence[Pair]) -> bool:
+    def ends(self, line: ReportLine, pairs: Sequence[KeyValue]) -> bool:
         """Whether a line is not part of the block any more: another fence, prose, or a repeated key."""
         if line.fence != self.start.fence or _STOP.match(line.text):
             return True
@@ -139,7 +139,7 @@ class _Run:
             return True
         return any(self._again(one) for one in pairs if one.value)
 
-    def _again(self, one: Pair) -> bool:
+    def _again(self, one: KeyValue) -> bool:
         """Whether a pair repeats an earlier one: under the same key or, where people write, under another key."""
         if one.role not in _REPEATED and _key(one) in self.keys:
             return True
@@ -150,22 +150,22 @@ class _Run:
 _REPEATED = ("", "known", "gpu", "several")
 
 
-def _version(one: Pair) -> str:
+def _version(one: KeyValue) -> str:
     """The version of the system or of Python in a pair, or ""."""
     if one.role == "platform":
         return wording.os(one.value)
     return wording.python(one.value) if one.role == "python" else ""
 
 
-def _key(one: Pair) -> str:
+def _key(one: KeyValue) -> str:
     return re.sub(r"\s+", " ", one.key.lower().replace("`", ""))
 
 
-def find(lines: Sequence[Line]) -> Iterator[Found]:
+def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every block of pairs in the lines, in order."""
     run: _Run | None = None
-    heading: Line | None = None
-    for line in [*lines, Line(-1, "", edge=True)]:
+    heading: ReportLine | None = None
+    for line in [*lines, ReportLine(-1, "", edge=True)]:
         if line.blank or line.edge:
             if run and ((line.edge and not line.taken) or run.blanks >= BLANKS):
                 yield from _block(run)
@@ -184,15 +184,15 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
             run.add(line, pairs)
 
 
-def _pairs(line: Line, heading: Line | None) -> list[Pair]:
+def _pairs(line: ReportLine, heading: ReportLine | None) -> list[KeyValue]:
     """The pairs of a line; below a heading that is a key (GitHub's issue forms), the line is that key's value."""
     one = pair(line)
     if line.heading:
         return [one] if one and one.role else []
     if heading and not (one and one.role):
-        key = pair(Line(heading.number, "", text=f"{heading.text}:"))
+        key = pair(ReportLine(heading.number, "", text=f"{heading.text}:"))
         if key and key.role not in ("", "several"):
-            return [Pair(heading.text, line.text, key.role, line.number)]
+            return [KeyValue(heading.text, line.text, key.role, line.number)]
     if one and (one.role == "several" or (not one.role and _ABOUT.match(one.key))):
         return [replace(one, role="several")]
     if one and one.role and (one.value or not one.role.startswith("package")):
@@ -205,7 +205,7 @@ def _pairs(line: Line, heading: Line | None) -> list[Pair]:
     return [one] if one else []
 
 
-def _block(run: _Run) -> Iterator[Found]:
+def _block(run: _Run) -> Iterator[EnvironmentBlock]:
     pairs = [one for one in run.pairs if one.line <= run.last]
     reading = read(pairs, Rank.MEASURED if run.kind else Rank.STATED)
     for one in pairs:

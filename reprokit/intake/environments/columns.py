@@ -6,25 +6,25 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Found, Rank
-from reprokit.intake.environments.pairs import Pair, role
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank
+from reprokit.intake.environments.pairs import KeyValue, role
 from reprokit.intake.environments.reading import NOTHING, read
 
 
-def find(lines: Sequence[Line]) -> Iterator[Found]:
+def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every environment of every table of three columns and more in the lines; two columns are keys and values."""
     for is_table, group in groupby(lines, key=lambda line: len(line.cells) > 2 and not line.fence):
         if is_table:
             yield from _table([line for line in group if not _rule(line)])
 
 
-def _rule(line: Line) -> bool:
+def _rule(line: ReportLine) -> bool:
     return all(re.fullmatch(r"[:-]*", cell) for cell in line.cells)
 
 
-def _table(rows: Sequence[Line]) -> Iterator[Found]:
-    head, *body = rows or [Line(0, "")]
+def _table(rows: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
+    head, *body = rows or [ReportLine(0, "")]
     if sum(_is_known(cell) for cell in head.cells) > 1:
         environments = [
             [(key, cell, row.number) for key, cell in zip(head.cells, row.cells, strict=False)] for row in body
@@ -38,7 +38,7 @@ def _table(rows: Sequence[Line]) -> Iterator[Found]:
     else:
         return
     for environment in environments:
-        pairs = [Pair(key, value, role(key), number) for key, value, number in environment if key]
+        pairs = [KeyValue(key, value, role(key), number) for key, value, number in environment if key]
         into = read(pairs, Rank.STATED)
         if into.claims or into.packages:
             values = {one.key: one.value for one in pairs if one.value and not NOTHING.fullmatch(one.value)}

@@ -7,7 +7,7 @@ import re
 from reprokit.environment import wording
 from reprokit.environment.catalog import OURS
 from reprokit.intake.environments.model import Rank
-from reprokit.intake.environments.reading import Reading
+from reprokit.intake.environments.reading import BlockReader
 
 _PACKAGES = {
     "pytorch/pytorch": "torch",
@@ -28,7 +28,7 @@ _IN_TAG = (
 _SYSTEMS = ("ubuntu", "debian", "centos", "rockylinux", "fedora", "alpine")
 
 
-def read(image: str, into: Reading) -> None:
+def read(image: str, into: BlockReader) -> None:
     """Add to ``into`` the axes and the framework in an image's name; a digest and ``latest`` give nothing."""
     name = image.partition("@")[0]
     path, colon, tag = name.rpartition(":")

@@ -18,7 +18,7 @@ LONGEST = 2000
 
 
 @dataclass(frozen=True)
-class Line:
+class ReportLine:
     """One line. ``text`` has no quote marks, bullets, bold or code marks; ``indent``: the number of blanks before it.
 
     ``fence``: the number of the fenced block that contains it, 0 = outside; ``edge``: it opens or closes one;
@@ -43,7 +43,7 @@ class Line:
         return not self.text
 
 
-def split(text: str) -> list[Line]:
+def split(text: str) -> list[ReportLine]:
     """The lines of a text, numbered from 1."""
     found, fence, fences, mark = [], 0, 0, ""
     for number, raw in enumerate(text.splitlines(), 1):
@@ -55,22 +55,22 @@ def split(text: str) -> list[Line]:
             else:
                 fences += 1
                 mark, fence = edge[1], fences
-            found.append(Line(number, raw, edge=True))
+            found.append(ReportLine(number, raw, edge=True))
             continue
         found.append(_line(number, raw, body, fence))
     return found
 
 
-def _line(number: int, raw: str, body: str, fence: int) -> Line:
+def _line(number: int, raw: str, body: str, fence: int) -> ReportLine:
     stripped = body.strip()
     indent = len(body) - len(body.lstrip())
     if fence:
-        return Line(number, raw, text=_BULLET.sub("", stripped), indent=indent, fence=fence)
+        return ReportLine(number, raw, text=_BULLET.sub("", stripped), indent=indent, fence=fence)
     heading = bool(re.match(r"#{1,6}\s", stripped))
     cells = tuple(plain(cell) for cell in stripped.strip("|").split("|")) if stripped.startswith("|") else ()
     shown = plain(stripped.strip("#") if heading else stripped)
     item = bool(_BULLET.match(stripped))
-    return Line(number, raw, text=shown, indent=indent, heading=heading, item=item, cells=cells)
+    return ReportLine(number, raw, text=shown, indent=indent, heading=heading, item=item, cells=cells)
 
 
 def plain(text: str) -> str:
@@ -79,8 +79,8 @@ def plain(text: str) -> str:
     return _BOLD.sub("", _BULLET.sub("", text)).strip()
 
 
-def without(lines: Sequence[Line], spans: Sequence[tuple[int, int]]) -> Iterator[Line]:
+def without(lines: Sequence[ReportLine], spans: Sequence[tuple[int, int]]) -> Iterator[ReportLine]:
     """The lines, with those in ``spans`` (numbers of first and last line) blanked since they have been read."""
     taken = {number for first, last in spans for number in range(first, last + 1)}
     for line in lines:
-        yield Line(line.number, line.raw, edge=True, taken=True) if line.number in taken else line
+        yield ReportLine(line.number, line.raw, edge=True, taken=True) if line.number in taken else line

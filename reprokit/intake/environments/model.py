@@ -25,7 +25,7 @@ class Rank(IntEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class ReportedValue:
     """A version of an axis, as written. ``quote``: the text it comes from (``NVCC: Build cuda_12.0.r12.0/...``)."""
 
     axis: str
@@ -35,7 +35,7 @@ class Claim:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class EnvironmentBlock:
     """One environment block, or several of them that describe one environment (:func:`merge`).
 
     ``first`` and ``last`` are its lines in the text, counted from 1. ``values`` are the block's own keys, unchanged (a
@@ -52,7 +52,7 @@ class Found:
     first: int
     last: int
     values: Mapping[str, str] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[ReportedValue, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
     conda: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class Found:
         """Axis -> version as written: of the claims with the highest rank the most precise, else the first."""
         return {axis: self.claim(axis).version for axis in dict.fromkeys(one.axis for one in self.claims)}
 
-    def claim(self, axis: str) -> Claim:
+    def claim(self, axis: str) -> ReportedValue:
         """The claim that gives the value of an axis. Raises KeyError where there is none."""
         claims = [one for one in self.claims if one.axis == axis]
         if not claims:
@@ -89,7 +89,7 @@ class Found:
         return (*self.remarks, *_system(self), *_release(self), *_contradictions(self), *_driver(self))
 
 
-def merge(founds: Sequence[Found]) -> Found:
+def merge(founds: Sequence[EnvironmentBlock]) -> EnvironmentBlock:
     """One environment from blocks that all describe it.
 
     Where two have the same key, package, variable or option, the first wins; a package whose versions differ is
@@ -101,7 +101,7 @@ def merge(founds: Sequence[Found]) -> Found:
     return reduce(_merged, founds)
 
 
-def _merged(one: Found, other: Found) -> Found:
+def _merged(one: EnvironmentBlock, other: EnvironmentBlock) -> EnvironmentBlock:
     both: dict[str, Any] = {"kind": "+".join(dict.fromkeys((*one.kind.split("+"), *other.kind.split("+"))))}
     for name in ("values", "packages", "conda", "env", "options"):
         both[name] = {**getattr(other, name), **getattr(one, name)}
@@ -129,14 +129,14 @@ def _same(one: str, other: str) -> bool:
     )
 
 
-def _contradictions(found: Found) -> Iterator[str]:
+def _contradictions(found: EnvironmentBlock) -> Iterator[str]:
     for axis in found.axes:
         taken = found.claim(axis)
         for other in _others(found.claims, taken):
             yield f"{axis} {taken.version} ({taken.quote}), but {other.version} ({other.quote})"
 
 
-def _others(claims: Iterable[Claim], taken: Claim) -> Iterator[Claim]:
+def _others(claims: Iterable[ReportedValue], taken: ReportedValue) -> Iterator[ReportedValue]:
     listed = {taken.version}
     for one in claims:
         if one.axis == taken.axis and one.version not in listed and not _same(taken.version, one.version):
@@ -144,25 +144,25 @@ def _others(claims: Iterable[Claim], taken: Claim) -> Iterator[Claim]:
             yield one
 
 
-def _system(found: Found) -> Iterator[str]:
+def _system(found: EnvironmentBlock) -> Iterator[str]:
     words = {"windows": "Windows", "macos": "macOS"}
     if found.system in words:
         yield f"the report is from {words[found.system]}: a container runs Linux, so its system is not an axis"
 
 
-def _release(found: Found) -> Iterator[str]:
+def _release(found: EnvironmentBlock) -> Iterator[str]:
     if "os" in found.axes and (claim := found.claim("os")).rank is Rank.BUILT:
         yield f"os {claim.version} is the release for which this package was built ({claim.quote}); no other is named"
 
 
-def _driver(found: Found) -> Iterator[str]:
+def _driver(found: EnvironmentBlock) -> Iterator[str]:
     if found.driver_cuda and "cuda" not in found.axes:
         yield f"the driver supports CUDA up to {found.driver_cuda}; the report does not say which CUDA was installed"
     elif found.driver_cuda and found.claim("cuda").rank is Rank.STATED and found.axes["cuda"] == found.driver_cuda:
         yield f"cuda {found.driver_cuda} is also the highest that the driver supports, so it may not be the toolkit's"
 
 
-def together(founds: Sequence[Found]) -> list[list[Found]]:
+def together(founds: Sequence[EnvironmentBlock]) -> list[list[EnvironmentBlock]]:
     """Which blocks of a report describe the same environment: groups, each in the order of the report.
 
     A block goes to the last group that it does not contradict, looking from the nearest back; one that contradicts all
@@ -170,7 +170,7 @@ def together(founds: Sequence[Found]) -> list[list[Found]]:
     or (with the same rank) CUDA, cuDNN, GCC or any package, with different versions. What a framework was built for
     never contradicts: it is noted in the merged block.
     """
-    groups: list[list[Found]] = []
+    groups: list[list[EnvironmentBlock]] = []
     for one in founds:
         fitting = next(
             (group for group in reversed(groups) if not any(contradict(one, other) for other in group)), None
@@ -186,7 +186,7 @@ _FRAMEWORKS = frozenset({"torch", "paddlepaddle", "paddlepaddle-gpu", "tensorflo
 """Packages whose version people write as precisely as programs do."""
 
 
-def contradict(one: Found, other: Found) -> bool:
+def contradict(one: EnvironmentBlock, other: EnvironmentBlock) -> bool:
     """Whether two blocks cannot describe the same environment (see :func:`together`)."""
     if one.system and other.system and one.system != other.system:
         return True

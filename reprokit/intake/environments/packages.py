@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Found, Rank
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank
 from reprokit.intake.environments.pairs import PACKAGES
-from reprokit.intake.environments.reading import WHEEL, Reading
+from reprokit.intake.environments.reading import WHEEL, BlockReader
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,80}[A-Za-z0-9])?"
 _PINNED = re.compile(rf"({_NAME})(?:\[[\w, -]{{0,80}}\])?===?([\w.!+*-]{{1,60}})(?:\s*;.*|\s+#.*|\s+--hash.*|\s*\\)?$")
@@ -35,7 +35,7 @@ LEAST = 3
 """Fewest lines of a list without a heading."""
 
 
-def find(lines: Sequence[Line]) -> Iterator[Found]:
+def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every list of packages in the lines, in order."""
     at = 0
     while at < len(lines):
@@ -50,9 +50,11 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
         at = max(ends)
 
 
-def _take(lines: Sequence[Line], start: int, good: Callable[[Line], bool], blanks: int = 0) -> list[Line]:
+def _take(
+    lines: Sequence[ReportLine], start: int, good: Callable[[ReportLine], bool], blanks: int = 0
+) -> list[ReportLine]:
     """The lines from ``start`` on that are ``good``, up to the end of their fenced block."""
-    taken: list[Line] = []
+    taken: list[ReportLine] = []
     empty = 0
     for line in (lines[place] for place in range(start, len(lines))):
         if line.edge or line.fence != lines[start].fence or (line.blank and empty >= blanks):
@@ -67,28 +69,28 @@ def _take(lines: Sequence[Line], start: int, good: Callable[[Line], bool], blank
     return taken
 
 
-_Result = tuple[int, "Found | None"]
+_Result = tuple[int, "EnvironmentBlock | None"]
 
 
-def _pip_list(lines: Sequence[Line], at: int) -> _Result:
+def _pip_list(lines: Sequence[ReportLine], at: int) -> _Result:
     if not _LIST_HEAD.match(lines[at].text):
         return at, None
     rows = _take(lines, at + 1, lambda line: bool(_LIST_ROW.match(line.text) or _RULE.match(line.text)))
-    into = Reading(Rank.MEASURED)
+    into = BlockReader(Rank.MEASURED)
     for line in rows:
         if row := _LIST_ROW.match(line.text):
             into.package(row[1], row[2], f"pip list: {row[1]} {row[2]}")
     return _made("pip", lines, at, rows, into)
 
 
-def _freeze(lines: Sequence[Line], at: int) -> _Result:
+def _freeze(lines: Sequence[ReportLine], at: int) -> _Result:
     first = lines[at]
     if first.edge or not (
         _PINNED.match(first.text) or _SOURCE.match(first.text) or _ASKED.match(first.text) or _OPTION.match(first.text)
     ):
         return at, None
     rows = _take(lines, at, _freezing, blanks=1)
-    into = Reading(Rank.MEASURED)
+    into = BlockReader(Rank.MEASURED)
     asked, sources = [], []
     for line in rows:
         if pinned := _PINNED.match(line.text):
@@ -110,13 +112,13 @@ def _freeze(lines: Sequence[Line], at: int) -> _Result:
     return (end, replace(found, requirements=tuple(texts))) if found else (at + len(rows), None)
 
 
-def _freezing(line: Line) -> bool:
+def _freezing(line: ReportLine) -> bool:
     text = line.text
     return bool(text.startswith("# ") or any(pattern.match(text) for pattern in (_PINNED, _SOURCE, _OPTION, _ASKED)))
 
 
-def _log(lines: Sequence[Line], at: int) -> _Result:
-    into = Reading(Rank.MEASURED)
+def _log(lines: Sequence[ReportLine], at: int) -> _Result:
+    into = BlockReader(Rank.MEASURED)
     rows = _take(lines, at, lambda line: bool(_INSTALLED.match(line.text) or _SATISFIED.match(line.text)))
     for line in rows:
         if installed := _INSTALLED.match(line.text):
@@ -129,7 +131,7 @@ def _log(lines: Sequence[Line], at: int) -> _Result:
     return _made("pip", lines, at, rows, into)
 
 
-def _conda_list(lines: Sequence[Line], at: int) -> _Result:
+def _conda_list(lines: Sequence[ReportLine], at: int) -> _Result:
     headed = bool(_CONDA_HEAD.match(lines[at].raw.strip()))
     row = _CONDA_ROW.match(lines[at].text)
     if not headed and not (row and _CONDA_BUILD.match(row[3])):
@@ -141,7 +143,7 @@ def _conda_list(lines: Sequence[Line], at: int) -> _Result:
             line.raw.strip().startswith(("#", "──")) or _CONDA_ROW.match(line.text) or _CONDA_HEAD.match(line.text)
         ),
     )
-    into = Reading(Rank.MEASURED)
+    into = BlockReader(Rank.MEASURED)
     conda = {}
     for line in rows:
         if (row := _CONDA_ROW.match(line.text)) and not line.raw.strip().startswith("#"):
@@ -153,7 +155,7 @@ def _conda_list(lines: Sequence[Line], at: int) -> _Result:
     return end, replace(found, conda=conda) if found else None
 
 
-def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> None:
+def _conda(into: BlockReader, name: str, version: str, build: str, channel: str) -> None:
     """Read a conda package: a toolkit, a compiler, an interpreter, or a Python package."""
     quote = " ".join(("conda:", name, version, build)).strip()
     if name in ("cudatoolkit", "pytorch-cuda", "cuda-version", "cuda-runtime", "cuda-cudart"):
@@ -181,11 +183,11 @@ def _conda(into: Reading, name: str, version: str, build: str, channel: str) -> 
             into.claim("cudnn", found[2] or "", quote, Rank.BUILT)
 
 
-def _environment(lines: Sequence[Line], at: int) -> _Result:
+def _environment(lines: Sequence[ReportLine], at: int) -> _Result:
     """environment.yml: the items of ``dependencies:``, some of which may be for pip."""
     if not re.match(r"dependencies:\s*$", lines[at].raw.strip()):
         return at, None
-    into = Reading(Rank.STATED)
+    into = BlockReader(Rank.STATED)
     conda: dict[str, str] = {}
     asked: list[str] = []
     pip, depth = False, 0
@@ -214,7 +216,13 @@ def _environment(lines: Sequence[Line], at: int) -> _Result:
 
 
 def _made(
-    kind: str, lines: Sequence[Line], at: int, rows: Sequence[Line], into: Reading, *, any_claim: bool = False
+    kind: str,
+    lines: Sequence[ReportLine],
+    at: int,
+    rows: Sequence[ReportLine],
+    into: BlockReader,
+    *,
+    any_claim: bool = False,
 ) -> _Result:
     """The block of ``rows``, if it has any fact."""
     if not rows or not (into.packages or into.claims or any_claim):

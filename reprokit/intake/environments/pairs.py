@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from reprokit.environment.axes import READERS, REPORTED
-from reprokit.intake.environments.lines import Line
+from reprokit.intake.environments.lines import ReportLine
 
 _WORDS: Mapping[str, Any] = yaml.safe_load((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
 PACKAGES = frozenset(_WORDS["packages"])
@@ -52,7 +52,7 @@ _SYSTEM = re.compile(
 
 
 @dataclass(frozen=True)
-class Pair:
+class KeyValue:
     """A key and its value on a line. ``role``: what the key describes (``cuda``, ``package torch``; "" = not known)."""
 
     key: str
@@ -77,10 +77,10 @@ def role(key: str) -> str:
     return next((_ROLES[part] for part in (bare, *parts) if part in _ROLES), "")
 
 
-def pair(line: Line) -> Pair | None:
+def pair(line: ReportLine) -> KeyValue | None:
     """The key and value of a line, even if the key is not known; None for other lines."""
     if len(line.cells) == 2:
-        return Pair(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
+        return KeyValue(line.cells[0], line.cells[1], role(line.cells[0]), line.number)
     found = _PAIR.match(line.text)
     columns = _COLUMNS.match(line.text)
     if columns and (not found or not role(found[1])) and role(columns[1]):
@@ -88,19 +88,19 @@ def pair(line: Line) -> Pair | None:
     if not found or not found[1].strip():
         return None
     value = found[2].strip()
-    return Pair(found[1].strip(), "" if _ASKED.match(value) else value, role(found[1]), line.number)
+    return KeyValue(found[1].strip(), "" if _ASKED.match(value) else value, role(found[1]), line.number)
 
 
-def items(text: str, line: int) -> Iterator[Pair]:
+def items(text: str, line: int) -> Iterator[KeyValue]:
     """The names with versions in a text: ``Ubuntu 20.04，Python 3.8, CUDA 11.2 / cuDNN 8.1``."""
     text = text if "nvidia-smi" in text.lower() else _ASIDE.sub("", text)
     if system := _SYSTEM.search(text):
-        yield Pair("OS", system[0], "platform", line)
+        yield KeyValue("OS", system[0], "platform", line)
     for found in _ITEM.finditer(text):
         called = _ROLES[found["name"].lower()]
         if called == "cuda" and "nvidia-smi" in text.lower():
             called = "driver cuda"
-        yield Pair(found["name"], found["version"], called, line)
+        yield KeyValue(found["name"], found["version"], called, line)
 
 
 def covered(text: str) -> float:

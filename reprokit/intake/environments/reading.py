@@ -10,8 +10,8 @@ from packaging.utils import canonicalize_name
 
 from reprokit.environment import frameworks, versions, wording
 from reprokit.environment.axes import READERS, REPORTED
-from reprokit.intake.environments.model import Claim, Found, Rank
-from reprokit.intake.environments.pairs import Pair, items
+from reprokit.intake.environments.model import EnvironmentBlock, Rank, ReportedValue
+from reprokit.intake.environments.pairs import KeyValue, items
 
 NOTHING = re.compile(
     r"[\W_]*(?:n/?a|none|null|nil|not (?:found|available|installed|applicable|set)|unknown|could not collect|no cuda|"
@@ -41,11 +41,11 @@ _SUPPORTED = re.compile(r"driver|驱动|nvidia-smi|support|支持|最高", re.IG
 
 
 @dataclass
-class Reading:
+class BlockReader:
     """The facts read so far; :meth:`found` makes the block from them."""
 
     rank: Rank
-    claims: list[Claim] = field(default_factory=list)
+    claims: list[ReportedValue] = field(default_factory=list)
     packages: dict[str, str] = field(default_factory=dict)
     gpus: list[str] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Reading:
         """Add a claim about an axis, if ``version`` is a plausible one. ``quote``: the text it comes from."""
         if version and _PLAUSIBLE[axis].match(version):
             shown = quote if len(quote) <= 100 else quote[:97] + "..."
-            self.claims.append(Claim(axis=axis, version=version, rank=rank or self.rank, quote=shown))
+            self.claims.append(ReportedValue(axis=axis, version=version, rank=rank or self.rank, quote=shown))
 
     def package(self, name: str, version: str, quote: str) -> None:
         """Add a package, and the CUDA version for which it is built. ``quote``: the text it comes from."""
@@ -87,11 +87,11 @@ class Reading:
         if re.search(r"\b(?:aarch64|arm64)\b", text) and self.texts.get("system") != "macos":
             self.remarks.append("the processor is ARM (aarch64)")
 
-    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> Found:
+    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
         """The block with these facts. ``first``, ``last``: its lines; ``values``: its own keys."""
         if self.texts.get("system") in ("windows", "macos"):
             self.claims = [one for one in self.claims if one.axis != "os"]
-        return Found(
+        return EnvironmentBlock(
             kind=kind,
             first=first,
             last=last,
@@ -115,9 +115,9 @@ def system(text: str) -> str:
     return "linux" if wording.os(text) or re.search(r"\blinux", text, re.IGNORECASE) else ""
 
 
-def read(pairs: Iterable[Pair], rank: Rank) -> Reading:
+def read(pairs: Iterable[KeyValue], rank: Rank) -> BlockReader:
     """The facts in pairs, in order. ``rank``: whether a program or a person wrote them."""
-    into = Reading(rank)
+    into = BlockReader(rank)
     for one in pairs:
         text = one.value
         if NOTHING.fullmatch(text) and one.role != "built" and one.role != "compiled":
@@ -136,7 +136,7 @@ def read(pairs: Iterable[Pair], rank: Rank) -> Reading:
     return into
 
 
-def _axis(into: Reading, one: Pair) -> None:
+def _axis(into: BlockReader, one: KeyValue) -> None:
     if one.role == "cuda" and _SUPPORTED.search(f"{one.key} {one.value}"):
         into.texts.setdefault("driver_cuda", next(iter(re.findall(r"\d+\.\d+", one.value)), ""))
         return
@@ -152,7 +152,7 @@ def _axis(into: Reading, one: Pair) -> None:
         _more(into, one)
 
 
-def _more(into: Reading, one: Pair) -> None:
+def _more(into: BlockReader, one: KeyValue) -> None:
     """Read names and versions within a value: ``CUDA 11.2, cuDNN 8.1`` after ``GPU``."""
     for item in items(one.value, one.line):
         if item.role != one.role:
@@ -163,7 +163,7 @@ def _more(into: Reading, one: Pair) -> None:
                 read_item(into, item)
 
 
-def _platform(into: Reading, one: Pair) -> None:
+def _platform(into: BlockReader, one: KeyValue) -> None:
     text = one.value if system(one.value) else f"{one.key} {one.value}"  # ubuntu: 16.04
     into.system(text)
     if glibc := wording.glibc(text):
@@ -173,12 +173,12 @@ def _platform(into: Reading, one: Pair) -> None:
         _more(into, one)
 
 
-def _glibc(into: Reading, one: Pair) -> None:
+def _glibc(into: BlockReader, one: KeyValue) -> None:
     if version := wording.glibc(one.value) or next(iter(re.findall(r"\d+\.\d+", one.value)), ""):
         into.texts.setdefault("glibc", version)
 
 
-def _gpu(into: Reading, one: Pair) -> None:
+def _gpu(into: BlockReader, one: KeyValue) -> None:
     first = next((item for item in items(one.value, one.line) if not item.role.startswith("package")), None)
     bare = one.value.partition(first.key)[0] if first else one.value
     bare = re.sub(r"[,，;；]?\s*(?:nvidia )?driver.*", "", bare, flags=re.IGNORECASE)
@@ -195,19 +195,19 @@ def _gpu(into: Reading, one: Pair) -> None:
     _more(into, one)
 
 
-def _driver(into: Reading, one: Pair) -> None:
+def _driver(into: BlockReader, one: KeyValue) -> None:
     if found := re.search(r"\d{3}(?:\.\d+)+", one.value):
         into.texts.setdefault("driver", found[0])
 
 
-def _driver_cuda(into: Reading, one: Pair) -> None:
+def _driver_cuda(into: BlockReader, one: KeyValue) -> None:
     """The highest version that the driver supports: never the axis."""
     _driver(into, one)
     if found := re.search(r"(?:cuda\D{0,20})?(?<![\d.])(\d{1,2}\.\d)(?![\d.])", one.value, re.IGNORECASE):
         into.texts.setdefault("driver_cuda", found[1])
 
 
-def _built(into: Reading, one: Pair) -> None:
+def _built(into: BlockReader, one: KeyValue) -> None:
     if re.fullmatch(r"none|n/a|not compiled.*|cpu", one.value.strip(), re.IGNORECASE):
         if not re.fullmatch(r"n/a", one.value.strip(), re.IGNORECASE):
             into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
@@ -215,26 +215,26 @@ def _built(into: Reading, one: Pair) -> None:
     into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", Rank.BUILT)
 
 
-def _cuda_compiler(into: Reading, one: Pair) -> None:
+def _cuda_compiler(into: BlockReader, one: KeyValue) -> None:
     """detectron2: the output of nvcc, or the CUDA with which its extension was built."""
     asked = re.search(r"release|Build cuda_", one.value)
     into.claim("cuda", wording.cuda(one.value), f"{one.key}: {one.value}", into.rank if asked else Rank.BUILT)
 
 
-def _compiled(into: Reading, one: Pair) -> None:
+def _compiled(into: BlockReader, one: KeyValue) -> None:
     if one.value.strip().lower() == "true":
         into.texts.setdefault("compiled", "gpu")
     elif one.value.strip().lower() == "false":
         into.claim("cuda", versions.NONE, f"{one.key}: {one.value}", Rank.BUILT)
 
 
-def _home(into: Reading, one: Pair) -> None:
+def _home(into: BlockReader, one: KeyValue) -> None:
     """The version in a folder's name is only stated, not measured."""
     if found := re.search(rf"cuda[-/]v?({wording.VERSION})", one.value, re.IGNORECASE):
         into.claim("cuda", found[1], f"{one.key}: {one.value}", Rank.STATED)
 
 
-def _composite(into: Reading, one: Pair) -> None:
+def _composite(into: BlockReader, one: KeyValue) -> None:
     before = len(into.claims)
     _more(into, one)
     if len(into.claims) > before:
@@ -244,14 +244,14 @@ def _composite(into: Reading, one: Pair) -> None:
         into.claim(axis, READERS[axis](text), f"{one.key}: {one.value}")
 
 
-def _details(into: Reading, one: Pair) -> None:
+def _details(into: BlockReader, one: KeyValue) -> None:
     """``PyTorch compiling details`` of OpenMMLab, and ``PyTorch built with`` of detectron2."""
     for axis, pattern in (("cuda", r"CUDA Runtime (\d+\.\d+)"), ("cudnn", r"CuDNN (\d+(?:\.\d+)+)")):
         if found := re.search(pattern, one.value):
             into.claim(axis, found[1], f"{one.key}: {found[0]}", Rank.BUILT)
 
 
-def _package(into: Reading, name: str, one: Pair) -> None:
+def _package(into: BlockReader, name: str, one: KeyValue) -> None:
     if name == "paddlepaddle" and re.match(r"v?[\d.]+-gpu\b", one.value):
         name = "paddlepaddle-gpu"
     found = _RELEASE.match(one.value.strip()) or re.match(
@@ -263,14 +263,14 @@ def _package(into: Reading, name: str, one: Pair) -> None:
         _more(into, one)
 
 
-def _virtual(into: Reading, one: Pair) -> None:
+def _virtual(into: BlockReader, one: KeyValue) -> None:
     """``conda info``: ``__cuda`` is the highest version that the driver supports."""
     for name, key in (("cuda", "driver_cuda"), ("glibc", "glibc")):
         if found := re.search(rf"__{name}=(\d+\.\d+)", one.value):
             into.texts.setdefault(key, found[1])
 
 
-def _variants(into: Reading) -> None:
+def _variants(into: BlockReader) -> None:
     """PaddlePaddle's GPU build is a separate package; 0.0.0 is the version of its development builds."""
     compiled = into.texts.pop("compiled", "")
     release = into.packages.get("paddlepaddle", "")
@@ -284,7 +284,7 @@ def _variants(into: Reading) -> None:
             into.remarks.append(f"{name} 0.0.0 is a development build; its commit is not reported")
 
 
-_READERS: Mapping[str, Callable[[Reading, Pair], None]] = {
+_READERS: Mapping[str, Callable[[BlockReader, KeyValue], None]] = {
     **{axis: _axis for axis in REPORTED if axis != "os"},
     "platform": _platform,
     "glibc": _glibc,

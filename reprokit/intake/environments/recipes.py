@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 from packaging.requirements import InvalidRequirement, Requirement
 
 from reprokit.intake.environments import images
-from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Found, Rank
-from reprokit.intake.environments.reading import Reading
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank
+from reprokit.intake.environments.reading import BlockReader
 
 _INSTRUCTION = re.compile(
     r"(FROM|RUN|ENV|ARG|WORKDIR|COPY|ADD|CMD|ENTRYPOINT|USER|SHELL|LABEL|EXPOSE|VOLUME|ONBUILD|STOPSIGNAL|HEALTHCHECK|MAINTAINER)\s+(.*)",
@@ -121,7 +121,7 @@ _RUN_KEPT = {
 
 @dataclass
 class _Recipe:
-    into: Reading
+    into: BlockReader
     env: dict[str, str] = field(default_factory=dict)
     options: dict[str, str] = field(default_factory=dict)
     apt: list[str] = field(default_factory=list)
@@ -130,7 +130,7 @@ class _Recipe:
     conda: dict[str, str] = field(default_factory=dict)
     setup: list[str] = field(default_factory=list)
 
-    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> Found:
+    def found(self, kind: str, first: int, last: int, values: Mapping[str, str]) -> EnvironmentBlock:
         return replace(
             self.into.found(kind, first, last, values),
             env=self.env,
@@ -211,7 +211,7 @@ class _Recipe:
                     self.into.claim("cudnn", version, word, Rank.BUILT)
 
 
-def find(lines: Sequence[Line]) -> Iterator[Found]:
+def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every Dockerfile and ``docker run`` in the lines, in order."""
     at = 0
     while at < len(lines):
@@ -232,7 +232,7 @@ def _unprompted(text: str) -> str:
     return text[prompt.end() :] if prompt else text
 
 
-def _logical(lines: Sequence[Line], at: int) -> tuple[str, int]:
+def _logical(lines: Sequence[ReportLine], at: int) -> tuple[str, int]:
     """The line with those that a backslash joins to it, and the index of the next line."""
     texts = [lines[at].text]
     while texts[-1].endswith("\\") and at + 1 < len(lines) and not lines[at + 1].edge:
@@ -245,10 +245,10 @@ def _logical(lines: Sequence[Line], at: int) -> tuple[str, int]:
     return " ".join(text.rstrip("\\").strip() for text in texts).strip(), at + 1
 
 
-def _dockerfile(lines: Sequence[Line], at: int) -> tuple[Found | None, int]:
+def _dockerfile(lines: Sequence[ReportLine], at: int) -> tuple[EnvironmentBlock | None, int]:
     arguments, first = _before(lines, at)
     stages: dict[str, _Recipe] = {}
-    recipe = _Recipe(Reading(Rank.STATED))
+    recipe = _Recipe(BlockReader(Rank.STATED))
     image, count, end, last = "", 0, at, at
     while end < len(lines):
         line = lines[end]
@@ -267,7 +267,7 @@ def _dockerfile(lines: Sequence[Line], at: int) -> tuple[Found | None, int]:
             if words[0] in stages:
                 recipe = copy.deepcopy(stages[words[0]])
             else:
-                recipe, image = _Recipe(Reading(Rank.STATED)), words[0]
+                recipe, image = _Recipe(BlockReader(Rank.STATED)), words[0]
                 images.read(image, recipe.into)
             if len(words) == 3:
                 stages[words[2]] = recipe
@@ -281,7 +281,7 @@ def _dockerfile(lines: Sequence[Line], at: int) -> tuple[Found | None, int]:
     return recipe.found("dockerfile", lines[first].number, lines[last].number, {"FROM": image}), max(end, at + 1)
 
 
-def _before(lines: Sequence[Line], at: int) -> tuple[dict[str, str], int]:
+def _before(lines: Sequence[ReportLine], at: int) -> tuple[dict[str, str], int]:
     """The ARGs before the first FROM, and the index of the first of them."""
     arguments: dict[str, str] = {}
     first = at
@@ -313,8 +313,8 @@ def _filled(text: str, arguments: Mapping[str, str]) -> str:
     )
 
 
-def _docker_run(text: str, first: int, last: int) -> Found | None:
-    recipe = _Recipe(Reading(Rank.STATED))
+def _docker_run(text: str, first: int, last: int) -> EnvironmentBlock | None:
+    recipe = _Recipe(BlockReader(Rank.STATED))
     words = iter(_words(_RUNNER.sub("", text, count=1)))
     if text.startswith("nvidia-docker"):
         recipe.options["gpus"] = "all"

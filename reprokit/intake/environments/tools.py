@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reprokit.environment import wording
-from reprokit.intake.environments.lines import Line
-from reprokit.intake.environments.model import Found, Rank
-from reprokit.intake.environments.reading import Reading
+from reprokit.intake.environments.lines import ReportLine
+from reprokit.intake.environments.model import EnvironmentBlock, Rank
+from reprokit.intake.environments.reading import BlockReader
 
 _GPU_ROW = re.compile(
     r"\|\s{1,6}\d{1,3}\s{1,4}(\S.{0,40}?)\s{1,30}(On|Off|N/A|WDDM|TCC|ERR!)\s{0,10}\|\s*[0-9A-Fa-f]{4,8}:"
@@ -29,11 +29,11 @@ class _Tool:
     kind: str
     starts: re.Pattern[str]
     goes_on: re.Pattern[str]
-    read: Callable[[Sequence[Line], Reading], dict[str, str]]
+    read: Callable[[Sequence[ReportLine], BlockReader], dict[str, str]]
     blanks: int = 0
 
 
-def find(lines: Sequence[Line]) -> Iterator[Found]:
+def find(lines: Sequence[ReportLine]) -> Iterator[EnvironmentBlock]:
     """Every output of a known program in the lines, in order."""
     at = 0
     while at < len(lines):
@@ -43,18 +43,18 @@ def find(lines: Sequence[Line]) -> Iterator[Found]:
             continue
         end = _end(tool, lines, at)
         taken = lines[at:end]
-        into = Reading(Rank.MEASURED)
+        into = BlockReader(Rank.MEASURED)
         if values := tool.read(taken, into):
             yield into.found(tool.kind, taken[0].number, taken[-1].number, values)
         at = end
 
 
-def _may_be_output(line: Line) -> bool:
+def _may_be_output(line: ReportLine) -> bool:
     """Whether a line may be the output of a program: items and headings are written by people."""
     return not line.blank and not line.item and not line.heading
 
 
-def _end(tool: _Tool, lines: Sequence[Line], start: int) -> int:
+def _end(tool: _Tool, lines: Sequence[ReportLine], start: int) -> int:
     end, blanks = start + 1, 0
     for at in range(start + 1, len(lines)):
         line = lines[at]
@@ -69,7 +69,7 @@ def _end(tool: _Tool, lines: Sequence[Line], start: int) -> int:
     return end
 
 
-def _smi(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _smi(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     text = "\n".join(line.text for line in lines)
     for key, pattern in (
         ("driver", r"Driver Version\s{0,20}: ?(\d+(?:\.\d+)+)"),
@@ -92,20 +92,20 @@ def _smi(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     return values | ({"GPU": ", ".join(into.gpus)} if into.gpus else {})
 
 
-def _nvcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _nvcc(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     text = next((line.text for line in lines if "release" in line.text), lines[-1].text)
     into.claim("cuda", wording.cuda(text), f"NVCC: {text}")
     return {"NVCC": text} if into.claims else {}
 
 
-def _gcc(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _gcc(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     text = lines[0].text
     into.claim("gcc", wording.gcc(text.removeprefix("gcc version ")), text)
     into.claim("os", wording.packaged(text), text, Rank.BUILT)
     return {"GCC": text} if into.claims else {}
 
 
-def _python(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _python(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     text = lines[0].text
     into.claim("python", wording.python(text), text)
     platform = next((line.text.rpartition(" on ")[2] for line in lines[1:] if " on " in line.text), "")
@@ -113,7 +113,7 @@ def _python(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     return {"Python": text.removeprefix("Python ")}
 
 
-def _release(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _release(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     fields = dict(
         re.findall(r"^([A-Za-z_ ]{2,20})(?:=|:\s*)\"?([^\"\n]*)", "\n".join(line.text for line in lines), re.MULTILINE)
     )
@@ -132,34 +132,34 @@ def _release(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     return {"OS": text.strip()}
 
 
-def _uname(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _uname(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     """The name of the host is left out: a scrubber could not recognise it."""
     into.system(lines[0].text)
     name, _, *rest = lines[0].text.split(" ")
     return {"uname": " ".join((name, *rest))}
 
 
-def _ldd(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _ldd(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     into.system("Linux")
     into.texts["glibc"] = lines[0].text.rpartition(" ")[2]
     into.claim("os", wording.packaged(lines[0].text), lines[0].text, Rank.BUILT)
     return {"glibc": lines[0].text}
 
 
-def _toolkit(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _toolkit(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     version = re.findall(wording.VERSION, lines[0].text)[0]
     into.claim("cuda", version, lines[0].text)
     return {"CUDA": version} if into.claims else {}
 
 
-def _cudnn(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _cudnn(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     numbers = dict(re.findall(r"define CUDNN_(\w+)\s+(\d+)", "\n".join(line.text for line in lines)))
     parts = [numbers[name] for name in ("MAJOR", "MINOR", "PATCHLEVEL") if name in numbers]
     into.claim("cudnn", ".".join(parts), "cudnn.h: " + ".".join(parts))
     return {"cudnn": ".".join(parts)} if into.claims else {}
 
 
-def _paddle_log(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _paddle_log(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     """The runtime version is the one that PaddlePaddle was built for; the cuDNN is the one that it loaded."""
     values = {}
     for line in lines:
@@ -173,7 +173,7 @@ def _paddle_log(lines: Sequence[Line], into: Reading) -> dict[str, str]:
     return values
 
 
-def _show(lines: Sequence[Line], into: Reading) -> dict[str, str]:
+def _show(lines: Sequence[ReportLine], into: BlockReader) -> dict[str, str]:
     fields = dict(line.text.split(": ", 1) for line in lines if ": " in line.text)
     if "Name" in fields and "Version" in fields:
         into.package(fields["Name"], fields["Version"], f"pip show {fields['Name']}: {fields['Version']}")

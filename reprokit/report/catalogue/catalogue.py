@@ -9,14 +9,14 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic_core import ErrorDetails
 
+from reprokit.case.descriptions import dotted, found, listing
 from reprokit.case.files import CaseFile
 from reprokit.case.read import CATALOGUE as FILE
-from reprokit.case.tree import Loc, Tree, parse, value_at
-from reprokit.case.words import dotted, found, listing
+from reprokit.case.tree import CaseTree, Loc, parse, value_at
 from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.near_match import near
 
-__all__ = ["FILE", "Catalogue", "Document", "Entry", "Group", "Topic", "read"]
+__all__ = ["FILE", "Catalogue", "CatalogueEntry", "Document", "TagGroup", "Topic", "read"]
 
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -25,7 +25,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Entry(_Model):
+class CatalogueEntry(_Model):
     """One entry of a document: what it says, and the cases that it became, or why it became none."""
 
     number: Words
@@ -38,7 +38,7 @@ class Topic(_Model):
     """A chapter of a document."""
 
     title: Words
-    entries: tuple[Entry, ...] = Field(min_length=1)
+    entries: tuple[CatalogueEntry, ...] = Field(min_length=1)
 
 
 class Document(_Model):
@@ -50,7 +50,7 @@ class Document(_Model):
     topics: tuple[Topic, ...] = Field(min_length=1)
 
 
-class Group(_Model):
+class TagGroup(_Model):
     """Cases with a tag, under the words of a user who sees such a bug. ``intro``: Markdown."""
 
     title: Words
@@ -63,16 +63,16 @@ class Catalogue(_Model):
 
     title: Words = "Cases"
     intro: str = ""
-    groups: tuple[Group, ...] = Field(min_length=1)
+    groups: tuple[TagGroup, ...] = Field(min_length=1)
     documents: tuple[Document, ...] = ()
 
 
 _MODELS: Mapping[tuple[str, ...], type[_Model]] = {
     (): Catalogue,
-    ("groups",): Group,
+    ("groups",): TagGroup,
     ("documents",): Document,
     ("documents", "topics"): Topic,
-    ("documents", "topics", "entries"): Entry,
+    ("documents", "topics", "entries"): CatalogueEntry,
 }
 
 
@@ -108,7 +108,7 @@ def read(path: Path, files: Sequence[CaseFile]) -> Catalogue | None:
     return catalogue
 
 
-def _problem(tree: Tree, details: ErrorDetails) -> Problem:
+def _problem(tree: CaseTree, details: ErrorDetails) -> Problem:
     loc: Loc = details["loc"]
     kind, value = details["type"], value_at(tree.data, loc)
     model = _MODELS.get(tuple(part for part in loc[:-1] if isinstance(part, str)))
@@ -128,7 +128,7 @@ def _problem(tree: Tree, details: ErrorDetails) -> Problem:
     return tree.problem(*tree.position(loc), message, hint)
 
 
-def _check_groups(tree: Tree, catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[Problem]:
+def _check_groups(tree: CaseTree, catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[Problem]:
     tags = {tag for file in files for tag in file.case.tags}
     groups: dict[str, int] = {}
     for index, group in enumerate(catalogue.groups):
@@ -146,7 +146,7 @@ def _check_groups(tree: Tree, catalogue: Catalogue, files: Sequence[CaseFile]) -
             yield file.problem(("tags",), message, f"give it one of these tags: {listing(groups, limit=20)}")
 
 
-def _check_documents(tree: Tree, catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[Problem]:
+def _check_documents(tree: CaseTree, catalogue: Catalogue, files: Sequence[CaseFile]) -> Iterator[Problem]:
     ids = [file.case.id for file in files]
     names: set[str] = set()
     for at, document in enumerate(catalogue.documents):
@@ -158,7 +158,9 @@ def _check_documents(tree: Tree, catalogue: Catalogue, files: Sequence[CaseFile]
             yield from _check_entries(tree, loc, topic.entries, ids)
 
 
-def _check_entries(tree: Tree, loc: Loc, entries: Iterable[Entry], ids: Sequence[str]) -> Iterator[Problem]:
+def _check_entries(
+    tree: CaseTree, loc: Loc, entries: Iterable[CatalogueEntry], ids: Sequence[str]
+) -> Iterator[Problem]:
     numbers: set[str] = set()
     for index, entry in enumerate(entries):
         at = tree.position((*loc, index, "number"))

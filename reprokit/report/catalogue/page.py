@@ -8,16 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reprokit.case.facts import Facts
+from reprokit.case.facts import CaseFacts
 from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
-from reprokit.report.catalogue.catalogue import Catalogue, Document, Entry, Group
+from reprokit.report.catalogue.catalogue import Catalogue, CatalogueEntry, Document, TagGroup
 from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.verdicts import Seen, SeenCase, Verdicts
-from reprokit.report.catalogue.words import Anchors, inline, link, size, table
-from reprokit.report.words import served_by
+from reprokit.report.catalogue.safe_markdown import Anchors, inline, link, size, table
+from reprokit.report.catalogue.verdicts import DecidedCell, SeenCase, Verdicts
+from reprokit.report.labels import served_by
 
 FILE = "README.md"
 NOTE = "<!-- Written by `reprokit index`: edit the cases or catalogue.yaml instead, then run it again. -->"
@@ -42,7 +42,7 @@ class Library:
 
     folder: Path
     files: Sequence[CaseFile]
-    facts: Mapping[str, Facts]
+    facts: Mapping[str, CaseFacts]
     catalogue: Catalogue | None
     verdicts: Verdicts
 
@@ -60,14 +60,14 @@ class Library:
 
 @dataclass(frozen=True, kw_only=True)
 class _Section:
-    group: Group
+    group: TagGroup
     files: Sequence[CaseFile]
     anchor: str
 
 
 def page(library: Library) -> str:
     """The whole page."""
-    catalogue = library.catalogue or Catalogue(groups=(Group(title="-", tag="-"),))
+    catalogue = library.catalogue or Catalogue(groups=(TagGroup(title="-", tag="-"),))
     anchors = Anchors()
     anchors.of(catalogue.title)
     anchors.of("Contents")
@@ -98,7 +98,7 @@ def page(library: Library) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _grouped(library: Library) -> list[tuple[Group, list[CaseFile]]]:
+def _grouped(library: Library) -> list[tuple[TagGroup, list[CaseFile]]]:
     """The groups with their cases; without a catalogue a group per first tag."""
     if library.catalogue:
         groups = library.catalogue.groups
@@ -106,7 +106,7 @@ def _grouped(library: Library) -> list[tuple[Group, list[CaseFile]]]:
     tags = sorted({file.case.tags[:1] for file in library.files}, key=lambda first: (not first, first))
     return [
         (
-            Group(title=first[0] if first else "Without a tag", tag=first[0] if first else "-"),
+            TagGroup(title=first[0] if first else "Without a tag", tag=first[0] if first else "-"),
             [file for file in library.files if file.case.tags[:1] == first],
         )
         for first in tags
@@ -165,7 +165,7 @@ def _row(library: Library, file: CaseFile, day: str, origins: Mapping[str, Seque
     return row
 
 
-def _fails_with(case: Case, facts: Facts) -> str:
+def _fails_with(case: Case, facts: CaseFacts) -> str:
     """Where the failure shows, and of which frameworks all of that is, unless it names one."""
     where = flip(case, facts.cells)
     parts = [where.words(lambda name: f"`{name}`", inline)]
@@ -195,7 +195,7 @@ def last_seen(seen: SeenCase | None, fresh: SeenCase | None, usual_day: str = ""
     return "; ".join(part for part in parts if part) + others + day
 
 
-def _verdicts(cells: Sequence[Seen]) -> str:
+def _verdicts(cells: Sequence[DecidedCell]) -> str:
     """``2 reproduced, 1 not, 1 build-failed``."""
     counts = Counter(one.verdict for one in cells)
     words = [f"{counts[verdict]} {verdict}" for verdict in SHOWN if counts[verdict]]
@@ -205,13 +205,13 @@ def _verdicts(cells: Sequence[Seen]) -> str:
     return ", ".join(words + [f"{count} {verdict}" for verdict, count in counts.items() if verdict not in SHOWN])
 
 
-def _fixes(cells: Sequence[Seen]) -> str:
+def _fixes(cells: Sequence[DecidedCell]) -> str:
     """``fix holds in 2``: where the failure was reproduced, and the fixed variant passed in the same cell."""
 
-    def key(one: Seen) -> tuple[tuple[str, str], ...]:
+    def key(one: DecidedCell) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(one.cell.items()))
 
-    def shows(one: Seen) -> bool:
+    def shows(one: DecidedCell) -> bool:
         """A flaky failure proves a fix only where the trials were as many as it takes: where it is what is expected."""
         return one.verdict is Verdict.REPRODUCED or (one.verdict is Verdict.FLAKY and bool(one.as_expected))
 
@@ -223,7 +223,7 @@ def _fixes(cells: Sequence[Seen]) -> str:
     return f"fix holds in {holds}" + (f" of {len(fixed)}" if holds < len(fixed) else "")
 
 
-def _entries(document: Document) -> Iterator[tuple[int, Entry]]:
+def _entries(document: Document) -> Iterator[tuple[int, CatalogueEntry]]:
     for index, topic in enumerate(document.topics):
         for entry in topic.entries:
             yield index, entry

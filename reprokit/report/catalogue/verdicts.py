@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case.facts import Facts
+from reprokit.case.facts import CaseFacts
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key
 from reprokit.core.errors import UsageError
@@ -27,7 +27,7 @@ class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
 
 
-class Seen(_Model):
+class DecidedCell(_Model):
     """One variant of one cell, as it was last decided. ``size``: bytes of its image; ``reason`` where it is telling.
 
     ``engine``: what served it, '' for Docker.
@@ -49,7 +49,7 @@ class SeenCase(_Model):
     """What was seen of a case whose text has the ``digest``."""
 
     digest: str
-    cells: tuple[Seen, ...]
+    cells: tuple[DecidedCell, ...]
 
     @property
     def date(self) -> str:
@@ -101,7 +101,7 @@ class _Result(_Model):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Merged:
+class MergedVerdicts:
     """``verdicts`` after a merge; ids of cases whose verdicts were ``taken``, that were seen in another state
     (``outdated``), and that the folder does not have (``strange``)."""
 
@@ -120,7 +120,7 @@ def read(path: Path) -> Verdicts:
     return found
 
 
-def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[str, Facts]) -> Merged:
+def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[str, CaseFacts]) -> MergedVerdicts:
     """``old`` with what the result file says of these cases; cells that it does not speak of stay as they are.
 
     A verdict of a container engine is never replaced by one of virtual environments, which only stand in for it.
@@ -149,13 +149,13 @@ def merge(old: Verdicts, path: Path, files: Sequence[CaseFile], facts: Mapping[s
             cases[case.id] = SeenCase(digest=case.digest, cells=cells)
             taken.append(case.id)
     strange = tuple(case.id for case in result.cases if case.id not in here)
-    return Merged(verdicts=Verdicts(cases=cases), taken=tuple(taken), outdated=tuple(outdated), strange=strange)
+    return MergedVerdicts(verdicts=Verdicts(cases=cases), taken=tuple(taken), outdated=tuple(outdated), strange=strange)
 
 
-def _seen(cell: _Result.Case.Cell, date: str, engine: str) -> Seen:
+def _seen(cell: _Result.Case.Cell, date: str, engine: str) -> DecidedCell:
     image = cell.image or _Result.Image()
     telling = not cell.verdict.conclusive or cell.as_expected is False
-    return Seen(
+    return DecidedCell(
         cell=cell.cell,
         variant=cell.variant,
         verdict=cell.verdict,
@@ -169,7 +169,7 @@ def _seen(cell: _Result.Case.Cell, date: str, engine: str) -> Seen:
     )
 
 
-def _ordered(seen: Sequence[Seen], cells: Sequence[Cell]) -> tuple[Seen, ...]:
+def _ordered(seen: Sequence[DecidedCell], cells: Sequence[Cell]) -> tuple[DecidedCell, ...]:
     """The last of each of the case's own cells and variants, in the order of the matrix; a finding before none."""
     by_weight = sorted(
         seen, key=lambda one: (one.verdict.conclusive, registry.capabilities(one.engine).images, one.date)
@@ -192,7 +192,7 @@ def dumps(verdicts: Verdicts) -> str:
     return "\n".join([*lines, "  }", "}"]) + "\n"
 
 
-def _plain(seen: Seen) -> dict[str, Any]:
+def _plain(seen: DecidedCell) -> dict[str, Any]:
     return {name: value for name, value in seen.model_dump(mode="json").items() if value not in (None, "")}
 
 

@@ -11,7 +11,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.report.differences import Difference
 from reprokit.report.history import changed
 from reprokit.report.history.changed import Record
-from reprokit.report.history.series import History, Series
+from reprokit.report.history.series import CaseHistory, Series
 from reprokit.report.history.transitions import Transition
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class CellChange:
     """A transition of one cell. ``before``: the last record of the old state, None for a new cell; ``after``: the first
     of the new one; ``settled``: the run that made it count. ``differences``: what changed between the two records.
     """
@@ -37,7 +37,7 @@ class Change:
         return (self.settled or self.after[0]).started_at
 
 
-def describe(store: Store, history: History, chosen: Sequence[tuple[Series, Transition]]) -> list[Change]:
+def describe(store: Store, history: CaseHistory, chosen: Sequence[tuple[Series, Transition]]) -> list[CellChange]:
     """These transitions with their records. A few queries, however many there are."""
     rows = {series.results[at].row for series, one in chosen for at in (one.before, one.after) if at is not None}
     records = store.records(rows)
@@ -52,7 +52,7 @@ def describe(store: Store, history: History, chosen: Sequence[tuple[Series, Tran
         before = record(series, one.before) if one.before is not None else None
         after = record(series, one.after)
         changes.append(
-            Change(
+            CellChange(
                 series=series,
                 transition=one,
                 before=before,
@@ -64,7 +64,7 @@ def describe(store: Store, history: History, chosen: Sequence[tuple[Series, Tran
     return changes
 
 
-def change_json(change: Change) -> dict[str, Any]:
+def change_json(change: CellChange) -> dict[str, Any]:
     """A change as JSON: enough to open an issue from it."""
     one, series = change.transition, change.series
     return {

@@ -57,7 +57,7 @@ class Series:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class CaseHistory:
     """What is recorded of some cases. ``runs``: by id, the oldest first, without their cells."""
 
     runs: Mapping[str, RunRecord]
@@ -71,7 +71,7 @@ def by_a_test(details: CellDetails) -> bool:
 
 def gather(
     store: Store, cases: Collection[str] = (), keep: Callable[[Mapping[str, str]], bool] = lambda cell: True
-) -> History:
+) -> CaseHistory:
     """The history of these cases, or of all; ``keep`` chooses cells. A few queries, however much there is.
 
     What a search asked of the case itself is a result as any; what it asked of a case that it rewrote is none.
@@ -108,7 +108,7 @@ def gather(
             max(r.number for r in one.results),
         )
     )
-    return History(runs=runs, series=tuple(series))
+    return CaseHistory(runs=runs, series=tuple(series))
 
 
 def _engines(runs: Mapping[str, RunRecord]) -> dict[str, str]:

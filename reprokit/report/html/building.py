@@ -12,7 +12,7 @@ from reprokit import __version__
 from reprokit.evidence.records import TrialRecord
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import Log, cell_data
-from reprokit.report.html.gathering import Known, known_cases
+from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 
@@ -79,7 +79,7 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     return built
 
 
-def _case(store: Store, folder: Folder, known: Known, request: PagesRequest, clean: Clean, built: Built) -> None:
+def _case(store: Store, folder: Folder, known: RecordedCase, request: PagesRequest, clean: Clean, built: Built) -> None:
     newest = {run.id for run in known.runs[-request.runs :]} if request.runs else set()
     paged = {run for run in known.results if run in newest or run in request.also}
     rows = {one.row: run for run in paged for one in known.results[run]}

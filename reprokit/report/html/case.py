@@ -14,9 +14,9 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import differences, explanation, timeline
-from reprokit.report.history.changes import Change, change_json
+from reprokit.report.history.changes import CellChange, change_json
 from reprokit.report.history.series import Series
-from reprokit.report.html.gathering import Known
+from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.overview import VERDICTS, fix
 from reprokit.search.explain.ordering import in_order
 
@@ -50,7 +50,7 @@ class Once(Generic[T]):
         return list(self._at)
 
 
-def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
+def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, blind, axes,
     cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
 
@@ -87,7 +87,7 @@ def case_data(known: Known, has_page: HasPage) -> dict[str, Any]:
     }
 
 
-def _matrix(known: Known, has_page: HasPage) -> dict[str, Any]:
+def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     """Axes, cells as columns, and the lists that they name."""
     unrun = explanation.not_run(known.file, known.explained.records) if known.file else []
     axes = _axes(known, [*(record.cell for _, record in known.current), *unrun])
@@ -157,7 +157,7 @@ def _by_night(series: Series | None, nights: Sequence[str]) -> list[Result | Non
     return [found.get(night) for night in nights]
 
 
-def _axes(known: Known, cells: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
+def _axes(known: RecordedCase, cells: Sequence[Mapping[str, str]]) -> dict[str, list[str]]:
     """The axes in the order of the case, their values in their own order where they have one, else as they came."""
     seen: dict[str, dict[str, None]] = {name: {} for name in (known.file.case.matrix.axes if known.file else ())}
     for cell in cells:
@@ -186,7 +186,7 @@ def _letter(result: Result | None) -> str:
     return letter.lower() if result.as_expected is False else letter
 
 
-def _run(known: Known, run_id: str) -> dict[str, Any]:
+def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
     """A run, with how many cells of the case came to which verdict."""
     run: RunRecord = known.history.runs[run_id]
     found = Counter(one.verdict.value if one.verdict else "undecided" for one in known.results.get(run_id, ()))
@@ -200,7 +200,7 @@ def _run(known: Known, run_id: str) -> dict[str, Any]:
     }
 
 
-def _explanation(known: Known) -> dict[str, Any]:
+def _explanation(known: RecordedCase) -> dict[str, Any]:
     """What ``reprokit explain`` says of the case: ``{claim, words, lines, decided, open, fix, axes, commands}``.
 
     ``decided``: in how many cells; ``open``: what the others are; ``fix``: as in the overview; ``axes``: those that it
@@ -221,7 +221,7 @@ def _explanation(known: Known) -> dict[str, Any]:
     }
 
 
-def _told(alike: Sequence[Change], known: Known) -> dict[str, Any]:
+def _told(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, Any]:
     """Changes that are alike, as one."""
     _, name = timeline.names(known.history.series)
     change = change_json(alike[0])

@@ -15,7 +15,7 @@ from reprokit.environment.versions import matches
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import clean
 from reprokit.report.history import changed
-from reprokit.report.html.gathering import Known
+from reprokit.report.html.gathering import RecordedCase
 
 PACKAGES = (
     "frameworks",
@@ -43,7 +43,9 @@ class Log:
     note: str = ""
 
 
-def cell_data(known: Known, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]) -> dict[str, Any]:
+def cell_data(
+    known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
+) -> dict[str, Any]:
     """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
     reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
     dockerfile, repeat, byHand, trials, log1, log2 ...}``.
@@ -130,7 +132,7 @@ def _asked(record: CellRecord) -> list[dict[str, Any]]:
     return rows
 
 
-def _by_hand(known: Known, record: CellRecord) -> list[str]:
+def _by_hand(known: RecordedCase, record: CellRecord) -> list[str]:
     """See :func:`cell_data`. [] where that is not all that it takes, as with data of the machine that ran it.
 
     The image that ``reprokit render`` writes holds the files of the case, which a trial has mounted.
@@ -153,7 +155,7 @@ def _by_hand(known: Known, record: CellRecord) -> list[str]:
     return [shlex.join(render), f"DOCKER_BUILDKIT=1 docker build -t {name} {folder}", shlex.join(run)]
 
 
-def _in_matrix(known: Known, record: CellRecord) -> bool:
+def _in_matrix(known: RecordedCase, record: CellRecord) -> bool:
     """Whether ``--only`` leads to the cell."""
     cell = dict(record.cell)
     if known.file is None or record.case_digest != known.digest or any("," in value for value in cell.values()):

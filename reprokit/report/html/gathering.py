@@ -14,8 +14,8 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import explanation
 from reprokit.report.explanation import Explained, FileOf
-from reprokit.report.history.changes import Change, describe
-from reprokit.report.history.series import History, Series, gather
+from reprokit.report.history.changes import CellChange, describe
+from reprokit.report.history.series import CaseHistory, Series, gather
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -27,7 +27,7 @@ CHANGES = 30
 
 
 @dataclass(frozen=True, kw_only=True)
-class Known:
+class RecordedCase:
     """A case and what is recorded of it.
 
     ``file``: the case as it ran last (None where this version cannot read it). ``runs``: those in which the case has
@@ -46,10 +46,10 @@ class Known:
     file: CaseFile | None
     runs: tuple[RunRecord, ...]
     results: Mapping[str, tuple[Result, ...]]
-    history: History
+    history: CaseHistory
     current: tuple[Recorded, ...]
     explained: Explained
-    changes: tuple[Change, ...]
+    changes: tuple[CellChange, ...]
 
     @property
     def plain_runs(self) -> tuple[RunRecord, ...]:
@@ -74,7 +74,7 @@ def _sure(verdict: Verdict | None) -> bool:
     return verdict is not None and verdict.conclusive
 
 
-def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[Known]:
+def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[RecordedCase]:
     """Every case that was ever run, or the chosen ones, by id. One at a time: memory may not hold all."""
     history = gather(store, chosen)
     file_of = explanation.files_in(store)
@@ -82,12 +82,12 @@ def known_cases(store: Store, chosen: Sequence[str] = ()) -> Iterator[Known]:
     for one in history.series:
         by_case.setdefault(one.case_id, []).append(one)
     for case_id, series in sorted(by_case.items()):
-        found = _known(store, case_id, History(runs=history.runs, series=tuple(series)), file_of)
+        found = _known(store, case_id, CaseHistory(runs=history.runs, series=tuple(series)), file_of)
         if found is not None:
             yield found
 
 
-def _known(store: Store, case_id: str, history: History, file_of: FileOf) -> Known | None:
+def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) -> RecordedCase | None:
     results: dict[str, list[Result]] = {}
     for series in history.series:
         for result in series.results:
@@ -106,7 +106,7 @@ def _known(store: Store, case_id: str, history: History, file_of: FileOf) -> Kno
     found.sort(
         key=lambda pair: (history.runs[pair[0].results[pair[1].after].run_id].started_at, pair[0].results[0].row)
     )
-    return Known(
+    return RecordedCase(
         id=case_id,
         path=newest.case_path,
         title=" ".join(file.case.title.split()) if file else "",
@@ -122,8 +122,8 @@ def _known(store: Store, case_id: str, history: History, file_of: FileOf) -> Kno
     )
 
 
-def _current(store: Store, history: History, engines: set[str], last: RunRecord) -> list[Recorded]:
-    """See :class:`Known`. Of each series only the rows that can be the answer are read."""
+def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRecord) -> list[Recorded]:
+    """See :class:`RecordedCase`. Of each series only the rows that can be the answer are read."""
     rows: dict[int, str] = {}
     for series in history.series:
         if series.engine in engines:

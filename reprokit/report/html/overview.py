@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.facts import Facts, facts
+from reprokit.case.facts import CaseFacts, facts
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import pluralize
 from reprokit.engine import registry
@@ -15,9 +15,9 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import Result, RunRecord
 from reprokit.report.catalogue.flip import flip
 from reprokit.report.html import writing
-from reprokit.report.html.gathering import Known
+from reprokit.report.html.gathering import RecordedCase
 from reprokit.search.explain.conditions import words
-from reprokit.search.explain.explain import Claim
+from reprokit.search.explain.explain import Statement
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -55,7 +55,7 @@ def overview(rows: Sequence[Mapping[str, Any]], version: str) -> dict[str, Any]:
     }
 
 
-def row(known: Known, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
+def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = False) -> dict[str, Any]:
     """A case that was run: ``{id, name, title, tags, needs, frameworks, status, cells, blind, tally, fix, departs,
     flip, failures, strip, last, changed, elsewhere}``. ``name``: of its data file. ``status``: one of
     :data:`STATUS`, or ``never-run``.
@@ -114,7 +114,7 @@ def never_run(file: CaseFile) -> dict[str, Any]:
     }
 
 
-def _about(case_id: str, file: CaseFile | None, derived: Facts | None) -> dict[str, Any]:
+def _about(case_id: str, file: CaseFile | None, derived: CaseFacts | None) -> dict[str, Any]:
     return {
         "id": case_id,
         "name": writing.name(case_id),
@@ -125,15 +125,15 @@ def _about(case_id: str, file: CaseFile | None, derived: Facts | None) -> dict[s
     }
 
 
-def _flip(known: Known) -> dict[str, Any]:
+def _flip(known: RecordedCase) -> dict[str, Any]:
     found = known.explained.explanation
-    if found.claim is Claim.NONE:
+    if found.claim is Statement.NONE:
         return {"claim": "none", "words": found.why, "axes": []}
     axes = dict.fromkeys(each.axis for one in found.found for each in one)
     return {"claim": found.claim.value, "words": words(found.found), "axes": list(axes)}
 
 
-def fix(known: Known) -> dict[str, int] | None:
+def fix(known: RecordedCase) -> dict[str, int] | None:
     """How many ``cells`` there are, in how many it is ``decided`` whether the fix helps, and in how many the failure is
     ``left``; None where no cell was run with a fix.
     """

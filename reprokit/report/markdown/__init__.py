@@ -11,11 +11,11 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
 from reprokit.report.explanation import FileOf
 from reprokit.report.history.changed import Texts
+from reprokit.report.labels import summary
 from reprokit.report.markdown import parts, verdicts
 from reprokit.report.markdown.fitting import Section, fit
 from reprokit.report.markdown.text import block, code, details, fence, prose, size
 from reprokit.report.publishing import Scrub, scrubbed
-from reprokit.report.words import summary
 
 ISSUE_LIMIT = 65_536
 """Characters of an issue or a comment on GitHub."""

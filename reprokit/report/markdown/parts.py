@@ -16,9 +16,9 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation
 from reprokit.report.explanation import Explained
 from reprokit.report.history import changed
+from reprokit.report.labels import cell_name
 from reprokit.report.markdown.text import block, code, prose
 from reprokit.report.publishing import Scrub
-from reprokit.report.words import cell_name
 
 _KEY = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [^\n]*|\Z)", re.DOTALL)
 _INDEXES = re.compile(r"(Looking in (?:indexes|links):).*")

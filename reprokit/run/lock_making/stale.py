@@ -10,7 +10,7 @@ from reprokit.case.files import CaseFile
 from reprokit.case.matrix import label
 from reprokit.case.read import LOCK_SUFFIX
 from reprokit.core.errors import ReprokitError
-from reprokit.environment.lock import Entry, Held, Lock
+from reprokit.environment.lock import Lock, LockEntry, PinnedEnvironment
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.locking import file
@@ -49,9 +49,9 @@ def doubt(lock: Lock, task: Task) -> str:
     return "" if tag == found[0].image else another_image(lock, found[0], tag)
 
 
-def identity(lock: Lock, entry: Entry, task: Task, trees: SourceTrees) -> str:
+def identity(lock: Lock, entry: LockEntry, task: Task, trees: SourceTrees) -> str:
     """The tag of the image that is built from an entry. Raises Unsupported, sources.SourceError."""
-    image = wanted(replace(task, held=Held(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
+    image = wanted(replace(task, held=PinnedEnvironment(lock=lock, entry=entry)), Supply(base_source="registry"), trees)
     return image.tag({})
 
 

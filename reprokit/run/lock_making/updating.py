@@ -14,10 +14,10 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import ReprokitError, Unsupported, UsageError
 from reprokit.core.files import write
 from reprokit.core.text import pluralize
-from reprokit.environment.lock import Entry, Lock, LockedCell, LockedSource
+from reprokit.environment.lock import Lock, LockedCell, LockedSource, LockEntry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.run.images import Ready, SourceTrees, Wanted, measure
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, measure
 from reprokit.run.lock_making.collect import Standing, pins_of
 from reprokit.run.lock_making.stale import doubt, identity
 from reprokit.run.locking import file
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class LockRequest:
     """A lock that is asked for. ``old`` is what lies there, ``todo`` the tasks that it does not hold for."""
 
     path: Path
@@ -56,7 +56,7 @@ class Refusal:
         return f"{self.tasks[0].case.id}: {cells}: {how}: {self.reason}"
 
 
-def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[Wish]:
+def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[LockRequest]:
     """One for each case. ``upgrade``: lock anew what is fresh, too. Raises UsageError for a broken lock."""
     by_path: dict[Path, list[Task]] = {}
     for task in tasks:
@@ -68,7 +68,7 @@ def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[Wish]:
         old = _old(path, upgrade)
         faults = {task.number: doubt(old, task) if old else "there is no such lock" for task in own}
         found.append(
-            Wish(
+            LockRequest(
                 path=path,
                 old=old,
                 tasks=tuple(own),
@@ -88,7 +88,7 @@ def _old(path: Path, upgrade: bool) -> Lock | None:
         raise
 
 
-def check_folders(found: Sequence[Wish]) -> None:
+def check_folders(found: Sequence[LockRequest]) -> None:
     """Raise UsageError where a lock has no folder that can be written into, before anything is built for it."""
     for wish in found:
         if wish.todo and not os.access(wish.path.resolve().parent, os.W_OK):
@@ -98,12 +98,12 @@ def check_folders(found: Sequence[Wish]) -> None:
 def entries_of(
     engine: Engine,
     folder: Path,
-    stand: Sequence[tuple[Wanted, Ready, Sequence[Task]]],
+    stand: Sequence[tuple[ImageSpec, BuiltImage, Sequence[Task]]],
     request: Request,
     listener: Listener,
-) -> tuple[list[tuple[int, Entry]], list[Refusal]]:
+) -> tuple[list[tuple[int, LockEntry]], list[Refusal]]:
     """(number of the first of its tasks, entry) of each case in each standing image, and what has none."""
-    entries: list[tuple[int, Entry]] = []
+    entries: list[tuple[int, LockEntry]] = []
     refused: list[Refusal] = []
     measurements, trees = Measurements(folder), SourceTrees(request.sources, listener.note)
     for image, ready, sharing in stand:
@@ -151,9 +151,9 @@ def _cell(task: Task, reason: str = "") -> LockedCell:
 def _entry(
     engine: Engine,
     measurements: Measurements,
-    found: tuple[Wanted, Ready, Sequence[Task]],
+    found: tuple[ImageSpec, BuiltImage, Sequence[Task]],
     on_progress: Callable[[Progress], None],
-) -> Entry:
+) -> LockEntry:
     """What a standing image is locked to, but for its cells. Raises ReprokitError for what cannot be pinned."""
     image, ready, _ = found
     cancel = threading.Event()
@@ -164,7 +164,7 @@ def _entry(
         measured=ready.measured,
         base_measured=measure(engine, measurements, ready.base, cancel=cancel, user="root"),
     )
-    return Entry(
+    return LockEntry(
         image="",
         platform=engine.info().architecture,
         cells=(),
@@ -175,7 +175,7 @@ def _entry(
     )
 
 
-def _providers(image: Wanted) -> Mapping[str, str]:
+def _providers(image: ImageSpec) -> Mapping[str, str]:
     environment = image.environment
     # An image that the case names asks no supply for anything.
     chosen = {"base": "bootstrap" if environment.base.source == "bootstrap" else "registry"}
@@ -185,7 +185,7 @@ def _providers(image: Wanted) -> Mapping[str, str]:
     return chosen
 
 
-def merged(wish: Wish, new: Sequence[Entry], refused: Sequence[Refusal], whole: Collection[str]) -> Lock:
+def merged(wish: LockRequest, new: Sequence[LockEntry], refused: Sequence[Refusal], whole: Collection[str]) -> Lock:
     """The lock with its new entries. ``whole``: variants of which all cells were asked for, so that others are gone."""
     taken = {(task.variant, cell_key(task.cell)) for task in wish.todo}
     asked = {(task.variant, cell_key(task.cell)) for task in wish.tasks}
@@ -198,7 +198,7 @@ def merged(wish: Wish, new: Sequence[Entry], refused: Sequence[Refusal], whole: 
     old = wish.old or Lock(path="", case="", version="", entries=())
     kept = [replace(entry, cells=cells) for entry in old.entries if (cells := staying(entry.cells))]
     without = [*staying(old.unsupported), *(_cell(task, one.reason) for one in refused for task in one.tasks)]
-    joined: dict[str, Entry] = {}
+    joined: dict[str, LockEntry] = {}
     for entry in (*kept, *new):
         same = joined.get(entry.image)
         joined[entry.image] = replace(same, cells=(*same.cells, *entry.cells)) if same else entry
@@ -219,7 +219,9 @@ def _place(order: Mapping[tuple[str, str], int], cell: LockedCell) -> tuple[int,
     return order.get((cell.variant, key), len(order) + 1), key
 
 
-def keep(wish: Wish, entries: Sequence[tuple[int, Entry]], refused: Sequence[Refusal], whole: Collection[str]) -> str:
+def keep(
+    wish: LockRequest, entries: Sequence[tuple[int, LockEntry]], refused: Sequence[Refusal], whole: Collection[str]
+) -> str:
     """Write what was found for a wish, whole or not at all; what was written, in words, '' where nothing was found.
 
     Raises UsageError for a folder that cannot be written into.

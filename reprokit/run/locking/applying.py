@@ -11,7 +11,7 @@ from reprokit.core.errors import BuildFailed
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap, resolve
-from reprokit.environment.lock import Held
+from reprokit.environment.lock import PinnedEnvironment
 from reprokit.environment.model import Environment, SourceTree
 from reprokit.run import sources
 from reprokit.run.locking import verify
@@ -22,7 +22,7 @@ __all__ = ["applied", "build", "ensure_base"]
 
 
 def applied(
-    held: Held, spec: CellSpec, trees: Callable[[CellSpec], dict[str, SourceTree]]
+    held: PinnedEnvironment, spec: CellSpec, trees: Callable[[CellSpec], dict[str, SourceTree]]
 ) -> tuple[Environment, dict[str, SourceTree]]:
     """The environment on the lock's base, and the sources at the lock's commits.
 
@@ -51,7 +51,7 @@ def applied(
 def build(
     engine: Engine,
     request: Build,
-    held: Held,
+    held: PinnedEnvironment,
     environment: Environment,
     on_progress: Callable[[Progress], None],
     cancel: threading.Event,

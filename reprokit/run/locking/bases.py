@@ -14,7 +14,7 @@ from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
 from reprokit.environment import bootstrap
 from reprokit.environment.catalog import Catalog
-from reprokit.environment.lock import Entry, LockedBase
+from reprokit.environment.lock import LockedBase, LockEntry
 from reprokit.environment.model import BASE_PREFIX, Base
 
 SHOWN = 5
@@ -23,7 +23,7 @@ SHOWN = 5
 
 def ensure(
     engine: Engine,
-    entry: Entry,
+    entry: LockEntry,
     packages: Callable[[ImageInfo], Mapping[str, str]],
     cancel: threading.Event,
     on_progress: Callable[[Progress], None],

@@ -12,17 +12,17 @@ from reprokit.case import emit
 from reprokit.case.emit import Flow
 from reprokit.case.read import LOCK_SUFFIX as SUFFIX
 from reprokit.case.read import MARKDOWN_SUFFIXES
-from reprokit.case.tree import Tree, parse, value_at
+from reprokit.case.tree import CaseTree, parse, value_at
 from reprokit.core.errors import UsageError
 from reprokit.environment.lock import (
     FORMAT,
     GROUPS,
     Artefact,
-    Entry,
     Lock,
     LockedBase,
     LockedCell,
     LockedSource,
+    LockEntry,
     Pins,
     base_reference,
     supply_of,
@@ -90,7 +90,7 @@ def _base(base: LockedBase) -> dict[str, Any]:
     return _given(name=base.name, source=base.source, recipe=base.recipe, packages=_sorted(base.packages))
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: LockEntry) -> dict[str, Any]:
     pins = entry.pins
     return _given(
         image=entry.image,
@@ -128,7 +128,7 @@ def _sorted(values: Mapping[str, str]) -> dict[str, str]:
 class _Reader:
     """Plain data -> a Lock; what is missing or of another kind is told with its line."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: CaseTree) -> None:
         self.tree = tree
 
     def lock(self) -> Lock:
@@ -145,12 +145,12 @@ class _Reader:
             lines={loc: place.key_line or place.line for loc, place in self.tree.places.items()},
         )
 
-    def entry(self, at: tuple[str | int, ...]) -> Entry:
+    def entry(self, at: tuple[str | int, ...]) -> LockEntry:
         reference = self.text((*at, "base"))
         groups = {group: self.artefacts((*at, group)) for group in GROUPS}
         own = {group: groups.pop(group) for group in ("pip_itself", "cuda", "cudnn", "pip")}
         sources = self.mapping((*at, "sources"))
-        return Entry(
+        return LockEntry(
             image=self.text((*at, "image"), like=_IMAGE, what="reprokit/img: and hexadecimal digits"),
             platform=self.text((*at, "platform")),
             cells=self.cells((*at, "cells")),

@@ -9,7 +9,7 @@ from pathlib import Path
 from reprokit.case.matrix import label
 from reprokit.core.errors import UsageError
 from reprokit.environment import dockerfile
-from reprokit.environment.lock import Held, Lock, asked_digest
+from reprokit.environment.lock import Lock, PinnedEnvironment, asked_digest
 from reprokit.run.locking import file
 from reprokit.run.task import Task
 
@@ -52,7 +52,7 @@ def held(tasks: Iterable[Task]) -> list[Task]:
             hit = lock.find(task.cell, task.variant)
             assert hit is not None
             entry, locked = hit
-            here = {"held": Held(lock=lock, entry=entry)} if entry else {"refused": lock.why(locked)}
+            here = {"held": PinnedEnvironment(lock=lock, entry=entry)} if entry else {"refused": lock.why(locked)}
             found.append(replace(task, **here))
     if faults:
         mends = dict.fromkeys(faults.values())

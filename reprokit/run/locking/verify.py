@@ -9,7 +9,7 @@ from packaging.utils import canonicalize_name
 
 from reprokit import __version__
 from reprokit.core.errors import BuildFailed, ReprokitError, Unsupported
-from reprokit.environment.lock import GROUPS, Artefact, Entry, Lock
+from reprokit.environment.lock import GROUPS, Artefact, Lock, LockEntry
 from reprokit.environment.measured import Measured
 
 SHOWN = 5
@@ -23,7 +23,7 @@ _NO_PACKAGE = re.compile(r"E: (?:Unable to locate package|Package) '?([a-z0-9+.-
 _OUT_OF_REACH = re.compile(r"reprokit: out of reach: (\S+)")
 
 
-def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
+def explained(error: BuildFailed, lock: Lock, entry: LockEntry) -> ReprokitError:
     """A failed build in terms of the lock's lines, where it is about one of them; else the error as it is."""
     text = "\n".join(error.tail)
     if found := _MISMATCH.search(text):
@@ -57,7 +57,7 @@ def explained(error: BuildFailed, lock: Lock, entry: Entry) -> ReprokitError:
     return error
 
 
-def another_image(lock: Lock, entry: Entry, tag: str) -> str:
+def another_image(lock: Lock, entry: LockEntry, tag: str) -> str:
     """In words, that an entry makes the image ``tag`` and not the one that it names."""
     why = (
         f"the lock was written by reprokit {lock.version}, this is {__version__}"
@@ -67,7 +67,7 @@ def another_image(lock: Lock, entry: Entry, tag: str) -> str:
     return f"{lock.where(entry, 'image')}: what the lock holds makes {tag}, it names {entry.image}: {why}"
 
 
-def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, comparable: bool = True) -> list[str]:
+def departures(lock: Lock, entry: LockEntry, tag: str, measured: Measured, *, comparable: bool = True) -> list[str]:
     """Where an image departs from its lock, in words: its identity, and every package's version.
 
     ``comparable``: whether the image should be the lock's own (data given for this run make it another).
@@ -88,7 +88,7 @@ def departures(lock: Lock, entry: Entry, tag: str, measured: Measured, *, compar
 
 
 def _differing(
-    lock: Lock, entry: Entry, kind: str, locked: Mapping[str, str], has: Mapping[str, str], *, whole: bool
+    lock: Lock, entry: LockEntry, kind: str, locked: Mapping[str, str], has: Mapping[str, str], *, whole: bool
 ) -> list[str]:
     """``whole``: whether the lock knows everything of that kind, so that what it does not name is wrong, too."""
     names = sorted({*locked, *has} if whole else locked)
@@ -101,5 +101,5 @@ def _differing(
     return words + ([f"{len(wrong) - SHOWN} more {kind} packages differ"] if len(wrong) > SHOWN else [])
 
 
-def _artefacts(entry: Entry) -> list[tuple[str, Artefact]]:
+def _artefacts(entry: LockEntry) -> list[tuple[str, Artefact]]:
     return [(group, one) for group in GROUPS for one in entry.pins.group(group)]

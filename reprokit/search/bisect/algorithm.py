@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate, Search
+from reprokit.search.queries import Candidate, Query, Search
 
 Progress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
 """Called with the places just decided, all readings so far, and how many places the boundary may still be at."""
@@ -61,9 +61,9 @@ def bisect(
     readings: dict[int, Reading] = {}
     low, high = 0, len(candidates) - 1
 
-    def ask(places: Sequence[int], soon: Sequence[int | None]) -> Ask:
+    def ask(places: Sequence[int], soon: Sequence[int | None]) -> Query:
         later = dict.fromkeys(place for place in soon if place is not None and place not in places)
-        return Ask(
+        return Query(
             candidates=tuple(candidates[place] for place in places),
             soon=tuple(candidates[place] for place in later) if ahead else (),
         )

@@ -11,12 +11,12 @@ from typing import Any
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
-from reprokit.search.asking import Ask, Candidate
 from reprokit.search.bisect import commits
 from reprokit.search.bisect.algorithm import Bisection, bisect
-from reprokit.search.bisect.line import Line, along_axis, along_source
+from reprokit.search.bisect.line import BisectLine, along_axis, along_source
+from reprokit.search.queries import Candidate, Query
 from reprokit.search.releases import Policy
-from reprokit.search.session import Answer, SearchSession
+from reprokit.search.search_session import SearchAnswer, SearchSession
 
 FEW = 5
 """How many names a line lists."""
@@ -24,12 +24,12 @@ _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
 
-def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
+def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], SearchAnswer]:
     """The search that ``session.arguments`` ask for: an axis or a source, the two ends, and which releases to try.
 
     Raises UsageError as :func:`along_axis` and :func:`along_source` do.
     """
-    line = Line.from_json(session.recall("line", lambda: _line(session).to_json()))
+    line = BisectLine.from_json(session.recall("line", lambda: _line(session).to_json()))
     file = session.file
     if line.source:
         file = commits.with_axis(file, line.source, line.axis)
@@ -44,13 +44,13 @@ def make(session: SearchSession) -> Generator[Ask, tuple[Reading, ...], Answer]:
     return _search(session, line, cells, before)
 
 
-def _before(session: SearchSession, line: Line) -> dict[str, str]:
+def _before(session: SearchSession, line: BisectLine) -> dict[str, str]:
     """Value of the line -> its reading in the last run of the case, where it was in that run."""
     known = {cell_key(cell.cell): str(reading(cell.verdict)) for cell in session.decided_before()}
     return {value: known[key] for value in line.values if (key := cell_key(line.cell(value))) in known}
 
 
-def _line(session: SearchSession) -> Line:
+def _line(session: SearchSession) -> BisectLine:
     given = session.arguments
     if given.get("source"):
         return along_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
@@ -59,8 +59,8 @@ def _line(session: SearchSession) -> Line:
 
 
 def _search(
-    session: SearchSession, line: Line, candidates: list[Candidate], before: Mapping[str, str]
-) -> Generator[Ask, tuple[Reading, ...], Answer]:
+    session: SearchSession, line: BisectLine, candidates: list[Candidate], before: Mapping[str, str]
+) -> Generator[Query, tuple[Reading, ...], SearchAnswer]:
     for note in opening(line):
         session.note(note)
 
@@ -81,7 +81,7 @@ def _search(
     return answer(line, found, reasons, before)
 
 
-def against(line: Line, found: Bisection, before: Mapping[str, str]) -> list[str]:
+def against(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
     """Values whose reading in the last run contradicts a line with this one change, or with none."""
     first, last = (found.readings[place] for place in (found.last, found.next))
     if Reading.UNRESOLVED in (first, last):
@@ -94,7 +94,7 @@ def against(line: Line, found: Bisection, before: Mapping[str, str]) -> list[str
     return [value for value, was in before.items() if was != Reading.UNRESOLVED and was != expected.get(value, was)]
 
 
-def opening(line: Line) -> list[str]:
+def opening(line: BisectLine) -> list[str]:
     """Lines to print before a bisection starts: its values, what is left out and why, and notes."""
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
@@ -115,7 +115,7 @@ def _some(values: list[str]) -> str:
     return ", ".join(values[:FEW]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> Answer:
+def answer(line: BisectLine, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> SearchAnswer:
     """The result of a bisection in words and as JSON.
 
     ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in the last run of the case.
@@ -151,10 +151,10 @@ def answer(line: Line, found: Bisection, reasons: dict[int, str], before: Mappin
         )
     skipped = f", {len(found.skipped)} skipped" if found.skipped else ""
     words.append(f"{len(found.readings)} of {len(values)} {line.things} run{skipped}")
-    return Answer(words=tuple(words), data=data, exit_status=status)
+    return SearchAnswer(words=tuple(words), data=data, exit_status=status)
 
 
-def _boundary(line: Line, found: Bisection, reasons: dict[int, str]) -> list[str]:
+def _boundary(line: BisectLine, found: Bisection, reasons: dict[int, str]) -> list[str]:
     change, before = ("broken", "passing") if found.broken_since else ("fixed", "failing")
     last, after = line.values[found.last], line.values[found.next]
     words = []
@@ -171,7 +171,7 @@ def _boundary(line: Line, found: Bisection, reasons: dict[int, str]) -> list[str
     return words
 
 
-def _nothing(line: Line, found: Bisection, reasons: dict[int, str]) -> tuple[list[str], int]:
+def _nothing(line: BisectLine, found: Bisection, reasons: dict[int, str]) -> tuple[list[str], int]:
     ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNRESOLVED]
     low, high = line.values[found.last], line.values[found.next]
     if ends:
@@ -181,11 +181,11 @@ def _nothing(line: Line, found: Bisection, reasons: dict[int, str]) -> tuple[lis
     return [f"no change: the failure {shows} with {line.of} {low} and with {high}; choose a range whose ends differ"], 1
 
 
-def _full(line: Line, value: str) -> str:
+def _full(line: BisectLine, value: str) -> str:
     details = line.details.get(value, "")
     return f"{value} ({details})" if details else value
 
 
-def _unresolved(line: Line, places: tuple[int, ...], reasons: dict[int, str]) -> str:
+def _unresolved(line: BisectLine, places: tuple[int, ...], reasons: dict[int, str]) -> str:
     named = {line.values[place]: reasons.get(place, "unknown") for place in places}
     return "; ".join(f"{some} ({why})" for some, why in _grouped(named))

@@ -38,7 +38,7 @@ class Commit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class History:
+class CommitRange:
     """Commits, oldest first. ``note``: what the user should know about their order, or ''."""
 
     commits: tuple[Commit, ...]
@@ -47,7 +47,7 @@ class History:
 
 def between(
     name: str, repository: Path, low: str, high: str, *, spelt: tuple[str, ...] = (), tags_only: bool = False
-) -> History:
+) -> CommitRange:
     """The commits from ``low`` to ``high``, both included, along first parents: in the order of the branch.
 
     Where ``low`` is on another branch, such as a release's, the merge base of both follows it.
@@ -78,7 +78,7 @@ def between(
         commits = (commits[0], replace(commits[1], subject=here), *commits[2:])
     if tags_only:
         commits = tuple(commit for commit in commits if commit.tags or commit.sha in (first, last))
-    return History(commits=commits, note=note)
+    return CommitRange(commits=commits, note=note)
 
 
 def axis_of(file: CaseFile, name: str) -> str:

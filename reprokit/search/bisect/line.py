@@ -23,7 +23,7 @@ from reprokit.search.bisect import commits
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class BisectLine:
     """Cells that differ in ``axis`` alone: ``rest`` with each of ``values``, in order from one end to the other.
 
     ``of``: the package, axis or source; ``things``: the plural noun of the values ("releases"). ``details``: value ->
@@ -61,13 +61,13 @@ class Line:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Line:
+    def from_json(cls, data: Mapping[str, Any]) -> BisectLine:
         """The inverse of :meth:`to_json`."""
         fields: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
         return cls(**fields)
 
 
-def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str], policy: releases.Policy) -> Line:
+def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str], policy: releases.Policy) -> BisectLine:
     """The values of an axis between two ends, with the other axes as the request selects them. Reads package indexes.
 
     Raises UsageError where more than one cell remains for a value, and as :func:`reprokit.search.releases.between`.
@@ -84,7 +84,7 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
         )
     found = releases.between(file, rest, axis, low, high, policy, site_catalog())
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
-    return Line(
+    return BisectLine(
         axis=axis,
         of=found.of,
         things=found.things,
@@ -109,7 +109,7 @@ def _unserved(file: CaseFile, request: Request, cells: Sequence[Cell], axis: str
     return refused
 
 
-def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> Line:
+def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str], *, tags_only: bool) -> BisectLine:
     """The commits of a source between two refs, with the axes as the request selects them. Fetches its history.
 
     ``tags_only``: only the ends and tagged commits. Raises UsageError, as :func:`along_axis` does, and SourceError.
@@ -124,7 +124,7 @@ def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str
     repository = sources.history(name, spec, stand_in=request.sources.get(name))
     own = tuple(releases.of_matrix(file, axis))
     found = commits.between(name, repository, low, high, spelt=own, tags_only=tags_only)
-    return Line(
+    return BisectLine(
         axis=axis,
         of=name,
         things="tags" if tags_only else "commits",

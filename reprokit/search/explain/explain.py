@@ -24,7 +24,7 @@ MOST_TELLING = 3
 """Most cells that are proposed to distinguish explanations."""
 
 
-class Claim(StrEnum):
+class Statement(StrEnum):
     """``exact``: one explanation fits the decided cells; ``one-of``: several do, equally small; ``none``: no claim."""
 
     EXACT = "exact"
@@ -46,7 +46,7 @@ class Condition:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Telling:
+class DiscriminatingCell:
     """A cell for which explanations predict different results. ``at``: its position; None for a cell not given.
 
     ``kept``: which explanations (0 is the first, then the rivals) remain if it reproduces.
@@ -65,7 +65,7 @@ class Explanation:
     undecided position -> whether the conditions hold there, if known. ``minimal``: there is no shorter explanation.
     """
 
-    claim: Claim
+    claim: Statement
     bad: tuple[int, ...]
     good: tuple[int, ...]
     undecided: tuple[int, ...]
@@ -73,7 +73,7 @@ class Explanation:
     conditions: tuple[Condition, ...] = ()
     rivals: tuple[Conditions, ...] = ()
     more_rivals: int = 0
-    tell_apart: tuple[Telling, ...] = ()
+    tell_apart: tuple[DiscriminatingCell, ...] = ()
     predicted: Mapping[int, bool] | None = None
     minimal: bool = True
 
@@ -105,18 +105,20 @@ def explain(
     bad, good, undecided = of[Reading.FAIL], of[Reading.PASS], of[Reading.UNRESOLVED]
     why = _no_difference(len(bad), len(good))
     if why:
-        return Explanation(claim=Claim.NONE, why=why, bad=bad, good=good, undecided=undecided)
+        return Explanation(claim=Statement.NONE, why=why, bad=bad, good=good, undecided=undecided)
     failing, passing = [cells[at] for at in bad], [cells[at] for at in good]
     found = separate(failing, passing, first)
     if not found.answers or is_a_list(found.answers[0], len(bad)):
         why = f"no condition is shorter than a list of the {len(bad)} cells that reproduce"
-        return Explanation(claim=Claim.NONE, why=why, bad=bad, good=good, undecided=undecided, minimal=found.minimal)
+        return Explanation(
+            claim=Statement.NONE, why=why, bad=bad, good=good, undecided=undecided, minimal=found.minimal
+        )
     seen = _seen(failing + passing)
     different = _different(found.answers, seen)
     answer, rivals = different[0], different[1 : MOST_RIVALS + 1]
     predictions = ((at, holds(answer, cells[at])) for at in undecided)
     return Explanation(
-        claim=Claim.ONE_OF if rivals else Claim.EXACT,
+        claim=Statement.ONE_OF if rivals else Statement.EXACT,
         bad=bad,
         good=good,
         undecided=undecided,
@@ -212,7 +214,7 @@ def _discriminating(
     undecided: Sequence[int],
     seen: Box,
     askable: Callable[[Cell], bool],
-) -> Iterator[Telling]:
+) -> Iterator[DiscriminatingCell]:
     """A few cells whose results would distinguish as many answers as possible; given cells first, then new ones."""
     own = [(cells[at], at) for at in undecided]
     groups = [frozenset(range(len(answers)))]
@@ -231,7 +233,7 @@ def _discriminating(
 
 def _most_discriminating(
     pool: Iterable[tuple[Cell, int | None]], answers: Sequence[Conditions], groups: Sequence[frozenset[int]]
-) -> Telling | None:
+) -> DiscriminatingCell | None:
     """The first of the cells that split the groups most evenly: either result rules out as many answers as possible."""
     best, most = None, 0
     for cell, at in pool:
@@ -241,7 +243,7 @@ def _most_discriminating(
         kept = frozenset(index for index, each in enumerate(predictions) if each)
         pairs = sum(len(group & kept) * len(group - kept) for group in groups)
         if pairs > most:
-            best, most = Telling(cell=cell, at=at, kept=tuple(sorted(kept))), pairs
+            best, most = DiscriminatingCell(cell=cell, at=at, kept=tuple(sorted(kept))), pairs
     return best
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.isolate.explanations import (
     HOPELESS,
@@ -27,6 +26,7 @@ from reprokit.search.isolate.explanations import (
     splits,
     union,
 )
+from reprokit.search.queries import Candidate, Query, Search
 
 RIVALS = 6
 """Most rival explanations that are reported."""
@@ -35,7 +35,7 @@ SETTLED = 0.98
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class AxisDifference:
     """An axis in which the two cells differ, with its value in either; None where a cell does not have the axis."""
 
     axis: str
@@ -66,7 +66,7 @@ class Isolation:
 
     good: Cell
     bad: Cell
-    changes: tuple[Change, ...]
+    changes: tuple[AxisDifference, ...]
     readings: Mapping[int, Reading]
     explanations: tuple[Explanation, ...] = ()
     weights: Mapping[Explanation, float] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Isolation:
         """The cell of a mix."""
         return mixed(self.good, self.bad, self.changes, mix)
 
-    def named(self, mix: int) -> tuple[Change, ...]:
+    def named(self, mix: int) -> tuple[AxisDifference, ...]:
         """The changes of a mix."""
         return tuple(change for bit, change in enumerate(self.changes) if mix >> bit & 1)
 
@@ -107,15 +107,17 @@ FURTHER = 5
 """Most further cells that are run where an explanation is nearly settled but a cell that confirms it is unresolved."""
 
 
-def changes_between(good: Cell, bad: Cell) -> tuple[Change, ...]:
+def changes_between(good: Cell, bad: Cell) -> tuple[AxisDifference, ...]:
     """The axes in which two cells differ, in the order of the bad cell's axes."""
     names = dict.fromkeys((*bad, *good))
     return tuple(
-        Change(axis=name, good=good.get(name), bad=bad.get(name)) for name in names if good.get(name) != bad.get(name)
+        AxisDifference(axis=name, good=good.get(name), bad=bad.get(name))
+        for name in names
+        if good.get(name) != bad.get(name)
     )
 
 
-def mixed(good: Cell, bad: Cell, changes: Sequence[Change], mix: int) -> Cell:
+def mixed(good: Cell, bad: Cell, changes: Sequence[AxisDifference], mix: int) -> Cell:
     """The good cell with the changes of a mix applied."""
     values: dict[str, str | None] = {**bad, **good}
     values |= {change.axis: change.bad if mix >> bit & 1 else change.good for bit, change in enumerate(changes)}
@@ -126,7 +128,7 @@ def mixed(good: Cell, bad: Cell, changes: Sequence[Change], mix: int) -> Cell:
 class _State:
     good: Cell
     bad: Cell
-    changes: tuple[Change, ...]
+    changes: tuple[AxisDifference, ...]
     possible: Callable[[Cell], bool]
     cost: Callable[[Candidate], int]
     limit: int
@@ -195,7 +197,7 @@ def isolate(
 
 def _ask(state: _State, wanted: Sequence[int], soon: Sequence[int | None] = ()) -> Search[None]:
     later = [state.candidate(mix) for mix in dict.fromkeys(soon) if mix is not None]
-    ask = Ask(candidates=tuple(state.candidate(mix) for mix in wanted), soon=tuple(later))
+    ask = Query(candidates=tuple(state.candidate(mix) for mix in wanted), soon=tuple(later))
     answers = yield ask
     for mix, seen in zip(wanted, answers, strict=True):
         state.learn(mix, seen)

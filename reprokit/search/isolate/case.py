@@ -16,15 +16,15 @@ from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
 from reprokit.run.supplying import site_catalog
 from reprokit.search import releases
-from reprokit.search.asking import Ask, Candidate, Search
 from reprokit.search.explain.ordering import inside
 from reprokit.search.isolate import ends, reported
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate
-from reprokit.search.isolate.words import Telling
-from reprokit.search.session import Answer, SearchSession
+from reprokit.search.isolate.summary import IsolationText
+from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.search_session import SearchAnswer, SearchSession
 
 
-def make(session: SearchSession) -> Search[Answer]:
+def make(session: SearchSession) -> Search[SearchAnswer]:
     """The search that ``session.arguments`` ask for. Raises UsageError where a cell is missing or not possible."""
     given = session.arguments
     found: dict[str, Any] = session.recall("ends", lambda: _ends(session))
@@ -37,7 +37,7 @@ def make(session: SearchSession) -> Search[Answer]:
     return _search(session, found)
 
 
-def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
+def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAnswer]:
     cells: list[Cell] = found["cells"]
     session.label_axes = tuple(
         dict.fromkeys(change.axis for cell in cells for change in changes_between(cells[0], cell))
@@ -66,9 +66,9 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[Answer]:
         ahead=session.request.jobs > 1,
     )
     size = matrix.count(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
-    report = Telling(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
+    report = IsolationText(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
     words = [*report.words(), *_closer(session, result)]
-    return Answer(words=tuple(words), data=report.json(), exit_status=report.exit_status)
+    return SearchAnswer(words=tuple(words), data=report.json(), exit_status=report.exit_status)
 
 
 def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
@@ -91,7 +91,7 @@ def _roles(session: SearchSession, cells: Sequence[Cell]) -> Search[tuple[Cell, 
 
     Returns the closest such pair, or the first two where there is none; the answer then says so.
     """
-    readings = yield Ask(candidates=tuple(Candidate(cell=cell) for cell in cells))
+    readings = yield Query(candidates=tuple(Candidate(cell=cell) for cell in cells))
     bad = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.FAIL]
     good = [cell for cell, seen in zip(cells, readings, strict=True) if seen is Reading.PASS]
     return ends.from_cells(bad, good, {"--bad": {}, "--good": {}}) or (cells[0], cells[1])

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from reprokit.search.reduce.contents import shorter
-from reprokit.search.reduce.parts import KINDS, Data, Group, groups
+from reprokit.search.reduce.parts import KINDS, Data, PartGroup, groups
 from reprokit.search.reduce.trying import Asking, Trying
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kept:
+class KeptPart:
     """A part that was kept. ``without``: the case without it, which does not fail in the same way."""
 
     kind: str
@@ -29,7 +29,7 @@ class Reduced:
     """A reduced case. ``kept``: the parts that are left; ``gone``: kind -> names of the removed parts."""
 
     data: Data
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptPart, ...]
     gone: dict[str, list[str]]
 
 
@@ -46,14 +46,14 @@ def reduced(data: Data, trying: Trying, kinds: Sequence[str] = tuple(KINDS), *, 
         if data != before:
             data = yield from _parts(data, trying, kinds, gone, axes=axes, coarse=False)
     kept = [
-        Kept(kind=group.kind, name=name, without=group.without(frozenset({index})))
+        KeptPart(kind=group.kind, name=name, without=group.without(frozenset({index})))
         for group in _groups(data, kinds, axes=axes)
         for index, name in enumerate(group.names)
     ]
     return Reduced(data=data, kept=tuple(kept), gone=gone)
 
 
-def _groups(data: Data, kinds: Sequence[str], *, axes: bool) -> Iterator[Group]:
+def _groups(data: Data, kinds: Sequence[str], *, axes: bool) -> Iterator[PartGroup]:
     return (make(data) for kind in kinds for make in groups(data, kind, axes=axes))
 
 
@@ -75,7 +75,7 @@ def _parts(
             return data
 
 
-def smallest(group: Group, trying: Trying, *, coarse: bool = True) -> Asking[frozenset[int]]:
+def smallest(group: PartGroup, trying: Trying, *, coarse: bool = True) -> Asking[frozenset[int]]:
     """The indices of parts that can be removed together, such that no further single part can. Tries later ones first.
 
     ``coarse``: try large chunks first, rather than single parts only.

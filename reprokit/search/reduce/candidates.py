@@ -15,7 +15,7 @@ from reprokit.case.render import SHELL, TemplateProblem, render
 from reprokit.core.errors import CaseError
 from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.cases import load_text
-from reprokit.search.asking import Candidate
+from reprokit.search.queries import Candidate
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import Data, changed
 

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from reprokit.case import emit
-from reprokit.case.tree import Loc, Place, Tree, parse
+from reprokit.case.tree import CaseTree, Loc, SourcePosition, parse
 
 Edit = tuple[int, int, str]
 """Start and end offset of the text to replace, and its replacement."""
 
 
-def rewrite(tree: Tree, data: Mapping[str, Any]) -> str:
+def rewrite(tree: CaseTree, data: Mapping[str, Any]) -> str:
     """The text of ``tree`` edited so that :func:`reprokit.case.tree.parse` reads ``data`` from it.
 
     Meant for data with entries removed, scalars changed and keys added at the end of mappings. Where cutting and
@@ -32,7 +32,7 @@ def rewrite(tree: Tree, data: Mapping[str, Any]) -> str:
     return text if not written.problems and written.data == data else emit.document(data)
 
 
-def _edits(tree: Tree, loc: Loc, old: Any, new: Any) -> Iterator[Edit]:
+def _edits(tree: CaseTree, loc: Loc, old: Any, new: Any) -> Iterator[Edit]:
     if old == new:
         return
     if isinstance(old, dict) and isinstance(new, dict) and new:
@@ -46,7 +46,7 @@ def _edits(tree: Tree, loc: Loc, old: Any, new: Any) -> Iterator[Edit]:
         yield _replaced(tree, loc, new)
 
 
-def _mapping(tree: Tree, loc: Loc, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Edit]:
+def _mapping(tree: CaseTree, loc: Loc, old: dict[str, Any], new: dict[str, Any]) -> Iterator[Edit]:
     added = {key: value for key, value in new.items() if key not in old}
     if added and (_flow(tree, loc) or not set(old) & set(new)):
         yield _replaced(tree, loc, new)
@@ -74,7 +74,7 @@ def _left_out(old: Sequence[Any], new: Sequence[Any]) -> set[int] | None:
     return set(range(len(old))) - set(kept)
 
 
-def _cuts(tree: Tree, entries: Sequence[Loc], gone: set[Loc], parent: Loc) -> Iterator[Edit]:
+def _cuts(tree: CaseTree, entries: Sequence[Loc], gone: set[Loc], parent: Loc) -> Iterator[Edit]:
     """Cut the entries that are gone out of a mapping or list that keeps at least one entry."""
     if not _flow(tree, parent):
         for entry in entries:
@@ -92,7 +92,7 @@ def _cuts(tree: Tree, entries: Sequence[Loc], gone: set[Loc], parent: Loc) -> It
             yield _end(tree, entries[place - 1]), _end(tree, entry), ""
 
 
-def _replaced(tree: Tree, loc: Loc, new: Any) -> Edit:
+def _replaced(tree: CaseTree, loc: Loc, new: Any) -> Edit:
     place = tree.places[loc]
     keyed = place.key_line > 0
     indent = place.key_column - 1 if keyed else place.column - 1
@@ -108,16 +108,16 @@ def _replaced(tree: Tree, loc: Loc, new: Any) -> Edit:
     return start, max(start, end), new_text
 
 
-def _flow(tree: Tree, loc: Loc) -> bool:
+def _flow(tree: CaseTree, loc: Loc) -> bool:
     return tree.text[tree.places[loc].start : tree.places[loc].start + 1] in ("[", "{")
 
 
-def _start(tree: Tree, loc: Loc) -> int:
+def _start(tree: CaseTree, loc: Loc) -> int:
     place = tree.places[loc]
     return place.key_start if place.key_line else place.start
 
 
-def _end(tree: Tree, loc: Loc) -> int:
+def _end(tree: CaseTree, loc: Loc) -> int:
     """Offset after the last character of a value; libyaml's own end of a block includes comments that follow."""
     place = tree.places[loc]
     if place.style in ("[", "{") and not _flow(tree, loc):
@@ -125,7 +125,7 @@ def _end(tree: Tree, loc: Loc) -> int:
     return place.start + len(tree.text[place.start : place.end].rstrip()) if place.end > place.start else place.end
 
 
-def _children(places: Mapping[Loc, Place], loc: Loc) -> Iterator[Loc]:
+def _children(places: Mapping[Loc, SourcePosition], loc: Loc) -> Iterator[Loc]:
     return (below for below in places if len(below) == len(loc) + 1 and below[:-1] == loc)
 
 

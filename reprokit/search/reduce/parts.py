@@ -41,7 +41,7 @@ ALWAYS = ("os", "python")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class PartGroup:
     """Parts of one kind by ``names``; ``without`` maps a set of indices to the case without these parts.
 
     ``pairs``: some neighbours can only be removed together, such as an option and its value.
@@ -58,7 +58,7 @@ class Group:
         return self.kind in _BUILT
 
 
-def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], Group]]:
+def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Data], PartGroup]]:
     """Functions that make the groups of one kind, coarse ones first; call each with the case as reduced so far.
 
     ``axes`` False: the matrix stays.
@@ -99,10 +99,10 @@ def changed(data: Data, loc: Loc, value: Any) -> Data:
 
 def _keys(
     kind: str, loc: Loc, *, only: Sequence[str] | None = None, leave: Sequence[str] = ()
-) -> Callable[[Data], Group]:
+) -> Callable[[Data], PartGroup]:
     """The entries of a mapping, or those of them that ``only`` names."""
 
-    def group(data: Data) -> Group:
+    def group(data: Data) -> PartGroup:
         here = value_at(data, loc) or {}
         names = tuple(name for name in here if name not in leave and (only is None or name in only))
 
@@ -110,26 +110,26 @@ def _keys(
             dropped = {names[index] for index in gone}
             return changed(data, loc, {name: value for name, value in here.items() if name not in dropped} or None)
 
-        return Group(kind=kind, names=names, without=without)
+        return PartGroup(kind=kind, names=names, without=without)
 
     return group
 
 
-def _items(kind: str, loc: Loc) -> Callable[[Data], Group]:
+def _items(kind: str, loc: Loc) -> Callable[[Data], PartGroup]:
     """The items of a list."""
 
-    def group(data: Data) -> Group:
+    def group(data: Data) -> PartGroup:
         here = value_at(data, loc) or []
 
         def without(gone: frozenset[int]) -> Data:
             return changed(data, loc, [item for index, item in enumerate(here) if index not in gone] or None)
 
-        return Group(kind=kind, names=tuple(here), without=without)
+        return PartGroup(kind=kind, names=tuple(here), without=without)
 
     return group
 
 
-def _patches(data: Data) -> Group:
+def _patches(data: Data) -> PartGroup:
     names = [name for name, source in (data.get("sources") or {}).items() if "patch" in source]
 
     def without(gone: frozenset[int]) -> Data:
@@ -138,15 +138,15 @@ def _patches(data: Data) -> Group:
             result = changed(result, ("sources", names[index], "patch"), None)
         return result
 
-    return Group(kind="sources", names=tuple(f"the patch of {name}" for name in names), without=without)
+    return PartGroup(kind="sources", names=tuple(f"the patch of {name}" for name in names), without=without)
 
 
 def _shell(
     loc: Loc, kind: str, cut: Callable[[str], list[shell.Span]], *, pairs: bool = False
-) -> Callable[[Data], Group]:
+) -> Callable[[Data], PartGroup]:
     """Pieces of a shell text, or of a command in exec form."""
 
-    def group(data: Data) -> Group:
+    def group(data: Data) -> PartGroup:
         here = value_at(data, loc) or ""
         if not isinstance(here, str):
             return _arguments(data, kind, cut)
@@ -158,12 +158,12 @@ def _shell(
                 left = left.strip()
             return changed(data, loc, left or None)
 
-        return Group(kind=kind, names=tuple(_name(here[a:b]) for a, b in spans), without=without, pairs=pairs)
+        return PartGroup(kind=kind, names=tuple(_name(here[a:b]) for a, b in spans), without=without, pairs=pairs)
 
     return group
 
 
-def _arguments(data: Data, kind: str, cut: Callable[[str], list[shell.Span]]) -> Group:
+def _arguments(data: Data, kind: str, cut: Callable[[str], list[shell.Span]]) -> PartGroup:
     here = data["command"]
     if cut is shell.options:
         pieces = shell.option_items(here)
@@ -175,7 +175,7 @@ def _arguments(data: Data, kind: str, cut: Callable[[str], list[shell.Span]]) ->
         return changed(data, ("command",), [item for index, item in enumerate(here) if index not in dropped])
 
     names = tuple(" ".join(here[index] for index in piece) for piece in pieces)
-    return Group(kind=kind, names=names, without=without, pairs=cut is shell.words)
+    return PartGroup(kind=kind, names=names, without=without, pairs=cut is shell.words)
 
 
 def _name(piece: str) -> str:

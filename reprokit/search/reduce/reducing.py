@@ -18,12 +18,12 @@ from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
 from reprokit.run.plan import cells_of, promised_of
-from reprokit.search.asking import Ask, Candidate, Search
-from reprokit.search.reduce import candidates, words
+from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.reduce import candidates, summary
 from reprokit.search.reduce.algorithm import Reduced, reduced
-from reprokit.search.reduce.signature import Seen, tightened
+from reprokit.search.reduce.signature import FailedTrial, tightened
 from reprokit.search.reduce.trying import Trying
-from reprokit.search.session import Answer, SearchSession
+from reprokit.search.search_session import SearchAnswer, SearchSession
 from reprokit.store.recorder import RecordError
 
 SHOWN = 5
@@ -31,7 +31,7 @@ SHOWN = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wish:
+class ReductionRequest:
     """The arguments of a reduction, as recorded.
 
     ``out``: the file to write. ``kinds``: what may be removed (keys of ``parts.KINDS``). ``max_cells`` and ``seconds``
@@ -45,7 +45,7 @@ class Wish:
     keep_matrix: bool = False
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Wish:
+    def from_json(cls, data: Mapping[str, Any]) -> ReductionRequest:
         """The inverse of ``dataclasses.asdict``, for what a record holds."""
         return cls(**{**data, "kinds": tuple(data["kinds"])})
 
@@ -58,7 +58,7 @@ class Spent:
     """
 
     session: SearchSession
-    arguments: Wish
+    arguments: ReductionRequest
     asked: list[Candidate] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -87,10 +87,10 @@ class Spent:
             self.seconds += float(self.session.recall(f"seconds {len(self.asked)}", partial(float, took)))
 
 
-def make(session: SearchSession, folder: Path) -> Search[Answer]:
+def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
     """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError for no cell."""
     cells = _cells(session)
-    arguments = Wish.from_json(session.arguments)
+    arguments = ReductionRequest.from_json(session.arguments)
     spent = Spent(session=session, arguments=arguments)
     return spent.watch(_reduce(session, folder, arguments, spent, cells))
 
@@ -105,16 +105,18 @@ def _cells(session: SearchSession) -> list[Cell]:
     return wanted or [cell for verdict, cell in promised if verdict is None] or cells
 
 
-def _reduce(session: SearchSession, folder: Path, arguments: Wish, spent: Spent, cells: list[Cell]) -> Search[Answer]:
+def _reduce(
+    session: SearchSession, folder: Path, arguments: ReductionRequest, spent: Spent, cells: list[Cell]
+) -> Search[SearchAnswer]:
     found = yield from _verified(session, spent, cells)
     if found is None:
-        return Answer(words=_nothing(spent, cells), exit_status=_departs(spent.records))
+        return SearchAnswer(words=_nothing(spent, cells), exit_status=_departs(spent.records))
     record = session.record_of(found)
     assert record is not None
     given = (session.file.positions.data.get("expect") or {}).get("failure") or {}
     failure = tightened(given, _seen(record, folder))
     data = candidates.start(session.file, found.cell, failure, keep_matrix=arguments.keep_matrix)
-    session.note(words.signature(given, failure))
+    session.note(summary.signature(given, failure))
 
     def holds(candidate: Candidate, reading: Reading) -> bool:
         # A failure that always showed must not become a flaky one.
@@ -137,7 +139,7 @@ def _reduce(session: SearchSession, folder: Path, arguments: Wish, spent: Spent,
 
 def _verified(
     session: SearchSession, spent: Spent, cells: list[Cell]
-) -> Generator[Ask, tuple[Reading, ...], Candidate | None]:
+) -> Generator[Query, tuple[Reading, ...], Candidate | None]:
     """The first cell that reproduces, cheapest first; None when none of those tried within the limits does."""
     waiting = [Candidate(cell=cell) for cell in cells]
     if len(waiting) > 1:
@@ -145,7 +147,7 @@ def _verified(
     for candidate in waiting:
         if spent.all():
             return None
-        (reading,) = yield Ask(candidates=(candidate,))
+        (reading,) = yield Query(candidates=(candidate,))
         if reading is Reading.FAIL:
             return candidate
     return None
@@ -159,9 +161,9 @@ def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
     return (f"nothing to reduce: no cell that was tried reproduces{some}", *(f"  {line}" for line in lines))
 
 
-def _seen(record: CellRecord, folder: Path) -> list[Seen]:
+def _seen(record: CellRecord, folder: Path) -> list[FailedTrial]:
     return [
-        Seen(
+        FailedTrial(
             ending=Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds),
             log=(folder / trial.log).read_text("utf-8", "replace"),
         )
@@ -173,19 +175,19 @@ def _seen(record: CellRecord, folder: Path) -> list[Seen]:
 def _final_check(
     session: SearchSession,
     folder: Path,
-    arguments: Wish,
+    arguments: ReductionRequest,
     spent: Spent,
     found: Candidate,
     trying: Trying,
     result: Reduced,
-) -> Search[Answer]:
+) -> Search[SearchAnswer]:
     """Run the reduced case once more, exactly as it will be written, and write it if it still fails."""
     first = session.record_of(found)
     smaller = trying.write(result.data, "")
     assert first is not None
     assert smaller is not None
     assert smaller.file is not None
-    report = words.Told(
+    report = summary.ReductionText(
         case_id=session.file.case.id,
         digest=session.file.digest,
         cell=found.cell,
@@ -194,11 +196,11 @@ def _final_check(
         rate=sum(trial.outcome is Outcome.REPRODUCED for trial in first.trials) / len(first.trials),
         fix_left_out="fix" in result.data and smaller.file.case.fix is None,
         stopped=trying.stopped,
-        versions=words.versions(first.environment, _environment(session, trying.decider(result.data))),
+        versions=summary.versions(first.environment, _environment(session, trying.decider(result.data))),
     )
     text = candidates.header(report.comment()) + smaller.file.text
     final = Candidate(cell=smaller.cell, file=load_text(arguments.out, text), name="the reduced case, once more")
-    (reading,) = yield Ask(candidates=(final,))
+    (reading,) = yield Query(candidates=(final,))
     record = session.record_of(final)
     assert record is not None
     report.cells, report.seconds = len(spent.asked), spent.seconds
@@ -209,10 +211,10 @@ def _final_check(
         place, why = _written(Path(arguments.out), text, folder)
         status = RecordError.exit_status if why else 0
         data["file"] = str(place)
-        return Answer(words=(*report.lines(), f"written: {place}{why}"), data=data, exit_status=status)
+        return SearchAnswer(words=(*report.lines(), f"written: {place}{why}"), data=data, exit_status=status)
     gave = f"the reduced case, run once more, gave {record.verdict} ({record.reason}): nothing was written"
     hint = "if the failure is flaky, give the case more trials and reduce it again"
-    return Answer(words=(*report.lines(), gave, hint), data=data, exit_status=_departs([record]))
+    return SearchAnswer(words=(*report.lines(), gave, hint), data=data, exit_status=_departs([record]))
 
 
 def _departs(records: Sequence[CellRecord]) -> int:

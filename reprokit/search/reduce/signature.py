@@ -22,14 +22,14 @@ _FRAME = re.compile(r"[^\s:]+:[^\s:]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class FailedTrial:
     """One trial that failed with the case's signature: how it ended, and its log."""
 
     ending: Ending
     log: str
 
 
-def tightened(failure: Mapping[str, Any], seen: Sequence[Seen]) -> dict[str, Any]:
+def tightened(failure: Mapping[str, Any], seen: Sequence[FailedTrial]) -> dict[str, Any]:
     """The signature ``failure`` (as written in the case), completed from the trials ``seen``, which it matched.
 
     Added are the exit status, the exception's type, its message without numbers, addresses and paths, the frames that
@@ -44,11 +44,11 @@ def tightened(failure: Mapping[str, Any], seen: Sequence[Seen]) -> dict[str, Any
     return strict
 
 
-def _matches(failure: Mapping[str, Any], seen: Seen) -> bool:
+def _matches(failure: Mapping[str, Any], seen: FailedTrial) -> bool:
     return judge(Failure.model_validate(failure), seen.ending, seen.log).outcome is Outcome.REPRODUCED
 
 
-def _additions(failure: Mapping[str, Any], seen: Seen) -> list[tuple[str, Any]]:
+def _additions(failure: Mapping[str, Any], seen: FailedTrial) -> list[tuple[str, Any]]:
     """(key, value) pairs that would make the signature stricter, taken from one trial."""
     judgement = judge(Failure.model_validate(failure), seen.ending, seen.log)
     exception, crash = judgement.exception, judgement.crash

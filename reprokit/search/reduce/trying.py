@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate
+from reprokit.search.queries import Candidate, Query
 from reprokit.search.reduce.parts import Data
 
 T = TypeVar("T")
-Asking = Generator[Ask, tuple[Reading, ...], T]
+Asking = Generator[Query, tuple[Reading, ...], T]
 Write = Callable[[Data, str], "Candidate | None"]
 """Makes the candidate of a smaller case from its data and a label; None where the data is not a valid case."""
 
@@ -49,7 +49,7 @@ class Trying:
                 self.stopped = True
                 return False
             following = (one for each in soon if (one := self.write(each, "")) and self.same(one) not in self.known)
-            (reading,) = yield Ask(candidates=(candidate,), soon=tuple(following))
+            (reading,) = yield Query(candidates=(candidate,), soon=tuple(following))
             self.known[key] = (self.holds(candidate, reading), candidate)
         return self.known[key][0]
 

@@ -18,11 +18,11 @@ from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.database import Store
 from reprokit.store.merging.joining import Missing, Night, join, key_of, new_id, nights, workflow_of
-from reprokit.store.merging.sources import Source
+from reprokit.store.merging.sources import StoreSource
 
 
 @dataclass
-class Merged:
+class MergeResult:
     """What became of it. ``nights``: the runs that were made of jobs, the oldest first; ``imported``: the others' ids.
 
     ``changed``: how many runs the store did not hold like this before. ``lost``: cells without a record, by job.
@@ -45,10 +45,10 @@ class Planned:
     workflow: WorkflowRecord | None
 
 
-def merge(sources: Iterable[Source], store: Store, plan: Planned | None, now: str) -> Merged:
+def merge(sources: Iterable[StoreSource], store: Store, plan: Planned | None, now: str) -> MergeResult:
     """Put what the sources hold into the store; doing it again changes nothing. Raises UsageError."""
-    done = Merged()
-    read: list[Source] = []
+    done = MergeResult()
+    read: list[StoreSource] = []
     for source in sources:
         if source.folder == store.folder.resolve():
             raise UsageError(f"{source.folder} is the store that is merged into: name the others")
@@ -103,10 +103,10 @@ def _missing(night: Night, found: Sequence[Night], plan: Planned | None) -> list
     return [one for one in plan.cells if key_of(one.cell) not in present]
 
 
-def _unique(sources: Sequence[Source]) -> tuple[list[RunRecord], dict[str, Source]]:
+def _unique(sources: Sequence[StoreSource]) -> tuple[list[RunRecord], dict[str, StoreSource]]:
     """All runs, each with an id of its own, and where each is from. Two jobs may have begun in the same second."""
     runs: dict[str, RunRecord] = {}
-    origin: dict[str, Source] = {}
+    origin: dict[str, StoreSource] = {}
     for source in sources:
         for run in source.runs:
             one = run
@@ -132,9 +132,9 @@ class _Merger:
     def __init__(
         self,
         store: Store,
-        origin: Mapping[str, Source],
+        origin: Mapping[str, StoreSource],
         texts: Mapping[str, tuple[str, str, str]],
-        done: Merged,
+        done: MergeResult,
         now: str,
     ) -> None:
         self._store = store

@@ -19,7 +19,7 @@ DATABASE = "reprokit.db"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class StoreSource:
     """One store: its ``folder``, where logs lie, what is recorded, and ``problem``: why nothing could be read.
 
     ``texts``: digest of a case -> (id, title, text). ``findings``: of searches, by run.
@@ -59,11 +59,13 @@ def _name(path: Path, store: Path) -> str:
     return "/".join(parts) or str(path)
 
 
-def read(name: str, folder: Path) -> Source:
+def read(name: str, folder: Path) -> StoreSource:
     """What a store holds. A store that cannot be read has a ``problem``, and nothing else."""
     database = folder / DATABASE
     if not database.is_file():
-        return Source(name=name, folder=folder, problem="holds no store: the job was stopped before it ran anything")
+        return StoreSource(
+            name=name, folder=folder, problem="holds no store: the job was stopped before it ran anything"
+        )
     with tempfile.TemporaryDirectory(prefix="reprokit-merge-") as scratch:
         try:
             # A copy: opening a database finishes what was half written, and makes tables that it lacks.
@@ -73,10 +75,10 @@ def read(name: str, folder: Path) -> Source:
         except (UsageError, DatabaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             cause = error.__cause__ or error  # the store tells of a path, which here is the copy's
             reason = str(getattr(cause, "orig", None) or cause).replace(scratch, str(folder))
-            return Source(name=name, folder=folder, problem=f"cannot be read: {' '.join(reason.split())}")
+            return StoreSource(name=name, folder=folder, problem=f"cannot be read: {' '.join(reason.split())}")
 
 
-def _read(name: str, folder: Path, copy: Path) -> Source:
+def _read(name: str, folder: Path, copy: Path) -> StoreSource:
     store = Store(copy, f"sqlite:///{copy / DATABASE}")
     try:
         if faults := store.faults():
@@ -87,10 +89,10 @@ def _read(name: str, folder: Path, copy: Path) -> Source:
     finally:
         store.close()
     problem = "" if runs else "holds no run: the job was stopped before it ran anything"
-    return Source(name=name, folder=folder, runs=runs, texts=texts, findings=findings, problem=problem)
+    return StoreSource(name=name, folder=folder, runs=runs, texts=texts, findings=findings, problem=problem)
 
 
-def read_all(paths: Iterable[Path]) -> Iterator[Source]:
+def read_all(paths: Iterable[Path]) -> Iterator[StoreSource]:
     """Every store in these folders, one after the other."""
     for name, folder in find(paths):
         yield read(name, folder)

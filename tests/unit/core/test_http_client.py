@@ -45,7 +45,7 @@ def url() -> Iterator[str]:
         server.shutdown()
 
 
-def get(url: str, **limits: float) -> http_client.Answer:
+def get(url: str, **limits: float) -> http_client.Response:
     return http_client.send("GET", url, headers={}, max_bytes=100_000, silence=5, **limits)
 
 

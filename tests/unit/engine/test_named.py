@@ -20,7 +20,7 @@ from reprokit.report import result
 from reprokit.report.catalogue import verdicts
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 

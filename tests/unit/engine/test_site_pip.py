@@ -15,14 +15,14 @@ from reprokit.core.errors import UsageError
 from reprokit.engine import failure, messages, progress
 from reprokit.engine.podman import buildah
 from reprokit.engine.protocol import Progress
-from reprokit.engine.site import Settings, Site, credentials, current, network, pipconfig, trust
+from reprokit.engine.site import Settings, Site, authorities, credentials, current, network, pipconfig
 
 
 @pytest.fixture(autouse=True)
 def _no_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """This machine's own system-wide settings are not part of these tests."""
     monkeypatch.setattr(pipconfig, "SYSTEM", tmp_path / "etc-pip.conf")
-    monkeypatch.setattr(trust, "ANCHORS", ())
+    monkeypatch.setattr(authorities, "ANCHORS", ())
     monkeypatch.setattr(network, "APT_FILES", ())
 
 
@@ -286,6 +286,6 @@ def test_a_listing_that_is_too_large_for_a_secret_is_refused(tmp_path: Path) -> 
     listing = tmp_path / "downloads.json"
     with pytest.raises(UsageError, match=r"uv_python_downloads: .*downloads.json cannot be read"):
         site(home(tmp_path), Settings(uv_python_downloads=str(listing)))
-    listing.write_bytes(b" " * (trust.MAX_BYTES + 1))
+    listing.write_bytes(b" " * (authorities.MAX_BYTES + 1))
     with pytest.raises(UsageError, match=r"leave out what this site does not serve, or name a URL"):
         site(home(tmp_path), Settings(uv_python_downloads=str(listing)))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import UsageError
-from reprokit.engine.site import Settings, current, network, trust
+from reprokit.engine.site import Settings, authorities, current, network
 
 
 def certificate(word: str) -> str:
@@ -18,13 +18,13 @@ def certificate(word: str) -> str:
 def test_comments_and_duplicates_are_left_out(tmp_path: Path) -> None:
     bundle = tmp_path / "ca.pem"
     bundle.write_text(f"# Issuer: A\n{certificate('one')}\n# B\n{certificate('two')}{certificate('one')}")
-    assert trust.read_bundle(bundle).decode() == certificate("one") + certificate("two")
+    assert authorities.read_bundle(bundle).decode() == certificate("one") + certificate("two")
 
 
 def test_a_folder_of_certificates(tmp_path: Path) -> None:
     (tmp_path / "b.pem").write_text(certificate("b"))
     (tmp_path / "a.pem").write_text(certificate("a"))
-    assert trust.read_bundle(tmp_path).decode() == certificate("a") + certificate("b")
+    assert authorities.read_bundle(tmp_path).decode() == certificate("a") + certificate("b")
 
 
 def test_a_client_certificate_goes_first(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_bundle_larger_than_a_secret_is_refused_with_advice(tmp_path: Path) ->
     text = "".join(certificate(noise.randbytes(900).hex()) for _ in range(300))
     (tmp_path / "ca.pem").write_text(text)
     with pytest.raises(UsageError, match="ca_bundle"):
-        trust.read_bundle(tmp_path / "ca.pem")
+        authorities.read_bundle(tmp_path / "ca.pem")
 
 
 def test_which_bundle_is_in_force(tmp_path: Path) -> None:
@@ -56,16 +56,17 @@ def test_which_bundle_is_in_force(tmp_path: Path) -> None:
         path.write_text(certificate(path.name))
     environ = {"REQUESTS_CA_BUNDLE": str(files["requests"]), "SSL_CERT_FILE": str(files["ssl"])}
     anchors = (tmp_path / "anchors",)
-    assert trust.bundle_path(str(files["pip"]), environ, files["own"], anchors) == files["own"]
-    assert trust.bundle_path(str(files["pip"]), environ, None, anchors) == files["pip"]
-    assert trust.bundle_path("", environ, None, anchors) == files["requests"]
+    assert authorities.bundle_path(str(files["pip"]), environ, files["own"], anchors) == files["own"]
+    assert authorities.bundle_path(str(files["pip"]), environ, None, anchors) == files["pip"]
+    assert authorities.bundle_path("", environ, None, anchors) == files["requests"]
     assert (
-        trust.bundle_path(str(tmp_path / "absent"), {"SSL_CERT_FILE": str(files["ssl"])}, None, anchors) == files["ssl"]
+        authorities.bundle_path(str(tmp_path / "absent"), {"SSL_CERT_FILE": str(files["ssl"])}, None, anchors)
+        == files["ssl"]
     )
-    assert trust.bundle_path("", {}, None, anchors) is None
+    assert authorities.bundle_path("", {}, None, anchors) is None
     anchors[0].mkdir()
     (anchors[0] / "site.crt").write_text(certificate("site"))
-    assert trust.bundle_path("", {}, None, anchors) == trust.system_bundle()
+    assert authorities.bundle_path("", {}, None, anchors) == authorities.system_bundle()
 
 
 def test_apt_proxies() -> None:

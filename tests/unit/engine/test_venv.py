@@ -220,8 +220,8 @@ def test_groups_of_the_first_version_lie_below_the_own_one(tmp_path: Path) -> No
         for number, name in enumerate(("memory", "cpu"))
     )
     found = cgroups.places("4:memory:/mine\n3:cpu,cpuacct:/not/seen/here\n0::/\n", mountinfo)
-    assert found["memory"] == cgroups.Place(folder=tmp_path / "memory" / "mine", version=1)
-    assert found["cpu"] == cgroups.Place(folder=tmp_path / "cpu", version=1)
+    assert found["memory"] == cgroups.CgroupParent(folder=tmp_path / "memory" / "mine", version=1)
+    assert found["cpu"] == cgroups.CgroupParent(folder=tmp_path / "cpu", version=1)
     assert "pids" not in found
 
 
@@ -248,7 +248,7 @@ def test_no_groups_where_there_are_none() -> None:
 def test_a_limit_that_swaps_is_no_limit(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     memory.mkdir()
-    with cgroups.held({"memory": cgroups.Place(folder=memory, version=2)}, Limits(memory=1000)) as group:
+    with cgroups.held({"memory": cgroups.CgroupParent(folder=memory, version=2)}, Limits(memory=1000)) as group:
         (folder,) = memory.iterdir()
         assert (folder / "memory.max").read_text() == "1000"
         (folder / "memory.events").write_text("oom 3\noom_kill 0\n")
@@ -262,7 +262,7 @@ def test_a_limit_that_swaps_is_no_limit(tmp_path: Path) -> None:
 
 
 def test_places_below_others_are_mounted_after_them() -> None:
-    mounts = [sandbox.Mount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
+    mounts = [sandbox.SandboxMount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
     assert [mount.target for mount in layout.parents_first(mounts)] == [
         "/tmp",
         "/tmp/a",

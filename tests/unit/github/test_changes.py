@@ -17,7 +17,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import JobRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.github import changes, night
-from reprokit.github.changes import Action, Issue, carry_out, ours, parse, plan
+from reprokit.github.changes import Action, CaseIssue, carry_out, ours, parse, plan
 from reprokit.report.markdown.text import size
 from tests.unit.github.server import BOT, TOKEN, Forge
 
@@ -67,7 +67,7 @@ def forge() -> Iterator[Forge]:
 def tonight(forge: Forge, *found: dict[str, Any], most: int = changes.MOST) -> list[str]:
     """A night's issues; and again, which must change nothing."""
     repository = Repository(forge.name, TOKEN, url=forge.url)
-    here = changes.Night(url="https://example.org/run", report="https://example.org/report")
+    here = changes.NightLinks(url="https://example.org/run", report="https://example.org/report")
     done = list(carry_out(repository, plan(found, list(ours(repository)), here, most)))
     assert plan(found, list(ours(repository)), here, most) == []
     return done
@@ -150,7 +150,7 @@ def test_texts_of_logs_and_cells_stay_text(forge: Forge) -> None:
 
 
 def test_an_issue_that_a_stranger_wrote_is_not_ours(forge: Forge) -> None:
-    body = changes.mark(Issue(number=0, open=True, cases={"numpy-alias": changes.Followed(upto="9999")}))
+    body = changes.mark(CaseIssue(number=0, open=True, cases={"numpy-alias": changes.Followed(upto="9999")}))
     forge.open_issue("mine", body, "stranger", (changes.LABEL,))
     forge.open_issue("broken", f"<!-- {changes.MARK} {{}} -->", BOT, (changes.LABEL,))
     assert tonight(forge, change(R, N, 2)) == ["opened #3: numpy-alias: reproducing, now not reproducing in 1 cell"]
@@ -198,7 +198,7 @@ states = st.sampled_from([R, N, O])
 def test_an_issue_is_open_exactly_while_a_cell_differs_from_before(
     nights: Sequence[Sequence[str]], window: int
 ) -> None:
-    issues: list[Issue] = []
+    issues: list[CaseIssue] = []
     now = [R, R]
     settled = [R, R]
     history: list[dict[str, Any]] = []
@@ -216,7 +216,7 @@ def test_an_issue_is_open_exactly_while_a_cell_differs_from_before(
             assert not any(issue.open for issue in issues)
 
 
-def _done(issues: list[Issue], action: Action) -> list[Issue]:
+def _done(issues: list[CaseIssue], action: Action) -> list[CaseIssue]:
     number = action.number or len(issues) + 1
     found = parse(number, action.body, is_open=action.kind != "close")
     assert found is not None

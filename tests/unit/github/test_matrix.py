@@ -16,7 +16,7 @@ from reprokit.cli import invoke
 from reprokit.core.errors import UsageError
 from reprokit.environment.supply import Supply
 from reprokit.github import matrix
-from reprokit.github.partition import Bounds, Layer, Piece, cut
+from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
@@ -61,7 +61,7 @@ def jobs(library: list[Task]) -> matrix.Plan:
 
 
 def found(tasks: list[Task], **values: Any) -> matrix.Plan:
-    return matrix.plan(tasks, REGISTRY, matrix.Known(), matrix.Runners(**values))
+    return matrix.plan(tasks, REGISTRY, matrix.PastFigures(), matrix.Runners(**values))
 
 
 def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: list[Task], jobs: matrix.Plan) -> None:
@@ -191,12 +191,12 @@ def test_other_options_that_select_cells_are_refused_beside_an_entry(capsys: pyt
 )
 def test_every_piece_is_in_one_job(pieces: list[tuple[int, float, int]], most: int, bound: float) -> None:
     work = [
-        Piece(
+        WorkUnit(
             order=(str(layer),), layers=frozenset({"base", str(layer)}), seconds=seconds, characters=count, work=place
         )
         for place, (layer, seconds, count) in enumerate(pieces)
     ]
-    layers = {name: Layer(seconds=10, size=1) for name in ["base", *map(str, range(7))]}
+    layers = {name: ImageLayer(seconds=10, size=1) for name in ["base", *map(str, range(7))]}
     bounds = Bounds(seconds=bound, disk=4, characters=10_000)
     jobs = cut(work, layers, bounds, most)
     assert len(jobs) <= most
@@ -206,10 +206,10 @@ def test_every_piece_is_in_one_job(pieces: list[tuple[int, float, int]], most: i
 
 def test_a_job_ends_where_little_is_shared() -> None:
     """Four images on two large layers, two jobs: the cut is between the large layers, not in one of them."""
-    layers = {"a": Layer(seconds=100, size=1), "b": Layer(seconds=100, size=1)}
-    layers |= {str(number): Layer(seconds=1, size=1) for number in range(4)}
+    layers = {"a": ImageLayer(seconds=100, size=1), "b": ImageLayer(seconds=100, size=1)}
+    layers |= {str(number): ImageLayer(seconds=1, size=1) for number in range(4)}
     pieces = [
-        Piece(order=(large, str(number)), layers=frozenset({large, str(number)}), seconds=10, work=number)
+        WorkUnit(order=(large, str(number)), layers=frozenset({large, str(number)}), seconds=10, work=number)
         for number, large in enumerate("aabb")
     ]
     jobs = cut(pieces, layers, Bounds(seconds=130, disk=100, characters=100), 20)

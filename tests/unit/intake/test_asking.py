@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from reprokit.cli.new_command import command as new
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
-from reprokit.intake import asking, draft
+from reprokit.intake import draft, interview
 
 TRACEBACK = """\
 Traceback (most recent call last):
@@ -42,8 +42,8 @@ class Person:
         return self.pasted
 
 
-def case_of(answers: asking.Answers, folder: Path) -> tuple[asking.Answers, draft.Draft]:
-    made = asking.draft(answers, folder, {})
+def case_of(answers: interview.Answers, folder: Path) -> tuple[interview.Answers, draft.Draft]:
+    made = interview.draft(answers, folder, {})
     load_text("x.yaml", draft.render(made))
     return answers, made
 
@@ -53,7 +53,7 @@ def test_answers_become_a_case(tmp_path: Path) -> None:
     person = Person(
         "It breaks", "python train.py", "", "3.10, 3.11", "", "-", "numpy==1.26.4 'pandas<2'", pasted=TRACEBACK
     )
-    _, made = case_of(asking.ask(person, asking.Answers(), lambda: HERE), tmp_path)
+    _, made = case_of(interview.ask(person, interview.Answers(), lambda: HERE), tmp_path)
     assert made.data["matrix"] == {"os": ["debian-12"], "python": ["3.10", "3.11"]}
     assert made.data["environment"] == {"pip": ["numpy==1.26.4", "pandas<2"]}
     assert made.data["expect"]["failure"]["exception"] == "ValueError"
@@ -63,34 +63,34 @@ def test_answers_become_a_case(tmp_path: Path) -> None:
 
 
 def test_known_answers_are_not_asked_for(tmp_path: Path) -> None:
-    known = asking.Answers(
-        title="x", command="make", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
+    known = interview.Answers(
+        title="x", command="make", axes=dict.fromkeys(interview.AXES, ()), pip=(), failure="", exit_code="2"
     )
     person = Person()
-    _, made = case_of(asking.ask(person, known, lambda: pytest.fail("nothing to measure")), tmp_path)
+    _, made = case_of(interview.ask(person, known, lambda: pytest.fail("nothing to measure")), tmp_path)
     assert made.data["expect"]["failure"] == {"exit_code": "2"}
     assert not made.missing
     assert "matrix" not in made.data
 
 
 def test_a_file_that_does_not_exist_is_missing(tmp_path: Path) -> None:
-    known = asking.Answers(
-        title="x", command="python gone.py", axes=dict.fromkeys(asking.AXES, ()), pip=(), failure="", exit_code="2"
+    known = interview.Answers(
+        title="x", command="python gone.py", axes=dict.fromkeys(interview.AXES, ()), pip=(), failure="", exit_code="2"
     )
-    assert "gone.py" in asking.draft(known, tmp_path, {}).missing[0]
+    assert "gone.py" in interview.draft(known, tmp_path, {}).missing[0]
 
 
 def test_defaults_are_from_this_machine_where_the_command_uses_them() -> None:
-    assert asking.defaults(HERE, "python x.py") == {"os": "debian-12", "python": "3.11", "gcc": "", "cuda": ""}
-    assert asking.defaults(HERE, "gcc a.c")["gcc"] == "12"
-    assert asking.defaults(HERE, "nvcc a.cu") == {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}
-    assert asking.defaults(Measured(os="arch-1"), "x")["os"] == ""
+    assert interview.defaults(HERE, "python x.py") == {"os": "debian-12", "python": "3.11", "gcc": "", "cuda": ""}
+    assert interview.defaults(HERE, "gcc a.c")["gcc"] == "12"
+    assert interview.defaults(HERE, "nvcc a.cu") == {"os": "debian-12", "python": "3.11", "gcc": "12", "cuda": "12.4"}
+    assert interview.defaults(Measured(os="arch-1"), "x")["os"] == ""
 
 
 @pytest.mark.parametrize(("axis", "text"), [("os", "debain-12"), ("python", "latest"), ("gcc", "12 or 13")])
 def test_invalid_values_are_refused(axis: str, text: str) -> None:
     with pytest.raises(ValueError, match=r"debian-12|versions such as"):
-        asking.check_axis(axis, text)
+        interview.check_axis(axis, text)
 
 
 def run(*words: str) -> Result:

@@ -19,8 +19,8 @@ from reprokit.evidence.model import Ending
 from reprokit.intake import draft
 from reprokit.intake.capturing import checkout, environ, files, interpreter, packages, running
 from reprokit.intake.capturing.drafting import draft as drafted
-from reprokit.intake.capturing.interpreter import Distribution, Interpreter
-from reprokit.intake.capturing.seen import Seen
+from reprokit.intake.capturing.interpreter import CapturedPython, Distribution
+from reprokit.intake.capturing.seen import CapturedRun
 
 LOG = """\
 Traceback (most recent call last):
@@ -30,7 +30,7 @@ Traceback (most recent call last):
     raise ValueError("bad shape (3, 4)")
 ValueError: bad shape (3, 4)
 """
-PYTHON = Interpreter(
+PYTHON = CapturedPython(
     path="/home/anna/env/bin/python",
     version="3.11.9",
     prefixes=("/home/anna/env",),
@@ -51,7 +51,7 @@ PYTHON = Interpreter(
         ),
     ),
 )
-SEEN = Seen(
+SEEN = CapturedRun(
     command=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
     words=("/home/anna/env/bin/python", "train.py", "--out", "/home/anna/proj/out"),
     folder=Path("/home/anna/proj"),

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.intake import environments
-from reprokit.intake.environments import Claim, Found, Rank, find, lines, merge, together
-from reprokit.intake.environments.lines import Line
+from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue, find, lines, merge, together
+from reprokit.intake.environments.lines import ReportLine
 
 NVCC = "Cuda compilation tools, release 12.0, V12.0.76\n"
 TYPED = "- OS: Ubuntu 20.04\n- Python: 3.9\n- torch: 2.0.1+cu118\n- GPU: Tesla T4\n"
@@ -56,8 +56,10 @@ def test_any_package_separates_two_environments_of_the_same_kind() -> None:
 
 
 def test_the_first_block_keeps_its_keys_and_other_versions_are_noted() -> None:
-    one = Found(kind="a", first=1, last=2, values={"k": "1"}, packages={"numpy": "1.20.0"}, gpus=("x",))
-    other = Found(kind="b", first=5, last=9, values={"k": "2", "l": "3"}, packages={"numpy": "1.21.0"}, gpus=("y",))
+    one = EnvironmentBlock(kind="a", first=1, last=2, values={"k": "1"}, packages={"numpy": "1.20.0"}, gpus=("x",))
+    other = EnvironmentBlock(
+        kind="b", first=5, last=9, values={"k": "2", "l": "3"}, packages={"numpy": "1.21.0"}, gpus=("y",)
+    )
     both = merge([one, other])
     assert (dict(both.values), dict(both.packages), both.gpus) == ({"k": "1", "l": "3"}, {"numpy": "1.20.0"}, ("x",))
     assert both.notes == ("numpy is 1.20.0 (a) and 1.21.0 (b)",)
@@ -67,8 +69,10 @@ def test_the_first_block_keeps_its_keys_and_other_versions_are_noted() -> None:
 
 
 def test_within_a_rank_the_more_precise_version_is_the_axis() -> None:
-    claims = [Claim(axis="python", version=text, rank=Rank.STATED, quote=text) for text in ("3.8", "3.8.10", "3.8.1x")]
-    assert Found(kind="a", first=1, last=1, claims=tuple(claims)).axes == {"python": "3.8.10"}
+    claims = [
+        ReportedValue(axis="python", version=text, rank=Rank.STATED, quote=text) for text in ("3.8", "3.8.10", "3.8.1x")
+    ]
+    assert EnvironmentBlock(kind="a", first=1, last=1, claims=tuple(claims)).axes == {"python": "3.8.10"}
 
 
 _WORDS = st.sampled_from(
@@ -120,7 +124,7 @@ _HARD = [
 ]
 
 
-class Counted(list[Line]):
+class Counted(list[ReportLine]):
     """Lines that count how many of them are looked at."""
 
     looked = 0

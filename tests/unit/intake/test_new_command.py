@@ -46,7 +46,7 @@ def test_an_issue_is_read_with_its_title_and_its_address(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = "https://github.com/nobody/tablelib/issues/7"
-    body = issues.Part(url=url, author="nobody", text=FORM)
+    body = issues.IssuePart(url=url, author="nobody", text=FORM)
     monkeypatch.setattr(issues, "read", lambda address: issues.Issue(url=address, title="Means are wrong", body=body))
     assert invoke(["new", "--from", url]) == 0
     shown = capsys.readouterr().out

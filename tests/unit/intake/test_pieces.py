@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reprokit.intake import commands, failure, notebooks, pieces, running, scripts, trees
-from reprokit.intake.environments import Claim, Found, Rank
+from reprokit.intake.environments import EnvironmentBlock, Rank, ReportedValue
 
 
 def kinds(text: str) -> list[tuple[str, int]]:
@@ -79,7 +79,7 @@ def test_installed_packages() -> None:
         "git clone -b dev https://g.example/o/tool.git mytool",
         "git checkout 1a2b3c4",
     ]
-    found = commands.installs([commands.Line(text=text, line=1, role="setup") for text in texts])
+    found = commands.installs([commands.CommandLine(text=text, line=1, role="setup") for text in texts])
     assert found.pip == ("torch==1.9.0+cu111", "numpy<2")
     assert found.options == ("--find-links https://w.example/whl",)
     assert found.apt == ("libgl1", "libglib2.0-0")
@@ -205,9 +205,11 @@ def test_a_quoted_file_of_the_command_is_in_the_case() -> None:
     assert found.command == "python train.py --config small.yml"
 
 
-def environment(first: int, **versions: str) -> Found:
-    claims = tuple(Claim(axis=axis, version=text, rank=Rank.MEASURED, quote=text) for axis, text in versions.items())
-    return Found(kind="x", first=first, last=first, claims=claims)
+def environment(first: int, **versions: str) -> EnvironmentBlock:
+    claims = tuple(
+        ReportedValue(axis=axis, version=text, rank=Rank.MEASURED, quote=text) for axis, text in versions.items()
+    )
+    return EnvironmentBlock(kind="x", first=first, last=first, claims=claims)
 
 
 def test_environments_become_the_cells_that_were_reported() -> None:

@@ -18,7 +18,7 @@ from reprokit.core.errors import CaseError, UsageError
 from reprokit.environment.cases import load
 from reprokit.report.catalogue import catalogue, page, verdicts
 from reprokit.report.catalogue.flip import flip
-from reprokit.report.catalogue.words import Anchors, inline, link, size
+from reprokit.report.catalogue.safe_markdown import Anchors, inline, link, size
 
 TORCH = """\
 schema: reprokit/v1

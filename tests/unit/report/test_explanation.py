@@ -23,7 +23,7 @@ from reprokit.report import explanation
 from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from tests.unit.fakes import FakeEngine
 
 BAD, GOOD = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED

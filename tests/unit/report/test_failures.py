@@ -19,7 +19,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.report import detail, failures, result
 from reprokit.report.formats import junit
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 

@@ -16,7 +16,7 @@ from reprokit.evidence.details import BaseRecord, CellDetails
 from reprokit.evidence.model import Outcome
 from reprokit.evidence.records import RequestRecord, SearchRecord
 from reprokit.evidence.sequential import Trials, figures
-from reprokit.report.history.changes import Change, describe
+from reprokit.report.history.changes import CellChange, describe
 from reprokit.report.history.series import gather
 from reprokit.store.database import Store
 from tests.unit.nights import CASE, Nights
@@ -40,7 +40,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
     return said
 
 
-def changes(nights: Nights) -> list[Change]:
+def changes(nights: Nights) -> list[CellChange]:
     history = gather(nights.store)
     return describe(nights.store, history, [(one, each) for one in history.series for each in one.transitions])
 

@@ -18,7 +18,7 @@ from reprokit.evidence import model
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.report.history import rejudging
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reprokit.report.html.case import case_data
-from reprokit.report.html.gathering import Known, known_cases
+from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import row
 from reprokit.report.html.writing import cleaned, script
 from tests.unit.nights import CASE, Nights
@@ -21,7 +21,7 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path / "store")
 
 
-def known(nights: Nights) -> Known:
+def known(nights: Nights) -> RecordedCase:
     """The one case of the store."""
     [one] = known_cases(nights.store)
     return one

@@ -15,7 +15,7 @@ from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
 from reprokit.report.history.series import gather
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import Log, cell_data, excerpt
-from reprokit.report.html.gathering import Known, known_cases
+from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import VERDICTS
 from tests.unit.nights import CASE, Nights
 
@@ -25,7 +25,7 @@ def nights(tmp_path: Path) -> Nights:
     return Nights(tmp_path / "store")
 
 
-def known(nights: Nights) -> Known:
+def known(nights: Nights) -> RecordedCase:
     """The one case of the store."""
     [one] = known_cases(nights.store)
     return one

@@ -19,7 +19,8 @@ from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.report import detail, words
+from reprokit.report import detail
+from reprokit.report import labels as report_labels
 
 LOG = "".join(f"line {n}\n" for n in range(1, 101))
 TRIAL = TrialRecord(
@@ -52,7 +53,7 @@ def cell(number: int, verdict: Verdict | None, expected: Verdict | None = None, 
     ],
 )
 def test_the_summary_says_what_the_exit_status_says(cells: list[CellRecord], text: str) -> None:
-    assert words.summary(cells) == text
+    assert report_labels.summary(cells) == text
 
 
 def test_labels_leave_out_what_is_the_same_everywhere() -> None:

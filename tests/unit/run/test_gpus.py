@@ -13,7 +13,7 @@ import pytest
 
 from reprokit.core.errors import EngineError
 from reprokit.engine.gpus import discovery
-from reprokit.engine.gpus.leases import Claim, Leases
+from reprokit.engine.gpus.leases import LeaseRequest, Leases
 from reprokit.engine.protocol import Trial
 from reprokit.environment.host import Gpu, HostFacts
 from reprokit.evidence.model import Ending
@@ -279,9 +279,9 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
     machine.gpus = GPUS[:1]
     project.session = project.new_session()
     project.case.write_text(ONE)
-    attempt, given_back = Claim.attempt, threading.Event()
+    attempt, given_back = LeaseRequest.attempt, threading.Event()
 
-    def late(claim: Claim) -> bool:
+    def late(claim: LeaseRequest) -> bool:
         if project.engine.trials:
             given_back.wait(20)
         return attempt(claim)
@@ -295,7 +295,7 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
         machine.lose("GPU-0")
         raise EngineError("nvidia-container-cli: device error: GPU-0: unknown device")
 
-    monkeypatch.setattr(Claim, "attempt", late)
+    monkeypatch.setattr(LeaseRequest, "attempt", late)
     monkeypatch.setattr(gpus.GpuAllocation, "close", close)
     project.engine.behave = loses
     assert project.run(jobs=2) == 3

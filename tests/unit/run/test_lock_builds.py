@@ -15,7 +15,7 @@ from reprokit.engine.protocol import Engine, EngineInfo
 from reprokit.environment import Supply, bootstrap, resolve
 from reprokit.environment.catalog import OURS
 from reprokit.environment.dockerfile import index_options, render
-from reprokit.environment.lock import Artefact, Entry, Lock, LockedBase, LockedCell, Pins, base_reference
+from reprokit.environment.lock import Artefact, Lock, LockedBase, LockedCell, LockEntry, Pins, base_reference
 from reprokit.environment.measured import Measured
 from reprokit.run.locking import file
 from reprokit.run.locking.bases import departures as base_departures
@@ -88,14 +88,16 @@ def test_of_pips_words_those_stay_that_say_where_files_come_from(words: list[str
 
 
 @pytest.fixture
-def locked(tmp_path: Path) -> tuple[Lock, Entry]:
+def locked(tmp_path: Path) -> tuple[Lock, LockEntry]:
     cells = (LockedCell(cell={}, variant="case", asked=""),)
     written = Lock(
         path="",
         case="x",
         version="0",
         entries=(
-            Entry(image="reprokit/img:0", platform="amd64", cells=cells, pins=PINS, providers={"base": "bootstrap"}),
+            LockEntry(
+                image="reprokit/img:0", platform="amd64", cells=cells, pins=PINS, providers={"base": "bootstrap"}
+            ),
         ),
     )
     path = tmp_path / "x.lock.yaml"
@@ -111,7 +113,7 @@ def line_of(lock: Lock, reason: str) -> str:
     return Path(lock.path).read_text().splitlines()[int(place[1]) - 1]
 
 
-def test_a_hash_that_is_not_the_files_is_told_with_its_line(locked: tuple[Lock, Entry]) -> None:
+def test_a_hash_that_is_not_the_files_is_told_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
     # As pip 24.0 prints it.
     tail = (
         "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package ...",
@@ -126,7 +128,7 @@ def test_a_hash_that_is_not_the_files_is_told_with_its_line(locked: tuple[Lock, 
 
 
 def test_a_version_that_the_archive_no_longer_has_is_unsupported_and_says_what_to_set(
-    locked: tuple[Lock, Entry],
+    locked: tuple[Lock, LockEntry],
 ) -> None:
     tail = ("E: Version '3.11.2' for 'python3' was not found", "reprokit: out of reach: http://snapshot.example/")
     found = explained(BuildFailed("failed", tail=tail), *locked)
@@ -136,18 +138,18 @@ def test_a_version_that_the_archive_no_longer_has_is_unsupported_and_says_what_t
     assert "http://snapshot.example/ is out of reach" in str(found)
 
 
-def test_a_file_that_the_index_no_longer_has_is_told_with_its_line(locked: tuple[Lock, Entry]) -> None:
+def test_a_file_that_the_index_no_longer_has_is_told_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
     tail = ("ERROR: No matching distribution found for etorch==1.0",)
     found = explained(BuildFailed("failed", tail=tail), *locked)
     assert "etorch: {version" in line_of(locked[0], str(found))
 
 
-def test_another_failure_stays_what_it_is(locked: tuple[Lock, Entry]) -> None:
+def test_another_failure_stays_what_it_is(locked: tuple[Lock, LockEntry]) -> None:
     error = BuildFailed("failed", step="RUN make", tail=("make: *** [all] Error 1",))
     assert explained(error, *locked) is error
 
 
-def test_an_image_that_is_not_what_was_locked_is_told_package_by_package(locked: tuple[Lock, Entry]) -> None:
+def test_an_image_that_is_not_what_was_locked_is_told_package_by_package(locked: tuple[Lock, LockEntry]) -> None:
     has = {"pip": {"apip": "1.0", "dnumpy": "1.1", "etorch": "1.0", "extra": "3"}, "apt": dict(PINS.apt)}
     wrong = departures(*locked, "another", Measured(packages=has))
     assert [words.partition(": ")[2].split(";")[0].split(":")[0] for words in wrong[1:]] == [
@@ -176,7 +178,7 @@ def test_a_base_that_departs_is_told_by_package() -> None:
     assert words == "bash is 3, locked 2, zsh is 5, locked without it"
 
 
-def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[Lock, Entry]) -> None:
+def test_a_lock_of_another_processor_architecture_is_unsupported(locked: tuple[Lock, LockEntry]) -> None:
     class Other:
         def info(self) -> EngineInfo:
             return EngineInfo(kind="docker", name="Docker", version="1", architecture="arm64")

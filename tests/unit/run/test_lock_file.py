@@ -10,7 +10,16 @@ import pytest
 
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.environment.lock import Artefact, Entry, Lock, LockedBase, LockedCell, LockedSource, Pins, base_reference
+from reprokit.environment.lock import (
+    Artefact,
+    Lock,
+    LockedBase,
+    LockedCell,
+    LockedSource,
+    LockEntry,
+    Pins,
+    base_reference,
+)
 from reprokit.environment.supply import Supply
 from reprokit.run.images import SourceTrees, wanted
 from reprokit.run.lock_making import updating
@@ -19,7 +28,7 @@ from reprokit.run.locking import file
 from reprokit.run.locking.held import asked_of, held
 from reprokit.run.plan import load_all, plan
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.run.task import Task
 
 CASE = """\
@@ -34,9 +43,9 @@ command: python -c pass
 """
 
 
-def entry(name: str = "numpy", version: str = "1.26.4", cells: tuple[LockedCell, ...] = ()) -> Entry:
+def entry(name: str = "numpy", version: str = "1.26.4", cells: tuple[LockedCell, ...] = ()) -> LockEntry:
     packages = {"libc6": "2.36-9+deb12u10", "apt": "2.6.1"}
-    return Entry(
+    return LockEntry(
         image="reprokit/img:0123",
         platform="x86_64",
         cells=cells or (LockedCell(cell={"numpy": version}, variant="case", asked="sha256:00"),),
@@ -59,7 +68,7 @@ def entry(name: str = "numpy", version: str = "1.26.4", cells: tuple[LockedCell,
     )
 
 
-def lock(path: Path, *given: Entry) -> Lock:
+def lock(path: Path, *given: LockEntry) -> Lock:
     return Lock(path=str(path), case="numbers", version="0.1", entries=given or (entry(),))
 
 
@@ -74,7 +83,7 @@ def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Pat
     assert '"no": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
 
 
-def with_sorted(one: Entry) -> Entry:
+def with_sorted(one: LockEntry) -> LockEntry:
     apt = dict(sorted(one.pins.apt.items()))
     return replace(one, pins=replace(one.pins, apt=apt), served_by=dict(sorted(one.served_by.items())))
 

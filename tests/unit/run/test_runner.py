@@ -28,7 +28,7 @@ from reprokit.evidence.sequential import Trials
 from reprokit.report import result
 from reprokit.report.formats import junit
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 

@@ -20,11 +20,11 @@ from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.search.bisect.case import make
 from reprokit.search.bisect.line import along_axis
 from reprokit.search.releases import Policy
-from reprokit.search.session import SearchSession
+from reprokit.search.search_session import SearchSession
 from tests.unit.fakes import FakeEngine
 from tests.unit.search.test_commits import commit, git
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, Candidate, drive
 from reprokit.search.bisect.algorithm import Bisection, bisect
+from reprokit.search.queries import Candidate, Query, drive
 from tests.bench import bisecting
 
 PASS, FAIL, UNRESOLVED = Reading.PASS, Reading.FAIL, Reading.UNRESOLVED
@@ -24,7 +24,7 @@ class World:
         self.unforeseen = 0
         self._soon: tuple[Candidate, ...] | None = None
 
-    def answer(self, ask: Ask) -> tuple[Reading, ...]:
+    def answer(self, ask: Query) -> tuple[Reading, ...]:
         places = [int(one.cell["at"]) for one in ask.candidates]
         if self._soon is not None:
             self.unforeseen += sum(one not in self._soon for one in ask.candidates)

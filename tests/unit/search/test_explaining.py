@@ -14,7 +14,7 @@ from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 from reprokit.search.explain.conditions import Conditions, holds, in_order, of_axis, words
 from reprokit.search.explain.covering import separate, size_of
-from reprokit.search.explain.explain import Claim, Explanation, explain
+from reprokit.search.explain.explain import Explanation, Statement, explain
 
 FAIL, PASS, UNRESOLVED = Reading.FAIL, Reading.PASS, Reading.UNRESOLVED
 
@@ -82,7 +82,7 @@ def test_the_smallest_conditions_are_found_in_their_simplest_form(
     cells: list[Cell], fails: Callable[[Cell], bool], expected: str
 ) -> None:
     found = explained(cells, fails)
-    assert (words(found.found), found.claim, found.minimal) == (expected, Claim.EXACT, True)
+    assert (words(found.found), found.claim, found.minimal) == (expected, Statement.EXACT, True)
 
 
 @pytest.mark.parametrize(
@@ -141,20 +141,20 @@ def test_each_condition_names_the_cells_behind_it() -> None:
 )
 def test_no_claim_is_made_where_there_is_no_difference(readings: list[Reading], why: str) -> None:
     found = explain([{"a": str(number)} for number in range(len(readings))], readings)
-    assert (found.claim, found.why, found.conditions, found.rivals) == (Claim.NONE, why, (), ())
+    assert (found.claim, found.why, found.conditions, found.rivals) == (Statement.NONE, why, (), ())
 
 
 def test_no_claim_is_made_where_it_would_only_list_the_cells() -> None:
     parity = explained(grid(a="1 2", b="1 2", c="1 2"), lambda c: list(c.values()).count("1") % 2 == 0)
     assert (parity.claim, parity.why) == (
-        Claim.NONE,
+        Statement.NONE,
         "no condition is shorter than a list of the 4 cells that reproduce",
     )
     some = explained(grid(seed="a b c d e f g h"), lambda c: c["seed"] in "bdg")
-    assert some.claim is Claim.NONE
+    assert some.claim is Statement.NONE
     chance = random.Random(0)
     random_looking = explained(grid(a="1 2 3 4 5", b="1 2 3 4 5", c="1 2 3 4 5"), lambda _: chance.random() < 0.4)
-    assert random_looking.claim is Claim.NONE
+    assert random_looking.claim is Statement.NONE
 
 
 def test_undecided_cells_count_for_neither_side_and_are_predicted() -> None:
@@ -173,9 +173,9 @@ def test_deleting_cells_makes_rivals_appear_that_the_deleted_cells_distinguish()
         return cell["cuda"] == "12.0"
 
     whole = explained(cells, fails)
-    assert (whole.claim, whole.rivals, whole.tell_apart) == (Claim.EXACT, (), ())
+    assert (whole.claim, whole.rivals, whole.tell_apart) == (Statement.EXACT, (), ())
     together = explained(cells, fails, skip=lambda cell: (cell["cuda"] == "12.0") != (cell["cudnn"] == "8.9"))
-    assert (together.claim, words(together.found)) == (Claim.ONE_OF, "cuda = 12.0")
+    assert (together.claim, words(together.found)) == (Statement.ONE_OF, "cuda = 12.0")
     assert [words(rival) for rival in together.rivals] == ["cudnn = 8.9"]
     [proposed] = together.tell_apart
     assert proposed.at is not None
@@ -276,7 +276,7 @@ def test_running_the_proposed_cells_leads_to_one_explanation(
         ]
         found = explain(cells, readings)
         asked = {proposed.at for proposed in found.tell_apart} - {None}
-        if found.claim is not Claim.ONE_OF or not asked:
+        if found.claim is not Statement.ONE_OF or not asked:
             break
         assert not asked & known, "a decided cell distinguishes nothing"
         known |= {at for at in asked if at is not None}
@@ -295,4 +295,4 @@ def test_many_cells_are_explained_within_the_budget_too() -> None:
     found = explained(unique, fails)
     assert words(found.found) == "axis1 = 1 and axis2 >= 3, or axis3 = 4 and axis4 = 2"
     noise = explained(unique, lambda _: chance.random() < 0.3)
-    assert (noise.claim, noise.minimal) == (Claim.NONE, False)
+    assert (noise.claim, noise.minimal) == (Statement.NONE, False)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
-from reprokit.search.asking import Ask, drive
 from reprokit.search.explain.ordering import inside
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate, mixed
 from reprokit.search.isolate.explanations import best, certificate, consistent, effort, explanations, fails, mixes
+from reprokit.search.queries import Query, drive
 from tests.bench.isolate_simulation import outcome
 
 GOOD = {"os": "d11", "cuda": "11.0", "gcc": "11", "python": "3.9", "lang": "C", "opt": "1"}
@@ -29,7 +29,7 @@ class World:
         self.asked: list[Cell] = []
         self.soon: list[Cell] = []
 
-    def answer(self, ask: Ask) -> tuple[Reading, ...]:
+    def answer(self, ask: Query) -> tuple[Reading, ...]:
         self.asked += [one.cell for one in ask.candidates if one.cell not in self.asked]
         self.soon += [one.cell for one in ask.soon]
         return tuple(self.reads(one.cell) for one in ask.candidates)

@@ -19,10 +19,10 @@ from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load
 from reprokit.evidence.model import Ending
 from reprokit.run.request import Request
-from reprokit.run.session import Session
+from reprokit.run.run_session import Session
 from reprokit.search.isolate import ends, reported
 from reprokit.search.isolate.case import make
-from reprokit.search.session import SearchSession
+from reprokit.search.search_session import SearchSession
 from tests.unit.fakes import FakeEngine
 
 CASE = """\

@@ -25,12 +25,12 @@ from reprokit.environment.cases import load, load_text
 from reprokit.evidence.model import Ending
 from reprokit.evidence.reading import Reading
 from reprokit.run.request import Request
-from reprokit.search.asking import Ask, Candidate, drive
+from reprokit.search.queries import Candidate, Query, drive
 from reprokit.search.reduce import candidates, reducing
 from reprokit.search.reduce.algorithm import Reduced, reduced
 from reprokit.search.reduce.parts import KINDS
 from reprokit.search.reduce.trying import Trying
-from reprokit.search.session import SearchSession
+from reprokit.search.search_session import SearchSession
 from reprokit.store.database import Store
 from tests.bench import reducing as bench
 from tests.bench.reducing import shrink
@@ -126,13 +126,13 @@ def needs(case: Any) -> str:
 
 
 def reduce_toy(
-    kinds: tuple[str, ...] = tuple(KINDS), text: str = CASE, asks: list[Ask] | None = None
+    kinds: tuple[str, ...] = tuple(KINDS), text: str = CASE, asks: list[Query] | None = None
 ) -> tuple[Reduced, list[Candidate]]:
     file = load_text("toy.yaml", text)
     cell = {"os": "debian-12", "a": "2", "b": "x"}
     asked: list[Candidate] = []
 
-    def answer(ask: Ask) -> tuple[Reading, ...]:
+    def answer(ask: Query) -> tuple[Reading, ...]:
         asked.extend(ask.candidates)
         if asks is not None:
             asks.append(ask)
@@ -172,7 +172,7 @@ def test_a_case_is_reduced_to_what_it_needs() -> None:
 
 def test_the_next_image_is_built_meanwhile_for_either_result() -> None:
     text = CASE.replace("[numpy<2, ", "[one, two, three, four, numpy<2, ")
-    asks: list[Ask] = []
+    asks: list[Query] = []
     reduce_toy(("env", "pip"), text, asks)
     assert not any(ask.soon for ask in asks if "env:" in ask.candidates[0].name)
     pip = [ask for ask in asks if "pip:" in ask.candidates[0].name]
@@ -244,7 +244,7 @@ class Project:
     def reduce(self, only: str = "", **more: Any) -> tuple[int, SearchSession]:
         session = self.session()
         out = str(self.case.with_name("small.yaml"))
-        arguments = reducing.Wish(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
+        arguments = reducing.ReductionRequest(**{"out": out, "kinds": ("env", "command", "resources", "axes"), **more})
         groups = (parse_group(only),) if only else ()
         request = Request(cases=(str(self.case),), base_images="registry", jobs=1, selection=Selection(only=groups))
         return session.start("reduce", request, asdict(arguments), partial(reducing.make, folder=self.store)), session

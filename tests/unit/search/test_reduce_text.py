@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
-from reprokit.case.tree import Loc, Tree, parse
+from reprokit.case.tree import CaseTree, Loc, parse
 from reprokit.evidence import judge
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.search.reduce import shell
 from reprokit.search.reduce.edit import rewrite
 from reprokit.search.reduce.parts import changed
-from reprokit.search.reduce.signature import Seen, pattern, tightened
+from reprokit.search.reduce.signature import FailedTrial, pattern, tightened
 
 CASES = sorted(path for path in (Path(__file__).parents[3] / "cases").glob("*.yaml") if path.name != "catalogue.yaml")
 
@@ -136,13 +136,13 @@ def paths(data: Any, loc: Loc = ()) -> Iterator[Loc]:
             yield from paths(data[key], (*loc, key))
 
 
-def scalars(tree: Tree) -> set[str]:
+def scalars(tree: CaseTree) -> set[str]:
     """Every text as it is spelt."""
     plain = (place for place in tree.places.values() if place.style not in ("{", "["))
     return {tree.text[place.start : place.end].rstrip() for place in plain}
 
 
-TREES: dict[str, Tree] = {}
+TREES: dict[str, CaseTree] = {}
 
 
 @given(st.data())
@@ -237,7 +237,10 @@ RuntimeError: For batch [0]: U(2, 2) is zero at 0x7f00, singular U.
 
 
 def test_a_loose_signature_is_made_as_strict_as_the_failure_seen() -> None:
-    seen = [Seen(ending=Ending(exit_code=1), log=LOG), Seen(ending=Ending(exit_code=1), log=LOG.replace("2", "3"))]
+    seen = [
+        FailedTrial(ending=Ending(exit_code=1), log=LOG),
+        FailedTrial(ending=Ending(exit_code=1), log=LOG.replace("2", "3")),
+    ]
     strict = tightened({}, seen)
     assert strict == {
         "exit_code": "1",
@@ -247,26 +250,28 @@ def test_a_loose_signature_is_made_as_strict_as_the_failure_seen() -> None:
     }
     given = {"exit_code": "nonzero", "exception": "RuntimeError", "message": "singular", "frames": ["loss.py:forward"]}
     assert tightened(given, seen) == {**given, "exit_code": "1"}
-    assert tightened({}, [seen[0], Seen(ending=Ending(exit_code=2), log=LOG)]).get("exit_code") is None
+    assert tightened({}, [seen[0], FailedTrial(ending=Ending(exit_code=2), log=LOG)]).get("exit_code") is None
 
 
 def test_a_failure_without_a_traceback_is_identified_by_its_message_or_status() -> None:
-    crash = Seen(
+    crash = FailedTrial(
         ending=Ending(exit_code=255), log="ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'\n"
     )
     assert "is not defined for option" in tightened({}, [crash])["output"]
     assert tightened({"output": "fatal"}, [crash]) == {"output": "fatal", "exit_code": "255"}
-    slow = Seen(ending=Ending(exit_code=137, timed_out=True), log="")
+    slow = FailedTrial(ending=Ending(exit_code=137, timed_out=True), log="")
     assert tightened({"timed_out": "true"}, [slow]) == {"timed_out": "true"}
-    assert tightened({"signal": "SIGSEGV"}, [Seen(ending=Ending(exit_code=139), log="")]) == {"signal": "SIGSEGV"}
+    assert tightened({"signal": "SIGSEGV"}, [FailedTrial(ending=Ending(exit_code=139), log="")]) == {
+        "signal": "SIGSEGV"
+    }
 
 
 def test_a_failure_known_only_by_its_status_is_identified_by_its_last_line() -> None:
-    first = Seen(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
+    first = FailedTrial(ending=Ending(exit_code=1), log="start\nerror: 12 rows are singular\nx.c:3: warning: old\n")
     strict = tightened({"exit_code": "nonzero"}, [first])
     assert strict["exit_code"] == "1"
-    assert tightened({"exit_code": "1"}, [Seen(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
-    other = Seen(ending=Ending(exit_code=1), log="error: FOO is not set\n")
+    assert tightened({"exit_code": "1"}, [FailedTrial(ending=Ending(exit_code=1), log="")]) == {"exit_code": "1"}
+    other = FailedTrial(ending=Ending(exit_code=1), log="error: FOO is not set\n")
     assert "output" not in tightened({}, [first, other]), "they do not agree"
     for log, fails in ((first.log.replace("12", "7"), True), (other.log, False)):
         outcome = judge(Failure.model_validate(strict), first.ending, log).outcome
@@ -281,7 +286,9 @@ def test_a_message_is_matched_by_its_own_first_line() -> None:
         "----------------------\nError Message Summary:\n----------------------\n"
         "InvalidArgumentError: Input is not invertible.\n  [Hint: Expected pivot] (at x.h:53)\n"
     )
-    assert tightened({}, [Seen(ending=Ending(exit_code=1), log=log)])["message"].endswith("Input is not invertible.")
+    assert tightened({}, [FailedTrial(ending=Ending(exit_code=1), log=log)])["message"].endswith(
+        "Input is not invertible."
+    )
 
 
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
@@ -295,8 +302,10 @@ def test_a_pattern_finds_the_text_that_it_was_made_from(text: str) -> None:
 
 def test_a_cpp_exception_is_identified_by_its_message_on_a_line_of_its_own() -> None:
     log = "terminate called after throwing an instance of 'std::out_of_range'\n  what():  no cell 17 in 16\nAborted\n"
-    seen = [Seen(ending=Ending(exit_code=134), log=log)]
+    seen = [FailedTrial(ending=Ending(exit_code=134), log=log)]
     strict = tightened({"signal": "SIGABRT"}, seen)
     assert strict["output"].startswith("/no cell ")
-    bare = tightened({"signal": "SIGABRT"}, [Seen(ending=Ending(exit_code=134), log=log.replace("  what():", "  so:"))])
+    bare = tightened(
+        {"signal": "SIGABRT"}, [FailedTrial(ending=Ending(exit_code=134), log=log.replace("  what():", "  so:"))]
+    )
     assert bare["output"] == "terminate called after throwing an instance of 'std::out_of_range'"

@@ -20,9 +20,9 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.run.request import Request
-from reprokit.run.session import Session
-from reprokit.search.asking import Ask, Candidate, Search
-from reprokit.search.session import Answer, SearchSession
+from reprokit.run.run_session import Session
+from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.search_session import SearchAnswer, SearchSession
 from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 
@@ -70,11 +70,11 @@ class Project:
     def request(self) -> Request:
         return Request(cases=(str(self.case),), base_images="registry", jobs=1)
 
-    def start(self, make: Callable[[SearchSession], Search[Answer]]) -> tuple[int, SearchSession]:
+    def start(self, make: Callable[[SearchSession], Search[SearchAnswer]]) -> tuple[int, SearchSession]:
         session = self.session()
         return session.start("walk", self.request, {"far": 3}, make), session
 
-    def resume(self, make: Callable[[SearchSession], Search[Answer]]) -> tuple[int, SearchSession]:
+    def resume(self, make: Callable[[SearchSession], Search[SearchAnswer]]) -> tuple[int, SearchSession]:
         session = self.session()
         return session.resume("walk", (), make), session
 
@@ -84,12 +84,12 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def walk(session: SearchSession) -> Search[Answer]:
+def walk(session: SearchSession) -> Search[SearchAnswer]:
     """Asks for one cell after the other."""
     seen: list[Reading] = []
     for a in map(str, range(1, session.arguments["far"] + 1)):
-        seen += yield Ask(candidates=(cell(a),))
-    return Answer(words=(f"seen {', '.join(seen)}",), data={"seen": seen}, exit_status=0)
+        seen += yield Query(candidates=(cell(a),))
+    return SearchAnswer(words=(f"seen {', '.join(seen)}",), data={"seen": seen}, exit_status=0)
 
 
 def test_a_verdict_is_read_as_fail_pass_or_unresolved() -> None:
@@ -123,10 +123,10 @@ def test_a_search_is_recorded_as_a_run_of_the_cells_it_asked_for(project: Projec
 
 
 def test_a_cell_that_is_asked_for_again_is_not_run_again(project: Project) -> None:
-    def again(session: SearchSession) -> Search[Answer]:
-        first = yield Ask(candidates=(cell("1"), cell("2")))
-        second = yield Ask(candidates=(cell("2"), cell("1"), cell("2")))
-        return Answer(words=(str([*first, *second] == ["good", "bad", "bad", "good", "bad"]),))
+    def again(session: SearchSession) -> Search[SearchAnswer]:
+        first = yield Query(candidates=(cell("1"), cell("2")))
+        second = yield Query(candidates=(cell("2"), cell("1"), cell("2")))
+        return SearchAnswer(words=(str([*first, *second] == ["good", "bad", "bad", "good", "bad"]),))
 
     _, session = project.start(again)
     assert session.answer is not None
@@ -142,7 +142,7 @@ def test_a_resumed_search_continues_and_repeats_nothing(project: Project) -> Non
 
     asked: list[str] = []
 
-    def make(session: SearchSession) -> Search[Answer]:
+    def make(session: SearchSession) -> Search[SearchAnswer]:
         far = session.recall("far", lambda: asked.append("far") or 3)
         assert far == 3
         return walk(session)
@@ -194,9 +194,9 @@ def test_a_search_over_a_changed_case_is_not_resumed(project: Project) -> None:
 
 
 def test_a_cell_for_which_a_template_fails_is_unresolved(project: Project) -> None:
-    def beyond(session: SearchSession) -> Search[Answer]:
-        readings = yield Ask(candidates=(cell("9"), cell("2")))
-        return Answer(words=tuple(readings))
+    def beyond(session: SearchSession) -> Search[SearchAnswer]:
+        readings = yield Query(candidates=(cell("9"), cell("2")))
+        return SearchAnswer(words=tuple(readings))
 
     _, session = project.start(beyond)
     assert session.answer is not None
@@ -244,10 +244,10 @@ def test_the_next_image_is_built_while_a_cell_runs_and_its_failure_is_ignored(pr
     project.engine.behave = waits
     project.engine.build = build  # type: ignore[method-assign, assignment]
 
-    def make(session: SearchSession) -> Search[Answer]:
-        first = yield Ask(candidates=(cell("1"),), soon=(cell("2", "curl"),))
-        second = yield Ask(candidates=(cell("2", "curl"),))
-        return Answer(words=(*first, *second))
+    def make(session: SearchSession) -> Search[SearchAnswer]:
+        first = yield Query(candidates=(cell("1"),), soon=(cell("2", "curl"),))
+        second = yield Query(candidates=(cell("2", "curl"),))
+        return SearchAnswer(words=(*first, *second))
 
     _, session = project.start(make)
     assert session.answer is not None
@@ -258,11 +258,11 @@ def test_the_next_image_is_built_while_a_cell_runs_and_its_failure_is_ignored(pr
 def test_an_existing_image_costs_nothing_and_shared_steps_cost_less(project: Project) -> None:
     costs: list[int] = []
 
-    def make(session: SearchSession) -> Search[Answer]:
+    def make(session: SearchSession) -> Search[SearchAnswer]:
         costs.append(session.cost(cell("1", "bash")))
-        yield Ask(candidates=(cell("1", "bash"),))
+        yield Query(candidates=(cell("1", "bash"),))
         costs.extend(session.cost(one) for one in (cell("2", "bash"), cell("1", "curl"), cell("9", "curl")))
-        return Answer(words=())
+        return SearchAnswer(words=())
 
     project.start(make)
     new, exists, shares, never = costs

@@ -24,7 +24,7 @@ from reprokit.report.publishing import Scrubber
 from reprokit.run.invocation import workflow
 from reprokit.store.database import Store
 from reprokit.store.merging.joining import Night, join, key_of, nights
-from reprokit.store.merging.merge import Merged, merge
+from reprokit.store.merging.merge import MergeResult, merge
 from reprokit.store.merging.sources import find, read_all
 
 NOW = "2026-01-09T00:00:00.000Z"
@@ -118,7 +118,7 @@ def _made(folder: Path) -> Path:
     return folder / ".reprokit" / "reprokit.db"
 
 
-def merged(target: Path, *folders: Path) -> tuple[Merged, Store]:
+def merged(target: Path, *folders: Path) -> tuple[MergeResult, Store]:
     store = Store(target, f"sqlite:///{target / 'reprokit.db'}")
     return merge(read_all(folders), store, None, NOW), store
 

@@ -11,7 +11,7 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
-from reprokit.search.isolate.algorithm import RIVALS, Boundary, Change, Isolation
+from reprokit.search.isolate.algorithm import RIVALS, AxisDifference, Boundary, Isolation
 from reprokit.search.isolate.explanations import Explanation, certificate
 
 UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
@@ -20,7 +20,7 @@ SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Telling:
+class IsolationText:
     """An isolation as text and JSON. ``record``: cell -> its record, None if not run. ``matrix``: the case's cells."""
 
     found: Isolation
@@ -193,17 +193,17 @@ class Telling:
         return {"cell": dict(cell), "number": record.number if record else None, "verdict": verdict}
 
 
-def _named(changes: Sequence[Change]) -> str:
+def _named(changes: Sequence[AxisDifference]) -> str:
     return " and ".join(_change(change) for change in changes)
 
 
-def _change(change: Change) -> str:
+def _change(change: AxisDifference) -> str:
     if change.good is None:
         return f"{change.axis} {change.bad} (the good cell has none)"
     return f"{change.axis} {change.good} -> {change.bad or 'none'}"
 
 
-def _change_json(change: Change) -> dict[str, str | None]:
+def _change_json(change: AxisDifference) -> dict[str, str | None]:
     return {"axis": change.axis, "good": change.good, "bad": change.bad}
 
 

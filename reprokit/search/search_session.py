@@ -6,9 +6,9 @@ How a command uses it::
     status = session.start("isolate", request, arguments, make)  # or session.resume("isolate", cases, make)
     session.result()  # the JSON object, reprokit-search/v1
 
-``make(session)`` returns the search (see :mod:`reprokit.search.asking`), whose result is an :class:`Answer`. It may
-read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same search
-again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
+``make(session)`` returns the search (see :mod:`reprokit.search.queries`), whose result is a :class:`SearchAnswer`. It
+may read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same
+search again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
 takes the same path as the first. An error before the search begins leaves no record.
 
 While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
@@ -46,8 +46,8 @@ from reprokit.run.request import Request
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 from reprokit.search.ahead import Ahead
-from reprokit.search.asking import Ask, Candidate, Search, drive
 from reprokit.search.costs import NOT_SERVED, cost
+from reprokit.search.queries import Candidate, Query, Search, drive
 from reprokit.store.folder import SeenBases, make_folder
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class SearchAnswer:
     """The result of a search. ``words``: lines to print; ``data``: the same as JSON; ``exit_status``: the command's."""
 
     words: tuple[str, ...]
@@ -91,7 +91,7 @@ class SearchSession(Invocation):
     ) -> None:
         super().__init__(store_folder, display=display, engine=engine, recorder=recorder)
         self.label_axes: tuple[str, ...] = ()
-        self.answer: Answer | None = None
+        self.answer: SearchAnswer | None = None
         self._records: dict[Key, CellRecord] = {}
         self._numbers: dict[Key, int] = {}
         self._recalled: dict[str, Any] = {}
@@ -102,7 +102,11 @@ class SearchSession(Invocation):
         self._listener: Listener = Silent()
 
     def start(
-        self, kind: str, request: Request, arguments: Mapping[str, Any], make: Callable[[SearchSession], Search[Answer]]
+        self,
+        kind: str,
+        request: Request,
+        arguments: Mapping[str, Any],
+        make: Callable[[SearchSession], Search[SearchAnswer]],
     ) -> int:
         """Start a search over the one case that ``request`` names; returns the exit status of the command.
 
@@ -134,7 +138,11 @@ class SearchSession(Invocation):
         return self._go(search)
 
     def resume(
-        self, kind: str, cases: Sequence[str], make: Callable[[SearchSession], Search[Answer]], jobs: int | None = None
+        self,
+        kind: str,
+        cases: Sequence[str],
+        make: Callable[[SearchSession], Search[SearchAnswer]],
+        jobs: int | None = None,
     ) -> int:
         """Resume the last search of that kind that has no answer; returns the exit status of the command.
 
@@ -225,7 +233,7 @@ class SearchSession(Invocation):
             "answer": _answer_json(self.answer) if self.answer else None,
         }
 
-    def _go(self, search: Search[Answer]) -> int:
+    def _go(self, search: Search[SearchAnswer]) -> int:
         assert self.record is not None
         gc.enable()  # the command line starts without
         status: int = 3
@@ -251,7 +259,7 @@ class SearchSession(Invocation):
             self._close()
         return status
 
-    def _decide(self, runner: Runner, ahead: Ahead, ask: Ask) -> tuple[Reading, ...]:
+    def _decide(self, runner: Runner, ahead: Ahead, ask: Query) -> tuple[Reading, ...]:
         """The readings of the candidates of ``ask``; runs those that are not decided yet."""
         keys = [self._key(candidate) for candidate in ask.candidates]
         todo = {key: one for key, one in zip(keys, ask.candidates, strict=True) if key not in self._records}
@@ -398,5 +406,5 @@ def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | No
     return None
 
 
-def _answer_json(answer: Answer) -> dict[str, Any]:
+def _answer_json(answer: SearchAnswer) -> dict[str, Any]:
     return {"words": list(answer.words), "exit_status": answer.exit_status, **answer.data}

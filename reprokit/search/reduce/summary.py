@@ -12,7 +12,7 @@ from reprokit.core.text import one_line, pluralize
 from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import failure_rate_bound
-from reprokit.search.reduce.algorithm import Kept, Reduced
+from reprokit.search.reduce.algorithm import KeptPart, Reduced
 from reprokit.search.reduce.parts import KINDS
 
 COUNTED = ("env", "resources", "files", "datasets", "sources", "pip", "apt", "image", "axes")
@@ -42,7 +42,7 @@ def versions(before: Measured | None, after: Measured | None) -> dict[str, tuple
 
 
 @dataclass(kw_only=True)
-class Told:
+class ReductionText:
     """The result of a reduction with the facts to report. ``why``: (kind, name) of a part -> the record without it.
 
     ``rate``: the share of the first cell's trials that showed the failure.
@@ -90,13 +90,13 @@ class Told:
         details = [f"  {self._part(part, reasons=reasons)}" for part in kept if self._without(part)]
         return [line, *details] if details or gone else []
 
-    def _part(self, part: Kept, *, reasons: bool) -> str:
+    def _part(self, part: KeptPart, *, reasons: bool) -> str:
         """A line about a kept part: that it matters, or why it was kept although that is not known."""
         if self.matters(part):
             return f"matters: {part.name}" + (f" ({self._without(part)})" if reasons else "")
         return f"kept: {part.name} ({self._without(part) if reasons else self._without(part).partition(': ')[0]})"
 
-    def matters(self, part: Kept) -> bool:
+    def matters(self, part: KeptPart) -> bool:
         """Whether trials confirmed that the failure does not show, or not always, without the part.
 
         A failed build or another failure without the part says nothing about this failure. Neither do a few passing
@@ -107,7 +107,7 @@ class Told:
             return bool(why) and self.rate == 1
         return why["verdict"] == Verdict.NOT_REPRODUCED and failure_rate_bound(why["trials"]) <= self.rate
 
-    def _without(self, part: Kept) -> str:
+    def _without(self, part: KeptPart) -> str:
         why = self.why.get((part.kind, part.name))
         if why:
             verdict = _WITHOUT.get(why["verdict"], why["verdict"])

@@ -11,7 +11,7 @@ import click
 
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
-from reprokit.intake import asking
+from reprokit.intake import interview
 from reprokit.intake.capturing import seen
 
 if TYPE_CHECKING:
@@ -66,13 +66,13 @@ class _Nobody:
 
 def dialogue(given: Mapping[str, Any]) -> Draft:
     """The draft made from the options ``given`` and answers to the rest. Raises UsageError for an invalid option."""
-    known = asking.Answers(
+    known = interview.Answers(
         title=given["title"],
         command=given["shell"],
-        axes={axis: _axis(axis, given[axis]) for axis in asking.AXES if given[axis] is not None},
+        axes={axis: _axis(axis, given[axis]) for axis in interview.AXES if given[axis] is not None},
         pip=given["pip"] or None,
         failure=_text(given["failure"]) if given["failure"] else "" if given["exit_code"] else None,
-        exit_code=_option("--exit-code", given["exit_code"], asking.check_exit) if given["exit_code"] else None,
+        exit_code=_option("--exit-code", given["exit_code"], interview.check_exit) if given["exit_code"] else None,
     )
     asker = _Terminal() if sys.stdin.isatty() else _Nobody()
     if isinstance(asker, _Terminal):
@@ -80,7 +80,7 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",
             err=True,
         )
-    return asking.draft(asking.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
+    return interview.draft(interview.ask(asker, known, seen.measure), Path.cwd(), redaction.of_this_host())
 
 
 def beside(made: Draft) -> Path:
@@ -89,7 +89,7 @@ def beside(made: Draft) -> Path:
 
 
 def _axis(axis: str, text: str) -> tuple[str, ...]:
-    return asking.values(_option(f"--{axis}", text, lambda value: asking.check_axis(axis, value)))
+    return interview.values(_option(f"--{axis}", text, lambda value: interview.check_axis(axis, value)))
 
 
 def _option(name: str, text: str, check: Callable[[str], str]) -> str:

@@ -1,6 +1,6 @@
 """How a search asks for cells: a generator yields candidates and is sent their readings. Pure.
 
-A search never sees an engine, so that containers (:mod:`reprokit.search.session`) or, in tests and benchmarks, a
+A search never sees an engine, so that containers (:mod:`reprokit.search.search_session`) or, in tests and benchmarks, a
 function can drive the same code. It has to be deterministic: given the same readings, the same costs and the same
 values from ``SearchSession.recall``, it asks for the same candidates in the same order. A search that was killed is
 resumed by running it again over the cells that were decided.
@@ -34,7 +34,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask:
+class Query:
     """A request for cells. ``candidates``: all of them are decided, in parallel where there is room.
 
     ``soon``: likely next candidates; their images are built while the candidates run.
@@ -44,11 +44,11 @@ class Ask:
     soon: tuple[Candidate, ...] = ()
 
 
-Search = Generator[Ask, tuple[Reading, ...], T]
+Search = Generator[Query, tuple[Reading, ...], T]
 """A search: it is sent one reading for each candidate of its last Ask, in their order, and returns its result."""
 
 
-def drive(search: Search[T], answer: Callable[[Ask], tuple[Reading, ...]]) -> T:
+def drive(search: Search[T], answer: Callable[[Query], tuple[Reading, ...]]) -> T:
     """Run a search to its end and return its result. ``answer`` gives the readings for each Ask.
 
     Raises what the search or ``answer`` raises.
