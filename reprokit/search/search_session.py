@@ -8,8 +8,8 @@ How a command uses it::
 
 ``make(session)`` returns the search (see :mod:`reprokit.search.queries`), whose result is a :class:`SearchAnswer`. It
 may read ``session.file`` (the case), ``session.request`` and ``session.arguments`` (JSON; enough to make the same
-search again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed search
-takes the same path as the first. An error before the search begins leaves no record.
+search again). It reads everything else from outside through ``session.recall``, which records it, so that a resumed
+search takes the same path as the first. An error before the search begins leaves no record.
 
 While the search runs: ``session.cost(candidate)`` for the order of candidates, ``session.record_of(candidate)`` for
 the verdict, number and reason of one that is decided, ``session.note(text)`` for a line to the user.

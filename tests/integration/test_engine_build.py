@@ -76,12 +76,14 @@ def test_a_secret_does_not_change_the_cache_key(engine: DockerEngine, tiny: str,
 
 
 def test_proxies_reach_steps_but_neither_history_nor_cache(engine: DockerEngine, tiny: str, tag: str) -> None:
-    dockerfile = f"FROM {tiny}\nRUN echo {tag}; env\n"
+    dockerfile = f"FROM {tiny}\nRUN echo {tag}; env; echo length ${{#HTTP_PROXY}}\n"
     steps: list[Progress] = []
-    site = Site(proxies={"HTTP_PROXY": "http://user:pr0xypass@proxy.invalid:3128", "no_proxy": "localhost"})
+    proxy = "http://user:pr0xypass@proxy.invalid:3128"
+    site = Site(proxies={"HTTP_PROXY": proxy, "no_proxy": "localhost"})
     engine.build(build_of(tag, dockerfile), site, steps.append, never())
     logs = "".join(step.log for step in steps)
-    assert "HTTP_PROXY=http://user:pr0xypass@proxy.invalid:3128" in logs
+    assert f"length {len(proxy)}" in logs, "the step has the whole address"
+    assert "pr0xypass" not in logs, "what the step prints of it is redacted"
     assert "no_proxy=localhost" in logs
     assert "proxy.invalid" not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
     again: list[Progress] = []
