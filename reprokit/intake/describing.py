@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from reprokit.intake.naming import shortened
-from reprokit.intake.pieces import ReportPiece, ReportText
+from reprokit.intake.pieces import ParsedReport, ReportPiece
 
 LONGEST = 800
 """The longest description, as :func:`_wide` counts; the report has the rest."""
@@ -29,7 +29,7 @@ _CODE = re.compile(
 _NO_ANSWER = re.compile(r"[_*]*(?:no response|n/?a|none|无|没有|请联系.{0,20}|yes|no)[_*.。]*", re.IGNORECASE)
 
 
-def description(report: ReportText, taken: Sequence[tuple[int, int]], about: int = 0) -> str:
+def description(report: ParsedReport, taken: Sequence[tuple[int, int]], about: int = 0) -> str:
     """The first paragraphs that people wrote, without pasted text and its introductions; '' where there are none.
 
     ``taken``: spans of lines that are something else (first, last). In a long report it begins at the heading above

@@ -29,7 +29,7 @@ from reprokit.intake.commands import installs
 from reprokit.intake.describing import description
 from reprokit.intake.draft import Draft, literal
 from reprokit.intake.environments import EnvironmentBlock
-from reprokit.intake.pieces import ReportText
+from reprokit.intake.pieces import ParsedReport
 from reprokit.intake.projects import Project
 
 MOST = 1_000_000
@@ -61,7 +61,7 @@ def draft(text: str, *, url: str = "", source: str = "the report") -> Draft:
 class _Work:
     """One report while it is drafted: what was found in it, and the parts of the draft so far."""
 
-    def __init__(self, report: ReportText, url: str, source: str, system: str) -> None:
+    def __init__(self, report: ParsedReport, url: str, source: str, system: str) -> None:
         self.report = report
         self.url = url or _own_url(report)
         self.data: dict[str, Any] = {}
@@ -383,7 +383,7 @@ def _literal(value: Any) -> Any:
     return literal(value) if isinstance(value, str) else value
 
 
-def _own_url(report: ReportText) -> str:
+def _own_url(report: ParsedReport) -> str:
     """The address of the issue, where the text of the report names it; else ''."""
     found = re.search(
         r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE

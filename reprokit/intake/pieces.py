@@ -79,7 +79,7 @@ class ReportPiece:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportText:
+class ParsedReport:
     """A report and its pieces. ``title``: its own, '' for none. ``pictures``: how many images it has."""
 
     text: str
@@ -93,7 +93,7 @@ class ReportText:
         return self.text.split("\n")
 
 
-def cut(text: str) -> ReportText:
+def cut(text: str) -> ParsedReport:
     """Cut a report into pieces. Comments of templates become empty lines; terminal colours are removed."""
     text = clean(text.replace("\r\n", "\n").replace("\r", "\n")).translate(_SPACES)
     text = _EXAMPLE.sub(_blank, _outside_fences(text))
@@ -107,7 +107,7 @@ def cut(text: str) -> ReportText:
     cutter = _Cutter(lines)
     cutter.run()
     prose = "\n".join(piece.text for piece in cutter.pieces if piece.kind == "prose")
-    return ReportText(
+    return ParsedReport(
         text=text, pieces=tuple(cutter.pieces), title=title or cutter.title(), pictures=len(_IMAGE.findall(prose))
     )
 

@@ -16,7 +16,7 @@ from reprokit.environment import versions
 from reprokit.environment.catalog import OURS
 from reprokit.evidence.model import Frame
 from reprokit.intake.environments import EnvironmentBlock
-from reprokit.intake.pieces import ReportText
+from reprokit.intake.pieces import ParsedReport
 
 MOST = 12
 """Of a list of up to so many packages all are installed; of a longer one only those relevant to the failure."""
@@ -75,7 +75,7 @@ def pip_name(module: str) -> str:
     return str(row["pip"][0]) if row else ""
 
 
-def pins(report: ReportText) -> list[str]:
+def pins(report: ParsedReport) -> list[str]:
     """Requirements that prose names exactly (``numpy==2.0.1``), and versions that a console printed."""
     texts = [piece.text for piece in report.pieces if piece.kind == "prose"]
     asked = re.finditer(

@@ -22,7 +22,7 @@ say = Voice("network")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class NetworkTarget:
     """An address to try: ``url``, through ``proxies``. ``needed``: what fails without it; ``fix``: what to do then."""
 
     name: str
@@ -63,7 +63,7 @@ def check(ground: Ground) -> Iterator[Finding]:
             yield say.ok(f"{place.name} {shown} answers")
 
 
-def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Endpoint]:
+def places(ground: Ground, options: Mapping[str, str]) -> Iterator[NetworkTarget]:
     """The addresses to try; ``options``: pip's current options."""
     own = ground.settings
     usual = network.proxies(ground.environ, configured=own.proxy, pip_proxy=options.get("proxy", ""))
@@ -71,13 +71,13 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Endpoint]:
     if "no-index" not in options:
         if index := options.get("index-url") or default_index(SECONDS):
             needed = "pip packages cannot be installed"
-            yield Endpoint(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
+            yield NetworkTarget(name="pip index", url=index, proxies=usual, needed=needed, fix=pip_fix)
         for url in options.get("extra-index-url", "").split():
-            yield Endpoint(
+            yield NetworkTarget(
                 name="pip extra index", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
             )
     for url in options.get("find-links", "").split():
-        yield Endpoint(
+        yield NetworkTarget(
             name="pip find-links", url=url, proxies=usual, needed="its packages cannot be installed", fix=pip_fix
         )
     apt = {key.split("::")[1].lower(): value for key, value in network.apt_proxies().items() if value != "DIRECT"}
@@ -85,14 +85,16 @@ def places(ground: Ground, options: Mapping[str, str]) -> Iterator[Endpoint]:
     for name, url in (("Debian archive", debian), ("Ubuntu archive", OFFICIAL["ubuntu"].main)):
         needed = f"nothing can be installed in images of {name.partition(' ')[0]}"
         fix = "set apt_mirror or proxy in reprokit.toml" if "Debian" in name else "set proxy in reprokit.toml"
-        yield Endpoint(name=name, url=f"{url.rstrip('/')}/dists/", proxies={**usual, **apt}, needed=needed, fix=fix)
+        yield NetworkTarget(
+            name=name, url=f"{url.rstrip('/')}/dists/", proxies={**usual, **apt}, needed=needed, fix=fix
+        )
     for key in ("uv_python_mirror", "conda_channel"):
         if url := getattr(own, key):
             fix = f"fix {key} in reprokit.toml"
-            yield Endpoint(name=key, url=url, proxies=usual, needed="its files are not available", fix=fix)
+            yield NetworkTarget(name=key, url=url, proxies=usual, needed="its files are not available", fix=fix)
 
 
-def _ask(place: Endpoint, bundle: str) -> str:
+def _ask(place: NetworkTarget, bundle: str) -> str:
     """Why the address does not answer as needed, in words; '' when it does."""
     try:
         answer = get(
