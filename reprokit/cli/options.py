@@ -184,7 +184,7 @@ def refresh_option(function: F) -> F:
     return click.option(
         "--refresh-bases",
         is_flag=True,
-        help="Take base images of a registry as they are now. Otherwise each stays what it was when it was met first.",
+        help="Take base images of a registry as they are now. Otherwise each stays as it was first seen.",
     )(function)
 
 
@@ -340,7 +340,7 @@ def last_run(store: Store, case_id: str) -> RunRecord:
 
 
 def width() -> int:
-    """Columns of the terminal; as many as there may be where nobody looks at the end of a line."""
+    """Columns of the terminal; as many as there may be where no one reads the end of a line."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
 
 

@@ -27,7 +27,7 @@ MAX_ANSWER = 1_000_000
 """Bytes of a registry's answer to "are you there" that are read at most."""
 REMEMBERED_SECONDS = 600.0
 UNAVAILABLE = "base-unavailable"
-"""What the reason begins with where a registry's image cannot be had."""
+"""What the reason begins with where a registry's image is not available."""
 LABEL_RECIPE = "org.reprokit.base.recipe"
 LABEL_RELEASE = "org.reprokit.base.release"
 
@@ -43,8 +43,8 @@ def ensure(
 ) -> ImageInfo:
     """The base image, pulled or made when the engine does not have it yet; its ``tag`` is what FROM has to name.
 
-    ``seen``: a registry's image stays the one that was met first; what was met before ``since`` (seconds since 1970) is
-    looked up anew. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
+    ``seen``: a registry's image stays the one that was seen first; what was seen before ``since`` (seconds since 1970)
+    is looked up anew. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
     where it is a registry's image, UNAVAILABLE begins the reason. Two processes that need the same base make it
     once.
     """

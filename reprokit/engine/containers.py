@@ -139,7 +139,7 @@ def packed(files: Mapping[str, str]) -> bytes:
             archive.addfile(entry, io.BytesIO(data))
         end = archive.offset
     # Without the zeros that fill tar's last record: Podman's reader is gone after the two blocks that end an archive,
-    # and whoever still writes then gets "broken pipe".
+    # and a program that still writes then gets "broken pipe".
     return stream.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
 
 

@@ -59,7 +59,7 @@ def build(
         if not cancel.is_set():
             raise
     finally:
-        response.close()  # also how the engine learns that nobody waits any more: it stops the build
+        response.close()  # also how the engine learns that no one waits any more: it stops the build
     if cancel.is_set():
         raise Cancelled("cancelled during the build")
     return ""

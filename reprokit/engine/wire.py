@@ -22,7 +22,7 @@ _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _ROOTLESS, _PLAIN = "rootless engine", "default socket"
 
 DEFAULTS = (_ROOTLESS, _PLAIN)
-"""Sources of an endpoint that nobody named."""
+"""Sources of an endpoint that no setting named."""
 
 
 @dataclass(frozen=True, kw_only=True)

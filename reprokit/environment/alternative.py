@@ -36,7 +36,7 @@ def without_registry(spec: CellSpec, supply: Supply, chosen: Environment) -> str
 
 
 def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> str:
-    """Why a cell cannot be had where the downloads of uv or conda-forge do not answer; '' where it needs none."""
+    """Why a cell is not available where the downloads of uv or conda-forge do not answer; '' where it needs none."""
     needed = (("uv", chosen.python), ("conda", chosen.gcc))
     silent = tuple(name for name, part in needed if part is not None and part.source == name)
     if not silent:
@@ -45,4 +45,6 @@ def without_downloads(spec: CellSpec, supply: Supply, chosen: Environment) -> st
         resolve(spec, replace(supply, silent=silent))
     except Unsupported as error:
         return str(error)
-    return f"the downloads of {' and '.join(silent)} cannot be had here, and another provider is asked only after it"
+    return (
+        f"the downloads of {' and '.join(silent)} are not available here, and another provider is asked only after it"
+    )

@@ -156,7 +156,7 @@ def _keyring(release: Release, scratch: Path) -> Path:
         if (KEYRINGS / name).is_file():
             return KEYRINGS / name
     if (OWN_KEYRINGS / f"{stem}.gpg").is_file():
-        # Installed in somebody's home, it would be out of reach for the user whom a tool runs as.
+        # Installed in a user's home, it would be out of reach for the user whom a tool runs as.
         return Path(shutil.copyfile(OWN_KEYRINGS / f"{stem}.gpg", scratch / f"{stem}.gpg"))
     raise Unsupported(
         f"the keys that sign {release.name} are not on this host ({KEYRINGS / stem}.gpg): "

@@ -1,4 +1,4 @@
-"""What can be had: operating system releases, CUDA, cuDNN, drivers. The data lie beside, each row with its source."""
+"""What is available: operating system releases, CUDA, cuDNN, drivers. The data lie beside, each row with its source."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Catalog:
         return next((rows[known] for known in spellings if known in rows), None)
 
     def framework_builds(self, package: str, release: str) -> tuple[FrameworkBuilds, ...]:
-        """Where a release is to be had for other CUDA versions than that of its wheel on Python's index."""
+        """Where a release is available for other CUDA versions than that of its wheel on Python's index."""
         found = []
         for row in self.table("frameworks").values():
             key = row_for(release, row["builds"])

@@ -26,7 +26,7 @@ WHEELS_WITH_NVCC = 13
 def check(spec: CellSpec, environment: Environment, catalog: Catalog) -> Environment:
     """The environment, with what is known not to go together in its notes where the case wants it so.
 
-    Raises Unsupported, with the nearest that can be had, where it does not.
+    Raises Unsupported, with the nearest that is available, where it does not.
     """
     found = conflicts(spec, environment, catalog)
     if not found:

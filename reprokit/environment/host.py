@@ -15,8 +15,8 @@ MIB = 1024 * 1024
 class Gpu:
     """One GPU. ``memory`` in bytes, 0 = not told; ``compute`` is its capability (``9.0``).
 
-    ``mig``: it is cut into instances (MIG mode) and cannot be had whole. ``processes``: pids that compute on it, as
-    far as this user and pid namespace see them; nvidia-smi's list is not asked for.
+    ``mig``: it is split into instances (MIG mode) and cannot be leased as a whole. ``processes``: pids that compute on
+    it, as far as this user and pid namespace see them; nvidia-smi's list is not asked for.
     """
 
     index: int

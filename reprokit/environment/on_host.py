@@ -117,7 +117,7 @@ def _places(host: Host, spec: CellSpec) -> Iterator[str]:
         }
         for key, values in texts.items():
             if any(re.search(re.escape(workdir) + r"(?![\w.-])", value) for value in values):
-                yield f"{key} names {workdir}, which cannot be had on this host: {host.powers.namespaces}"
+                yield f"{key} names {workdir}, which is not available on this host: {host.powers.namespaces}"
 
 
 def _notes(host: Host, limits: Limits) -> Iterator[str]:

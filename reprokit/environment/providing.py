@@ -44,6 +44,6 @@ def served(axis: str, wish: W, providers: Mapping[str, Provider[W, S]], order: t
         if name not in order and provider.serves(wish)
     ]
     raise Unsupported(
-        f"{axis} {wish.asked} cannot be had on {wish.release.name}: {'; '.join(said)}; "
+        f"{axis} {wish.asked} is not available on {wish.release.name}: {'; '.join(said)}; "
         "environment.image takes any other image"
     )

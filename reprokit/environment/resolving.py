@@ -20,7 +20,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     """The environment of a cell, made of what the host's ``supply`` has.
 
     An axis that the cell does not have is free: debian-12, the distribution's Python, and nothing else.
-    Raises Unsupported, with the versions that can be had, when an axis asks for what nothing serves, or
+    Raises Unsupported, with the available versions, when an axis asks for what nothing serves, or
     when versions do not go together (see :mod:`reprokit.environment.compatibility`).
     """
     asked = spec.environment

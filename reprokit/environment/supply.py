@@ -46,7 +46,7 @@ class Supply:
         """Why a provider serves nothing, and which setting names another place for its downloads; '' where it does."""
         if provider not in self.silent:
             return ""
-        return f", but its downloads cannot be had here ({setting} of the configuration names another place)"
+        return f", but its downloads are not available here ({setting} of the configuration names another place)"
 
 
 def _known(what: str, given: tuple[str, ...], known: tuple[str, ...]) -> None:

@@ -37,5 +37,5 @@ def newest(asked: str, available: Iterable[str]) -> str | None:
 
 
 def span(available: Iterable[str]) -> str:
-    """The versions that can be had, by major.minor: what an axis would name."""
+    """The available versions, by major.minor: what an axis would name."""
     return ", ".join(dict.fromkeys(".".join(parts(version)[:2]) for version in available))

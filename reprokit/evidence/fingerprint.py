@@ -143,7 +143,7 @@ def _of_crash(crash: Crash, by: str, text: str) -> Fingerprint:
 
 
 def _words(crash: Crash) -> str:
-    """What a crash says, the same whoever says it: a shell, the program itself, its C++ runtime."""
+    """What a crash says, the same from every source: a shell, the program itself, its C++ runtime."""
     said = parser_of(crash.kind).said(crash.text)
     return said if has(crash.kind, Trait.SIGNAL) else essence(said)
 

@@ -31,7 +31,7 @@ def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> 
         timed_out=ending.timed_out,
         reason=judgement.reason,
         log=log,
-        # What a program that ended well logged on its way is no failure.
+        # What a program logged is not a failure if the program passed.
         exception=None if judgement.outcome is Outcome.PASSED else _exception_record(judgement.exception),
         lines=_telling_lines(judgement),
         failure=_failure_record(judgement),

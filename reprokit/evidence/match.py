@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reprokit.case.model import Failure
 
 OUTPUT_KEYS = frozenset({"exception", "message", "frames", "output"})
-"""Keys whose evidence is what the program itself wrote, which counts whoever ended the container."""
+"""Keys whose evidence is what the program itself wrote, which counts whatever ended the container."""
 
 
 def given_keys(failure: Failure) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class Trait(StrEnum):
     """A runtime, a driver or a library stopped the program, and says why."""
     SANITIZER = "sanitizer"
     SIGNAL = "signal"
-    """The failure is a signal, whoever reports it."""
+    """The failure is a signal, whichever program reports it."""
     COMPILER = "compiler"
     """Something was being built: of several errors the first counts, since others follow from it."""
     ECHO = "echo"

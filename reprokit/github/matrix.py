@@ -42,9 +42,9 @@ DISK = 12e9
 """Bytes that the images of a job may take: a hosted runner has 14 GB for them."""
 MINUTES = 30
 TRIAL = 5.0
-"""Seconds of a trial that nobody has timed."""
+"""Seconds of a trial without a recorded time."""
 SMALL, BIG = 0.4e9, 2.5e9
-"""Bytes of an image that nobody has built: without and with one of the large packages."""
+"""Bytes of an image without a recorded size: without and with one of the large packages."""
 PER_LAYER, PER_GB = 3.0, 40.0
 """Seconds to make a layer, and for each GB of it: a wheel of 2 GB is fetched, unpacked and committed in two minutes."""
 

@@ -1,4 +1,4 @@
-"""Whether cases may be built and run here: a stranger's only when somebody says so, who was told what it asks for."""
+"""Whether cases may be built and run here: a stranger's only after a user has seen what it asks for and agreed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def approve(
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(
-            f"{strangers[0].path}: {'this case is' if one else 'these cases are'} somebody else's, and there is no "
+            f"{strangers[0].path}: {'this case is' if one else 'these cases are'} a stranger's, and there is no "
             "terminal to ask at: "
             f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in strangers)} "
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"

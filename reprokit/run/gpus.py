@@ -252,7 +252,7 @@ class GpuScheduler:
             self._note(f"{entry.task.case.id} waits for a GPU: {who}")
 
     def _in_use(self, gpu: Gpu, died: Holder | None) -> str:
-        """Why a GPU that nobody holds is not free: a container that outlived its process, or what that one started."""
+        """Why a GPU without a lease is not free: a container that outlived its process, or what that one started."""
         containers = self._engine.gpus_in_use()
         if died is not None or gpu.uuid in containers:
             for text in self._engine.sweep():

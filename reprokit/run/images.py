@@ -42,7 +42,7 @@ DOWNLOADS = ("uv-python.sh", "conda_gcc.py")
 class ImageSpec:
     """An image that tasks need: where it starts and what is built on it.
 
-    ``instead``: what can be had where a registry's image cannot, in words. ``offline``: why the cell is not to be had
+    ``instead``: what is available where a registry's image is not, in words. ``offline``: why the cell is not available
     where the downloads of a provider do not answer, '' if it needs none.
     """
 
@@ -226,7 +226,7 @@ def make_ready(
                 found = _built(engine, image, request, on_progress, cancel)
     assert found is not None
     if before is not None and before.id != found.id:
-        with contextlib.suppress(EngineError):  # a container of somebody's still uses it
+        with contextlib.suppress(EngineError):  # a container still uses it
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
@@ -259,7 +259,7 @@ def _bases(
     seen: SeenBases,
     since: float,
 ) -> dict[str, ImageInfo]:
-    """The images that the Dockerfile starts from, by reference. A failure says what can be had instead."""
+    """The images that the Dockerfile starts from, by reference. A failure says what is available instead."""
     from reprokit.engine import bases
 
     found: dict[str, ImageInfo] = {}

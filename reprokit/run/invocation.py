@@ -168,7 +168,7 @@ def signals() -> Iterator[None]:
 
     try:
         before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:  # not in the main thread: whoever called us handles signals
+    except ValueError:  # not in the main thread: the caller handles signals
         before = {}
     try:
         yield

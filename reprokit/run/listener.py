@@ -1,4 +1,4 @@
-"""What a run tells whoever shows it. Called from worker threads: implementations must be thread-safe and quick."""
+"""What a run reports to its display. Called from worker threads: implementations must be thread-safe and quick."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Listener(Protocol):
         """The run begins with these tasks."""
 
     def appended(self, names: Mapping[int, str]) -> None:
-        """A search asks for more tasks, by number; nobody knows how many will follow."""
+        """A search asks for more tasks, by number; how many will follow is not known."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
         """These tasks are now ``queued``, ``building`` (with step and name), ``waiting`` (for what) or ``running``."""

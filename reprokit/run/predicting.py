@@ -14,7 +14,7 @@ from reprokit.run.plan import spec_of
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """``unsupported``: why the cell cannot be had here, '' = it can; ``notes``: conflicts that the case wants so."""
+    """``unsupported``: why the cell is not available here, '' = it is; ``notes``: conflicts that the case wants so."""
 
     unsupported: str = ""
     notes: tuple[str, ...] = ()

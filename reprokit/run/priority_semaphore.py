@@ -28,7 +28,7 @@ class PrioritySemaphore:
             return taken
 
     def release(self) -> None:
-        """Give a slot back to whoever waits next."""
+        """Give a slot back to the waiter that is next."""
         with self._changed:
             self._free += 1
             self._changed.notify_all()

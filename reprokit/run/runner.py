@@ -133,7 +133,7 @@ class Runner:
         return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
-        """Only the images of ``tasks``; a task whose image cannot be had gets a record, the others get none.
+        """Only the images of ``tasks``; a task whose image is not available gets a record, the others get none.
 
         ``fresh``: build them again, with what archives and indexes have today.
         """

@@ -43,7 +43,7 @@ def make_folder(folder: Path) -> Path:
 class SeenBases:
     """The digest that each base image of a registry had when this store met it first: the file ``bases.json``.
 
-    What a case runs on then stays, also when the tag moves or is deleted, until somebody asks for what it is now.
+    What a case runs on then stays, also when the tag moves or is deleted, until a user asks for what it is now.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -34,7 +34,8 @@ class Recorder:
     """Sends calls to the writing process, from any thread; ``close`` waits until all are written."""
 
     def __init__(self, folder: Path) -> None:
-        """Start the process for the store in ``folder``. The sooner, the more of its start-up costs nobody time."""
+        """Start the process for the store in ``folder``. The sooner, the more of its start-up overlaps with other
+        work."""
         package = str(Path(__file__).parents[2])
         self._lock = Lock()
         self._process = subprocess.Popen(

@@ -104,4 +104,4 @@ def test_a_lock_that_is_missing_is_named_with_what_makes_it(user: User) -> None:
     (user.folder / "seen.txt").touch()
     said = user.types("run", "six.yaml", "--locked", status=2)
     assert "six.lock.yaml: there is no such lock" in said
-    assert "mend: reprokit lock six.yaml" in said
+    assert "fix: reprokit lock six.yaml" in said

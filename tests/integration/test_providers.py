@@ -118,5 +118,5 @@ def test_a_python_whose_downloads_do_not_answer_is_unsupported(tmp_path: Path) -
     user.types("run", "case.yaml", "--base", "bootstrap", status=3)
     (cell,) = user.cells()
     assert cell["verdict"] == "unsupported"
-    assert "python 3.10 cannot be had on debian-12: its packages have 3.11.2" in cell["reason"]
-    assert "its downloads cannot be had here (uv_python_mirror" in cell["reason"]
+    assert "python 3.10 is not available on debian-12: its packages have 3.11.2" in cell["reason"]
+    assert "its downloads are not available here (uv_python_mirror" in cell["reason"]

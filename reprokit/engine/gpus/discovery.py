@@ -21,7 +21,7 @@ def _nvidia() -> HostFacts:
     if program := shutil.which("nvidia-smi"):
         return _by_program(program)
     if nvml.library():
-        return HostFacts(note="there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py")
+        return HostFacts(note="there is an NVIDIA driver, but no way to ask it: pip install nvidia-ml-py")
     return HostFacts(note=f"neither {nvml.LIBRARY} nor nvidia-smi was found")
 
 

@@ -5,7 +5,7 @@ holder dies, however. The file tells who holds it; one that still tells so when 
 was killed, and whose container may still compute.
 
 A trial gets all its GPUs or none. Of those that wait, one alone, the holder of the queue's lock, keeps what it has
-while it waits for the rest: nobody waits for one who waits, and no small trials can starve a large one.
+while it waits for the rest: no one waits for a waiting process, and no small trials can starve a large one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ANSWER_HOLDS = 2.0
 """Seconds for which "it is still in use" is believed before it is asked again: the engine is asked for it."""
 
 _NAME = re.compile(r"[\w.-]+")
-_TRIES = 100  # somebody makes or removes the file at the same moment; more than twice has never a reason
+_TRIES = 100  # another process creates or removes the file at the same moment; twice is already unlikely
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +64,7 @@ def default_folder(locks: Path = Path("/run/lock"), otherwise: Path = Path("/tmp
 
 
 class Leases:
-    """The lock files in ``folder``. ``in_use(gpu, died)`` says why a GPU that nobody holds is not free, '' if it is.
+    """The lock files in ``folder``. ``in_use(gpu, died)`` says why a GPU without a lease is not free, '' if it is.
 
     ``died`` is its last holder if that was killed, else None. ``run``: the id of the run that takes leases here.
     """
@@ -80,7 +80,7 @@ class Leases:
         return LeaseRequest(self, sorted(gpus, key=lambda gpu: (gpu.memory or float("inf"), gpu.index)), count)
 
     def holder(self, gpu: Gpu) -> Holder | None:
-        """Who holds it, as its file tells; None when nobody has, or is just about to."""
+        """The lease holder, as the file says; None when there is none, or when one is just starting."""
         try:
             file = _open(self._folder, gpu.uuid)
         except FileNotFoundError:
@@ -91,7 +91,7 @@ class Leases:
             os.close(file)
 
     def lock(self, name: str) -> int | None:
-        """An open file that holds the lock of that name until it is closed; None when somebody else has it."""
+        """An open file that holds the lock of that name until it is closed; None when another process has it."""
         for _ in range(_TRIES):
             try:
                 file = _open(self._folder, name)
@@ -258,12 +258,12 @@ def _make_folder(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         hidden = folder.with_name(f".{folder.name}-{uuid.uuid4().hex}")
         hidden.mkdir()
-        # As /tmp: all may add files, nobody may remove another's. One that was there before keeps the mode it has:
-        # it may be a group's, or somebody's home.
+        # As /tmp: all may add files, no one may remove another's. One that was there before keeps the mode it has:
+        # it may be a group's, or a user's home.
         hidden.chmod(0o1777)
         try:
             hidden.rename(folder)
-        except OSError:  # somebody else was faster
+        except OSError:  # another process was faster
             hidden.rmdir()
     if stat.S_ISLNK(folder.lstat().st_mode):
         raise OSError("it is a symbolic link")

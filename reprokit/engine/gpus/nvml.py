@@ -1,7 +1,8 @@
 """Asks NVML, NVIDIA's management library, for the GPUs of this host.
 
-In a process of its own, with a time limit: on a GPU that has died, NVML hangs and takes whoever asked with it. The
-functions are those of the library's documentation (docs.nvidia.com/deploy/nvml-api), called through ``nvidia-ml-py``.
+In a process of its own, with a time limit: on a GPU that has died, NVML hangs and takes the process that asked with
+it. The functions are those of the library's documentation (docs.nvidia.com/deploy/nvml-api), called through
+``nvidia-ml-py``.
 """
 
 from __future__ import annotations

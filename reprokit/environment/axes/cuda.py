@@ -72,7 +72,7 @@ def resolve(request: AxisRequest) -> Cuda | None:
     if versions.matches(asked, release.toolkit):
         return Cuda(version=release.toolkit, source="distribution")
     raise Unsupported(
-        f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} cannot be had on {release.name}; "
+        f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} is not available on {release.name}; "
         f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
     )

@@ -52,7 +52,7 @@ def cudnn_of(asked: str | None, cuda: Cuda | None, catalog: Catalog) -> Cudnn | 
         has = versions.span(available) if available else "none"
         images = catalog.images_with_cudnn(asked, ".".join(versions.parts(cuda.version)[:2]))
         raise Unsupported(
-            f"cudnn {asked} cannot be had for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
+            f"cudnn {asked} is not available for CUDA {major}; NVIDIA's wheels nvidia-cudnn-cu{major}: {has}"
             + (f"; environment.image can be {', '.join(images)}, which have it" if images else "")
         )
     requirements = [f"nvidia-cudnn-cu{major}=={version}"]

@@ -52,7 +52,7 @@ def resolve(request: AxisRequest) -> Release:
     meant = nearest(asked, releases)
     hint = f"; did you mean {meant}?" if meant else ""
     raise Unsupported(
-        f"os {asked} is not among the releases that can be had: {', '.join(releases)}{hint} "
+        f"os {asked} is not among the available releases: {', '.join(releases)}{hint} "
         "(environment.image takes any other image)"
     )
 

@@ -35,7 +35,7 @@ _NAMES = (
 
 
 def signal_in(text: str) -> str:
-    """The name of the signal that a text reports, whoever wrote it; the text itself where it names none."""
+    """The name of the signal that a text reports, whichever program wrote it; the text itself where it names none."""
     return next((name for words, name in _NAMES if words in text), text)
 
 

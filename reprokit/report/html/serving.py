@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of one folder, to whoever asks for this machine by its own name: a page elsewhere may not read them."""
+    """Files of one folder, to clients that ask for this machine by its own name: a page elsewhere may not read them."""
 
     def send_head(self):  # type: ignore[no-untyped-def]
         """As of the base, once the name that was asked for is this machine's."""

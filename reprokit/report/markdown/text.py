@@ -1,7 +1,8 @@
 """Texts of logs, cases and programs as GitHub-flavoured Markdown in which they are nothing but texts. Pure.
 
-Outside of code GitHub makes links of addresses, notifies whoever is @mentioned and leaves a trace in every issue that a
-#number names (docs.github.com/en/get-started/writing-on-github); inside of code spans and fences it does none of that.
+Outside of code GitHub makes links of addresses, notifies everyone who is @mentioned and leaves a trace in every issue
+that a #number names (docs.github.com/en/get-started/writing-on-github); inside of code spans and fences it does none
+of that.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def details(summary: str, body: str) -> str:
 
 
 def size(text: str) -> int:
-    """Characters as whoever counts most counts them: UTF-16 units as browsers do, two for a line end as forms do."""
+    """Characters by the largest of the counts in use: UTF-16 units as browsers do, two for a line end as forms do."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2 + text.count("\n")
 
 

@@ -43,11 +43,11 @@ def held(tasks: Iterable[Task]) -> list[Task]:
         if path not in locks:
             locks[path] = file.load(path)
         lock = locks[path]
-        mend = f"reprokit lock {task.file.path}{' --fix' if task.variant == 'fix' else ''}"
+        fix = f"reprokit lock {task.file.path}{' --fix' if task.variant == 'fix' else ''}"
         if lock is None:
-            faults[f"{path}: there is no such lock"] = mend
+            faults[f"{path}: there is no such lock"] = fix
         elif why := fault(lock, task):
-            faults[f"{path}: {why}"] = mend
+            faults[f"{path}: {why}"] = fix
         else:
             hit = lock.find(task.cell, task.variant)
             assert hit is not None
@@ -55,8 +55,8 @@ def held(tasks: Iterable[Task]) -> list[Task]:
             here = {"held": PinnedEnvironment(lock=lock, entry=entry)} if entry else {"refused": lock.why(locked)}
             found.append(replace(task, **here))
     if faults:
-        mends = dict.fromkeys(faults.values())
-        raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"mend: {one}" for one in mends)]))
+        fixes = dict.fromkeys(faults.values())
+        raise UsageError("\n  ".join(["--locked: the lock does not hold", *faults, *(f"fix: {one}" for one in fixes)]))
     return found
 
 

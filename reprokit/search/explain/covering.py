@@ -62,7 +62,7 @@ class _Piece:
 
 @dataclass(frozen=True)
 class _Term:
-    """A conjunction that no cell fulfils that ends well. ``mask``: the cells that reproduce and fulfil it."""
+    """A conjunction that no passing cell fulfils. ``mask``: the cells that reproduce and fulfil it."""
 
     mask: int
     size: int
@@ -290,7 +290,7 @@ class _Search:
         return list(found.values())
 
     def _widened(self) -> tuple[int, list[tuple[_Term, ...]]]:
-        """Some cover: cells, each with as few of its values as exclude what ends well. None where it takes too many,
+        """Some cover: cells, each with as few of its values as exclude the passing cells. None where it takes too many,
         or where only axes of too many values tell the cells apart.
         """
         left = self.bad

@@ -1,9 +1,9 @@
-"""Which differences between two cells, one that ends well and one that fails, can explain what mixes of them showed.
+"""Which differences between two cells, one that passes and one that fails, can explain what mixes of them showed.
 
 Pure. The differences are numbered from 0; a mix is a bit mask of those in which it is as the failing cell. An
 explanation says which sets of differences are each enough for the failure: a tuple of masks, none within another. More
-of a difference never heals (an explanation is monotone). Where two ends fail and end well, that holds for nearly all
-real causes; where it does not, no explanation is left, which is told and never papered over.
+of a difference never heals (an explanation is monotone). Where one end fails and the other passes, that holds for
+nearly all real causes; where it does not, no explanation is left, which is told and never papered over.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ def splits(weights: Mapping[Explanation, float], candidates: Iterable[int]) -> d
 def doubt(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
     """How likely a mix is to be inconclusive: as often as those that share two values with it, whichever two those are.
 
-    Two versions that do not go together, or one that cannot be had, make many cells inconclusive and leave the others.
+    Two versions that do not go together, or one that is not available, make many cells inconclusive and leave the
+    others.
     """
     unknown = [other for other, seen in readings.items() if seen is Reading.UNRESOLVED]
     if not unknown:
@@ -136,7 +137,7 @@ def effort(cost: int) -> float:
 
 
 def certificate(explanation: Explanation, count: int) -> tuple[list[int], list[int]]:
-    """The mixes that prove a monotone explanation: the least that fail, and the largest that end well."""
+    """The mixes that prove a monotone explanation: the least that fail, and the largest that pass."""
     whole = (1 << count) - 1
     bits = [[1 << bit for bit in range(count) if enough >> bit & 1] for enough in explanation]
     held_back = {union(chosen) for chosen in itertools.product(*bits)}

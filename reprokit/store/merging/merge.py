@@ -170,7 +170,7 @@ class _Merger:
         self._done.nights[-1] = dataclasses.replace(run, cells=tuple(cells))
 
     def alone(self, run: RunRecord) -> None:
-        """Take over a run that is nobody's job, under its own id unless another run has it."""
+        """Take over a run that is not a job of a workflow, under its own id unless another run has it."""
         source = self._origin[run.id]
         known = self._taken.get(run.id)
         if known is not None and not _same(known, run):

@@ -90,7 +90,7 @@ def test_without_the_package_nvidia_smi_is_asked(
 ) -> None:
     monkeypatch.setattr(nvml, "installed", lambda: False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert discovery.facts().note == "there is an NVIDIA driver, but nobody to ask: pip install nvidia-ml-py"
+    assert discovery.facts().note == "there is an NVIDIA driver, but no way to ask it: pip install nvidia-ml-py"
     program = tmp_path / "nvidia-smi"
     program.write_text("#!/bin/sh\necho '0, GPU-1, Tesla V100, 16384, 7.0, 470.82.01'; echo 'GPU is lost'; exit 15\n")
     program.chmod(0o755)

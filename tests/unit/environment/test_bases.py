@@ -146,7 +146,7 @@ def test_a_base_stays_the_one_that_was_met_first(tmp_path: Path) -> None:
     other = Tagged(**{"debian:bookworm-slim": NEW})
     assert met(other, tmp_path) == first
     assert other.asked == [f"debian@{OLD}"]
-    # Somebody pulled the tag anew: what was met first counts all the same.
+    # A user pulled the tag anew: what was seen first counts all the same.
     other = Tagged(**{"debian:bookworm-slim": NEW})
     other.pull("debian:bookworm-slim", threading.Event())
     assert met(other, tmp_path).digest == OLD

@@ -149,7 +149,7 @@ def test_every_table_has_a_shape() -> None:
 
 def test_a_cudnn_that_no_wheel_has_may_be_in_an_image_of_nvidias() -> None:
     reason = refused(cell({"os": "ubuntu-20.04", "cuda": "11.4", "cudnn": "8.2"}), REGISTRY)
-    assert "cudnn 8.2 cannot be had for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
+    assert "cudnn 8.2 is not available for CUDA 11; NVIDIA's wheels nvidia-cudnn-cu11: 8.5" in reason
     assert "environment.image can be nvidia/cuda:11.4.3-cudnn8-devel-ubuntu18.04" in reason
     assert OURS.images_with_cudnn("9.1", "12.4") == (
         "nvidia/cuda:12.4.1-cudnn-devel-ubuntu20.04",

@@ -1,4 +1,4 @@
-"""What cells resolve to, what cannot be had, and what the words say about it."""
+"""What cells resolve to, what is not available, and what the words say about it."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ WITHOUT_UV = ("distribution", "image")
             {"os": "debian-12", "python": "3.8"},
             Supply(base_source="bootstrap", python=WITHOUT_UV),
             (
-                "python 3.8 cannot be had on debian-12: its packages have 3.11.2 (packaged are 3.8.0 on ubuntu-18.04, "
+                "python 3.8 is not available on debian-12: its packages have 3.11.2 (packaged are 3.8.0 on "
+                "ubuntu-18.04, "
                 "3.8.10 on ubuntu-20.04); the image python:3.8.20-slim-bookworm would serve it, but base images come "
                 "from no registry here (base source bootstrap); uv would serve 3.8.20, but python_providers leaves uv "
                 "out; environment.image takes any other image"
@@ -136,7 +137,8 @@ WITHOUT_UV = ("distribution", "image")
             {"os": "debian-12", "python": "3.6"},
             REGISTRY,
             (
-                "python 3.6 cannot be had on debian-12: its packages have 3.11.2 (packaged are 3.6.9 on ubuntu-18.04); "
+                "python 3.6 is not available on debian-12: its packages have 3.11.2 (packaged are 3.6.9 on "
+                "ubuntu-18.04); "
                 "images that serve it are python:3.6.15-slim-bullseye on debian-11; "
                 "uv has 3.8, 3.9, 3.10, 3.11, 3.12, 3.13, 3.14, 3.15; environment.image takes any other image"
             ),
@@ -223,7 +225,8 @@ def test_a_gcc_comes_from_the_first_that_has_it(
             {"os": "ubuntu-20.04", "gcc": "8.2"},
             BOOTSTRAP,
             (
-                "gcc 8.2 cannot be had on ubuntu-20.04: its packages have 7 (7.5.0), 8 (8.4.0), 9 (9.4.0), 10 (10.5.0)"
+                "gcc 8.2 is not available on ubuntu-20.04: its packages have 7 (7.5.0), 8 (8.4.0), 9 (9.4.0), 10 "
+                "(10.5.0)"
                 "; the image gcc:8.2.0 would serve it, but images come from no registry here (base source bootstrap); "
                 "conda-forge has 8.5, 9.4, 9.5, 10.3"
             ),
@@ -251,7 +254,7 @@ def test_a_gcc_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], sup
     [
         (
             {"os": "ubuntu-20.04", "cuda": "11.8", "gcc": "10.2", "python": "3.11"},
-            "and nothing serves the cell without a registry: gcc 10.2 cannot be had on ubuntu-20.04",
+            "and nothing serves the cell without a registry: gcc 10.2 is not available on ubuntu-20.04",
         ),
         (
             {"os": "ubuntu-20.04", "cuda": "11.8", "gcc": "9.4"},
@@ -358,13 +361,13 @@ def test_the_flagship_resolves() -> None:
 @pytest.mark.parametrize(
     ("axes", "words"),
     [
-        ({"gcc": "8.4"}, "gcc 8.4 cannot be had on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
-        ({"gcc": "12.9"}, "gcc 12.9 cannot be had on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
-        ({"python": "3.6"}, "python 3.6 cannot be had on debian-12: its packages have 3.11.2 "),
+        ({"gcc": "8.4"}, "gcc 8.4 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
+        ({"gcc": "12.9"}, "gcc 12.9 is not available on debian-12: its packages have 11 (11.3.0), 12 (12.2.0)"),
+        ({"python": "3.6"}, "python 3.6 is not available on debian-12: its packages have 3.11.2 "),
         ({"python": "3.7"}, "3.7.5 on ubuntu-18.04"),
-        ({"os": "debian-10"}, "os debian-10 is not among the releases that can be had: debian-11, debian-12"),
+        ({"os": "debian-10"}, "os debian-10 is not among the available releases: debian-11, debian-12"),
         ({"os": "debain-12"}, "did you mean debian-12?"),
-        ({"cuda": "12.7"}, "cuda 12.7 cannot be had on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
+        ({"cuda": "12.7"}, "cuda 12.7 is not available on debian-12; NVIDIA's wheels serve 11.7, 11.8, 12.0"),
         ({"cuda": "9.0"}, "the package nvidia-cuda-toolkit serves 11.8.0"),
         ({"cudnn": "8"}, "cudnn 8 needs CUDA, and this cell has none"),
         ({"cudnn": "8", "cuda": "none"}, "cudnn 8 needs CUDA, and this cell has none"),
@@ -469,9 +472,9 @@ def test_a_provider_whose_downloads_cannot_be_had_serves_nothing() -> None:
     chosen = resolve(spec, BOOTSTRAP)
     why = without_downloads(spec, BOOTSTRAP, chosen)
     assert re.match(
-        r"python 3\.12 cannot be had on debian-12: its packages have 3\.11\.2 .*; uv would serve 3\.12", why
+        r"python 3\.12 is not available on debian-12: its packages have 3\.11\.2 .*; uv would serve 3\.12", why
     )
-    assert "but its downloads cannot be had here (uv_python_mirror of the configuration names another place)" in why
+    assert "but its downloads are not available here (uv_python_mirror of the configuration names another place)" in why
     compiler = cell({"gcc": "10"})
     assert "conda_channel" in without_downloads(compiler, BOOTSTRAP, resolve(compiler, BOOTSTRAP))
     packaged = cell({"python": "3.11", "gcc": "12"})

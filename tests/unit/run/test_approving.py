@@ -118,7 +118,7 @@ def test_every_command_that_builds_refuses_a_strangers_case_when_nobody_can_be_a
     command = [sys.executable, "-m", "reprokit", words[0], URL, *words[1:]]
     done = subprocess.run(command, env=page, cwd=tmp_path, input="y\n", capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "somebody else's" in done.stderr
+    assert "a stranger's" in done.stderr
     assert not (tmp_path / "store").exists()
 
 

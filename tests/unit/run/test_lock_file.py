@@ -219,7 +219,7 @@ def test_a_lock_stays_fresh_under_another_title_and_not_under_another_requiremen
     case.write_text(CASE.format(title="Numbers", more=', "six"'))
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: the environment.*numpy=1.25.2 changed") as caught:
         held(planned(tmp_path))
-    assert f"mend: reprokit lock {case}" in str(caught.value)
+    assert f"fix: reprokit lock {case}" in str(caught.value)
     [found] = stale(tmp_path)
     assert found.path.name == "numbers.lock.yaml"
     assert len(found.reasons) == 2
