@@ -38,16 +38,12 @@ APPLETS = tuple(
 )
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the browser's tests, and have one worker run those of the engine, another those of the browser, in order."""
+    """Mark the browser's tests."""
     for item in items:
-        browser = BROWSER in item.path.parents
-        if browser:
+        if BROWSER in item.path.parents:
             item.add_marker(pytest.mark.browser)
             item.add_marker(pytest.mark.integration)
-        if item.get_closest_marker("integration") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group("browser" if browser else "engine"))
 
 
 @pytest.fixture(scope="session")

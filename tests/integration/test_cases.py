@@ -8,8 +8,7 @@ import pytest
 
 from tests.integration.test_run import REPOSITORY, User
 
-# These runs are processes with stores of their own, as any user's beside the other tests.
-pytestmark = [pytest.mark.integration, pytest.mark.xdist_group("library")]
+pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
