@@ -6,6 +6,7 @@ needs the same image gets the same tag, which is a hash over the Dockerfile, the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -31,6 +32,7 @@ from reprokit.environment.supply import Recipe
 if TYPE_CHECKING:
     from jinja2 import BytecodeCache
     from jinja2 import Environment as Templates
+    from jinja2.bccache import Bucket
 
     from reprokit.environment.lock import Artefact, Pins
     from reprokit.environment.model import SourceTree
@@ -379,7 +381,15 @@ def _compiled() -> BytecodeCache | None:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError:
         return None
-    return jinja2.FileSystemBytecodeCache(str(folder))
+
+    class Cache(jinja2.FileSystemBytecodeCache):
+        """A cache that may be deleted while we run: templates are then compiled without it."""
+
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            with contextlib.suppress(OSError):
+                super().dump_bytecode(bucket)
+
+    return Cache(str(folder))
 
 
 def _instruction(value: str) -> str:

@@ -425,3 +425,14 @@ def test_pip_gives_up_on_a_host_that_it_cannot_reach(tmp_path: Path, index: str)
             assert f"Max retries exceeded with url: /simple/{name}/ (Caused by NewConnectionError" in told
         alone = downloading(tmp_path / "out", "--index-url", lost, "gamma")
         assert "No matching distribution found for gamma" in alone
+
+
+def test_a_cache_that_is_deleted_while_we_run_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    dockerfile._templates.cache_clear()
+    try:
+        templates = dockerfile._templates()
+        shutil.rmtree(tmp_path)
+        assert templates.get_template("Dockerfile.j2")
+    finally:
+        dockerfile._templates.cache_clear()
