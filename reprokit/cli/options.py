@@ -15,21 +15,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from reprokit.case import units
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds, registry
-from reprokit.environment import cases
 from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
-from reprokit.evidence.sequential import Trials
-from reprokit.run.request import Request
 
+# What the decorators need is imported above; the rest where it is used, since every command pays for this module.
 if TYPE_CHECKING:
     from reprokit.evidence.records import RunRecord
+    from reprokit.evidence.sequential import Trials
+    from reprokit.run.request import Request
     from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -109,6 +108,9 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``, as a policy; what is left out is as in a case."""
     if value is None:
         return None
+    from reprokit.case import units
+    from reprokit.evidence.sequential import Trials
+
     parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
     given: dict[str, Any] = {}
     try:
@@ -296,6 +298,8 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
 
 def request_of(given: dict[str, Any]) -> Request:
     """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
+    from reprokit.run.request import Request
+
     selection, wanted = selection_of(given), filter_of(given)
     return Request(selection=selection, filter=wanted, **folders(given), **given)
 
@@ -320,9 +324,11 @@ def store_of(given: Path | None) -> Store:
 
 def known_cases(store: Store, given: Sequence[str]) -> list[str]:
     """The ids of cases that were run, from ids, case files and folders. Raises UsageError for an unknown one."""
+    from reprokit.environment.cases import load
+
     known, found = store.case_ids(), []
     for text in given:
-        files = cases.load(text) if text not in known and Path(text).exists() else ()
+        files = load(text) if text not in known and Path(text).exists() else ()
         ids = [file.case.id for file in files] or [text]
         unknown = [each for each in ids if each not in known]
         if len(unknown) == len(ids):

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reprokit.cli import options
-from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.report.formats import run_format
-from reprokit.report.publishing import Sources
-from reprokit.run.run_session import Session
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
+    from reprokit.run.run_session import Session
 
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 EXAMPLES = """\b
@@ -78,8 +75,11 @@ def command(**given: Any) -> int:
     store_folder = options.store_path(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
-    # Started first, since it imports while we do; imported here, since `reprokit --help` must not pay for them.
+    # Started first: its process imports the database while this one imports what runs cells.
     recorder = Recorder(store_folder)
+    from reprokit.cli.display.screen import Screen
+    from reprokit.run.run_session import Session
+
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
     session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder)
@@ -140,6 +140,9 @@ def _write(session: Session, store_folder: Path, json_file: Path | None, junit_f
     record = session.record
     if record is None or (json_file is None and junit_file is None):
         return
+    from reprokit.report.formats import run_format
+    from reprokit.report.publishing import Sources
+
     sources = Sources(folder=store_folder, file_of=session.files.get)
     for path, form in ((json_file, "json"), (junit_file, "junit")):
         if path:
