@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.model import Fingerprint, Outcome, Verdict
-from reprokit.evidence.origin import JobRecord, described_kind
+from reprokit.evidence.origin import JobRecord, kind_of
 from reprokit.evidence.sequential import TrialFigures
 
 
@@ -133,7 +133,7 @@ class CellDetails(JsonRecord):
     @property
     def kind(self) -> str:
         """The kind of the engine that served the cell; '' for none."""
-        return self.engine_kind or described_kind(self.engine)
+        return kind_of(self.engine_kind, self.engine)
 
     @property
     def ways(self) -> tuple[FailureRecord, ...]:

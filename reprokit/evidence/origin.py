@@ -10,12 +10,12 @@ from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.core.ownership import HOST, is_orphan
 
 
-def described_kind(engine: str | None) -> str:
-    """The kind of an engine, from its description: ``venv`` of ``venv (uv 0.9)``; '' for none.
+def kind_of(recorded: str | None, description: str | None) -> str:
+    """The kind of an engine, as recorded; '' for none.
 
-    For records of reprokit 0.1 alone, which recorded no kind: the first word of its engines' descriptions was it.
+    reprokit 0.1 recorded its ``description`` alone, such as ``venv (uv 0.9)``, whose first word was the kind.
     """
-    return engine.split()[0].lower() if engine else ""
+    return recorded or (description.split()[0].lower() if description else "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class HostRecord(JsonRecord):
     @property
     def kind(self) -> str:
         """The kind of the engine; '' for none."""
-        return self.engine_kind or described_kind(self.engine)
+        return kind_of(self.engine_kind, self.engine)
 
 
 @dataclass(frozen=True, kw_only=True)

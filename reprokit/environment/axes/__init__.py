@@ -5,20 +5,11 @@ Each module has ``AXIS``, an :class:`~reprokit.environment.axis.Axis`. Nothing e
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Iterator
+import sys
 
 from reprokit.case.axes import KnownAxes
+from reprokit.core.discovery import registered
 from reprokit.environment.axis import Axis
-
-
-def _found() -> Iterator[Axis]:
-    for module in pkgutil.iter_modules(__path__):
-        axis = importlib.import_module(f"{__name__}.{module.name}").AXIS
-        if not isinstance(axis, Axis):
-            raise TypeError(f"{__name__}.{module.name}.AXIS is not an Axis")
-        yield axis
 
 
 def _resolving(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
@@ -32,7 +23,7 @@ def _resolving(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     return tuple(ordered.values())
 
 
-AXES: tuple[Axis, ...] = tuple(sorted(_found(), key=lambda axis: axis.place))
+AXES: tuple[Axis, ...] = tuple(sorted(registered(sys.modules[__name__], Axis).values(), key=lambda axis: axis.place))
 """Every axis, in the order in which help, reports and documentation name them."""
 
 BY_NAME = {axis.name: axis for axis in AXES}

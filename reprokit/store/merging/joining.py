@@ -68,11 +68,6 @@ def nights(runs: Iterable[RunRecord]) -> tuple[list[Night], list[RunRecord]]:
     return found, alone
 
 
-def kind_of(run: RunRecord) -> str:
-    """What kind of engine served a run: '' where none did, which is not yet a kind of its own."""
-    return run.host.kind
-
-
 def join(
     night: Night,
     run_id: str,
