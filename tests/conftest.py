@@ -21,7 +21,7 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine import registry
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from reprokit.core import ownership
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from tests.conftest import docker
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
 from tests.conftest import build_of, docker, never, remove_image, trial

@@ -19,7 +19,7 @@ import pytest
 
 from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.engine import bases, site
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import network, pipconfig
 from reprokit.engine.site.config import Settings

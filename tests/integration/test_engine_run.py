@@ -17,7 +17,7 @@ import pytest
 
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError, Unsupported
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration

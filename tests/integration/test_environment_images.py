@@ -13,7 +13,7 @@ import pytest
 
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
 from reprokit.engine import bases, site
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
 from reprokit.environment import Supply, bootstrap, compare, dockerfile, resolve
 from reprokit.environment.catalog import OURS

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import Unsupported
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.gpus import discovery
 from tests.conftest import never, trial
 from tests.integration.test_podman import engine, tiny  # noqa: F401

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import BuildFailed
-from reprokit.engine.docker import DockerEngine
-from reprokit.engine.podman import PodmanEngine
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
 from tests.conftest import build_of, import_tiny, never

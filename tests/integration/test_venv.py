@@ -18,7 +18,8 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine.protocol import Mount, Trial
-from reprokit.engine.venv import VenvEngine, cgroups, host, keeping, trials
+from reprokit.engine.venv import cgroups, host, keeping, trials
+from reprokit.engine.venv.engine import VenvEngine
 from reprokit.environment.host import HostCapabilities
 from reprokit.evidence.model import Ending
 from tests.conftest import reachable_cache

@@ -10,8 +10,8 @@ from typing import Any
 
 from reprokit.cli.doctor.finding import Finding
 from reprokit.cli.doctor.ground import Ground
-from reprokit.engine.docker import DockerEngine
-from reprokit.engine.podman import PodmanEngine
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.podman.engine import PodmanEngine
 
 INFO = {
     "Driver": "overlay2",

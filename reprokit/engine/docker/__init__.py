@@ -5,15 +5,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
 
 if TYPE_CHECKING:
     from reprokit.engine.docker.engine import DockerEngine
-
-__all__ = ["ENTRY", "DockerEngine"]
 
 
 def _open(environ: Mapping[str, str]) -> DockerEngine:
@@ -38,11 +36,3 @@ ENTRY = EngineEntry(
     start=_start,
     package="docker.io",
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "DockerEngine":  # late: the entry alone needs no client
-        from reprokit.engine.docker import engine
-
-        return engine.DockerEngine
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,15 +6,13 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
 
 if TYPE_CHECKING:
     from reprokit.engine.podman.engine import PodmanEngine
-
-__all__ = ["ENTRY", "PodmanEngine"]
 
 
 def _open(environ: Mapping[str, str]) -> PodmanEngine:
@@ -39,11 +37,3 @@ ENTRY = EngineEntry(
     start=_start,
     package="podman",
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "PodmanEngine":  # late: the entry alone needs no client
-        from reprokit.engine.podman import engine
-
-        return engine.PodmanEngine
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ refuses the cells that ask otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
@@ -17,8 +17,6 @@ from reprokit.engine.entry import EngineEntry
 if TYPE_CHECKING:
     from reprokit.engine.venv.engine import VenvEngine
     from reprokit.environment.host import Host
-
-__all__ = ["ENTRY", "VenvEngine"]
 
 
 def _open(environ: Mapping[str, str]) -> VenvEngine:
@@ -40,11 +38,3 @@ ENTRY = EngineEntry(
     capabilities=Capabilities(recipe="script", images=False, locks=False),
     host=_host,
 )
-
-
-def __getattr__(name: str) -> Any:
-    if name == "VenvEngine":
-        from reprokit.engine.venv import engine
-
-        return engine.VenvEngine
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

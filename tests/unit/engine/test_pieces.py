@@ -15,7 +15,7 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine import containers, context, images, messages, wire
-from reprokit.engine.docker import DockerEngine
+from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
 from reprokit.engine.shield import shielded

@@ -14,8 +14,9 @@ import pytest
 
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine import registry
-from reprokit.engine.docker import DockerEngine
-from reprokit.engine.podman import PodmanEngine, finding
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.podman import finding
+from reprokit.engine.podman.engine import PodmanEngine
 
 Serve = Callable[[Path, str], None]
 

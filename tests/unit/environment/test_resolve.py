@@ -4,33 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.case.cellspec import EnvironmentSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, resolve, versions
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.catalog import OURS
+from tests.unit.environment.builders import cell
 
 BOOTSTRAP, REGISTRY = Supply(base_source="bootstrap"), Supply(base_source="registry")
-
-
-def cell(axes: dict[str, str], **environment: Any) -> CellSpec:
-    return CellSpec(
-        cell=axes,
-        environment=EnvironmentSpec(**environment),
-        sources={},
-        files={},
-        datasets={},
-        env={},
-        workdir="/workspace",
-        command=("true",),
-        limits=Limits(),
-    )
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.environment import compare
 from reprokit.environment.axes.clang import PACKAGES, said
 from reprokit.environment.catalog import OURS
-from tests.unit.environment.axes.asking import measured, on_host, rendered, resolved, script
+from tests.unit.environment.builders import measured, on_host, rendered, resolved, script
 
 PROGRAMS = {"clang": {"/usr/bin/clang": "14.0.6", "/usr/bin/clang-16": "16.0.6"}}
 

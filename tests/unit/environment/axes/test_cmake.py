@@ -11,7 +11,7 @@ from reprokit.core.errors import Unsupported
 from reprokit.environment import compare
 from reprokit.environment.axes.cmake import WHEELS, said
 from reprokit.environment.versions import order
-from tests.unit.environment.axes.asking import artefact, measured, on_host, pins, rendered, resolved, script
+from tests.unit.environment.builders import artefact, measured, on_host, pins, rendered, resolved, script
 
 
 @pytest.mark.parametrize(("asked", "version"), [("3.27", "3.27.9"), ("3", "3.31.10"), ("4.0.2", "4.0.2")])

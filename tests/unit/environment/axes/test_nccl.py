@@ -12,7 +12,7 @@ from reprokit.environment import compare
 from reprokit.environment.axes.nccl import WHEELS, said
 from reprokit.environment.lock import GROUPS
 from reprokit.environment.versions import order
-from tests.unit.environment.axes.asking import artefact, measured, on_host, pins, rendered, resolved, script
+from tests.unit.environment.builders import artefact, measured, on_host, pins, rendered, resolved, script
 
 
 @pytest.mark.parametrize(
