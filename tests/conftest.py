@@ -197,5 +197,5 @@ def build_of(tag: str, dockerfile: str, context: dict[str, bytes | Path] | None 
 
 
 def never() -> threading.Event:
-    """A cancel event that nobody sets."""
+    """A cancel event that is never set."""
     return threading.Event()

@@ -1,4 +1,4 @@
-"""Plain data -> :class:`~reprokit.case.model.Case`; what the models refuse is told in the words of the format. Pure."""
+"""Plain data -> :class:`~reprokit.case.model.Case`; what the models refuse is worded like the format. Pure."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, li
 
 
 def _without_echoes(found: list[FormatProblem]) -> list[FormatProblem]:
-    """Without the keys that are only missing because they stand there misspelt, which is told already."""
+    """Without the keys that are only missing because they stand there misspelt, which is reported already."""
     meant = {(one.loc[:-1], one.meant) for one in found if one.meant}
     return [one for one in found if not (one.missing and (one.loc, one.missing) in meant)]
 

@@ -84,7 +84,7 @@ def _problem(tree: CaseTree, finding: FormatProblem) -> Problem:
 
 
 def _fresh(
-    tree: CaseTree, found: Iterable[FormatProblem], known: Iterable[FormatProblem], told: set[Problem]
+    tree: CaseTree, found: Iterable[FormatProblem], known: Iterable[FormatProblem], reported: set[Problem]
 ) -> list[Problem]:
     """Problems that the fix brings, without those that the case has by itself."""
     before = {(finding.loc, finding.message) for finding in known}
@@ -92,7 +92,7 @@ def _fresh(
     for finding in found:
         written = _leaf(tree.data, finding.loc)
         problem = _problem(tree, finding)
-        if problem not in told and (written or (finding.loc, finding.message) not in before):
+        if problem not in reported and (written or (finding.loc, finding.message) not in before):
             fresh.append(problem)
     return fresh
 
@@ -143,11 +143,11 @@ def _check_partial_cells(tree: CaseTree, data: dict[str, Any], known: KnownAxes)
                 hint=f"make it an axis, or write {{{{ {missing} | default('...') }}}}",
             )
     for loc, cell in included:
-        told: set[str] = set()
+        reported: set[str] = set()
         for at, text, names in texts:
             missing = _needed(text, cell) if names & (set(axes) | extra) - set(cell) else ""
-            if missing and missing not in told and missing in {*axes, *extra}:
-                told.add(missing)
+            if missing and missing not in reported and missing in {*axes, *extra}:
+                reported.add(missing)
                 yield FormatProblem(
                     loc=loc,
                     message=f"{dotted(loc)}: {dotted(at)} needs the axis {missing!r}, which this cell leaves out",

@@ -119,7 +119,7 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
         for part in value.split(",") if value != "auto" else ():
             name, _, text = (word.strip() for word in part.partition("="))
             if name not in parsers or name in given:
-                wrong = "is given twice" if name in given else f"is none of {', '.join(parsers)}"
+                wrong = "is given twice" if name in given else f"is not one of {', '.join(parsers)}"
                 hint = "" if name in given else near(name, parsers, prefix="; ")
                 raise click.BadParameter(f"{value}: {name!r} {wrong}{hint}")
             given[name] = parsers[name](text)

@@ -19,7 +19,7 @@ TIMEOUT = 30.0
 TRIES = 5
 """How often a request is sent at most."""
 LONGEST_WAIT = 90.0
-"""Seconds that are waited at most before a request is sent again; a limit that lasts longer is told instead."""
+"""Seconds that are waited at most before a request is sent again; a limit that lasts longer is reported instead."""
 MAX_BYTES = 32 * 1024**2
 """Largest answer that is read."""
 PER_PAGE = 100

@@ -180,13 +180,13 @@ def _read(place: _Place, api: str) -> Issue:
 
 
 def _in_words(place: _Place, comments: Any) -> Any:
-    def told() -> Iterator[IssuePart]:
+    def parts() -> Iterator[IssuePart]:
         try:
             yield from comments()
         except ApiError as error:
             raise UsageError(_told(place, error)) from None
 
-    return told
+    return parts
 
 
 def _gitlab(place: _Place) -> Issue:

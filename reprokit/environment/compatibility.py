@@ -54,7 +54,7 @@ def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> lis
 
 
 def _host_compiler(spec: CellSpec, environment: Environment, catalog: Catalog) -> Iterator[str]:
-    """nvcc refuses a GCC that is newer than it knows, unless it is told not to look."""
+    """nvcc refuses a GCC that is newer than it knows, unless that check is switched off."""
     cuda, gcc = environment.cuda, environment.gcc
     if cuda is None or gcc is None or not has_nvcc(environment) or _flag_stands_in(spec):
         return

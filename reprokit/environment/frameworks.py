@@ -208,20 +208,20 @@ def _measured(package: str, measured: Measured) -> tuple[str, str]:
         local = re.search(r"\+cuda(\d+)", pip.get("jaxlib", ""))
         build = major or (local.group(1) if local else versions.NONE)
         return f"{package} {pip.get(package, '')}".strip(), build if package in pip else ""
-    told: Mapping[str, Any] = measured.frameworks.get(GPU_PACKAGES[package], {})
-    version = told.get("__version__") or told.get("full_version") or pip.get(package, "")
-    return f"{package} {version}".strip(), build_cuda(told) or ""
+    reported: Mapping[str, Any] = measured.frameworks.get(GPU_PACKAGES[package], {})
+    version = reported.get("__version__") or reported.get("full_version") or pip.get(package, "")
+    return f"{package} {version}".strip(), build_cuda(reported) or ""
 
 
-def build_cuda(told: Mapping[str, Any]) -> str | None:
+def build_cuda(reported: Mapping[str, Any]) -> str | None:
     """The CUDA version in the constants of a framework (``none``: a CPU build), or None when they do not say.
 
     ``torch.version.cuda``, ``paddle.version.cuda_version``, TensorFlow's ``build_info``.
     """
-    info = told.get("build_info")
+    info = reported.get("build_info")
     if isinstance(info, Mapping):
         return str(info.get("cuda_version") or versions.NONE) if info.get("is_cuda_build") else versions.NONE
     for name in ("cuda", "cuda_version"):
-        if name in told:
-            return versions.NONE if told[name] in (None, False, "False") else str(told[name])
+        if name in reported:
+            return versions.NONE if reported[name] in (None, False, "False") else str(reported[name])
     return None

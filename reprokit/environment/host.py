@@ -13,7 +13,7 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Gpu:
-    """One GPU. ``memory`` in bytes, 0 = not told; ``compute`` is its capability (``9.0``).
+    """One GPU. ``memory`` in bytes, 0 = not known; ``compute`` is its capability (``9.0``).
 
     ``mig``: it is split into instances (MIG mode) and cannot be leased as a whole. ``processes``: pids that compute on
     it, as far as this user and pid namespace see them; nvidia-smi's list is not asked for.
@@ -30,9 +30,10 @@ class Gpu:
 
 @dataclass(frozen=True, kw_only=True)
 class HostFacts:
-    """``driver`` is None without an NVIDIA driver; ``cuda``: the newest CUDA version that it runs ('' = not told).
+    """``driver`` is None without an NVIDIA driver; ``cuda``: the newest CUDA version that it runs ('' = not known).
 
-    ``asked`` says who told: "NVML", "nvidia-smi" or '' (there is neither). ``note``: what is wrong, or why no GPU was
+    ``asked`` says what answered: "NVML", "nvidia-smi" or '' (there is neither). ``note``: what is wrong, or why no GPU
+    was
     seen, in words.
     """
 
@@ -80,7 +81,7 @@ class Host:
     """This host as far as virtual environments are concerned.
 
     ``pythons``: best first. ``gccs``: version of each compiler, by its program (``/usr/bin/gcc-12``); ``gcc``, ``cuda``
-    and ``cudnn``: what a program finds without being told. ``apt``: installed packages, None without dpkg.
+    and ``cudnn``: what a program finds by default. ``apt``: installed packages, None without dpkg.
     ``measured``: the version of every further axis that a program finds so; ``programs``: axis -> program -> version of
     those that a cell can be given. ``uv_pythons``: what uv could install. ``cpus``: cores. ``root``: whether we are
     root.

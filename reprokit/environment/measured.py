@@ -1,4 +1,4 @@
-"""What an image measured from inside: parsed from the probe's output, told in the words of a bug report. Pure."""
+"""What an image measured from inside: parsed from the probe's output, worded as in a bug report. Pure."""
 
 from __future__ import annotations
 

@@ -92,12 +92,12 @@ def _target(python: str) -> list[str]:
 def available(package: str, python: str = "") -> list[str]:
     """The final releases on the index, oldest first; with ``python``, those with a wheel for it on Linux x86-64."""
     try:
-        told = _pip("index", "versions", package, *(_target(python) if python else ()))
+        answer = _pip("index", "versions", package, *(_target(python) if python else ()))
     except IndexUnavailable as error:
         if "No matching distribution" in str(error):
             return []
         raise
-    line = next((line for line in told.splitlines() if line.startswith("Available versions:")), "")
+    line = next((line for line in answer.splitlines() if line.startswith("Available versions:")), "")
     found = [version.strip() for version in line.partition(":")[2].split(",")]
     return sorted((version for version in found if re.fullmatch(r"\d+(\.\d+)*", version)), key=versions.order)
 
@@ -122,11 +122,11 @@ def build_of(package: Package, release: str, python: str) -> dict[str, Any]:
         asked = ["install", "--quiet", "--dry-run", "--ignore-installed", "--no-deps", f"--report={report}"]
         _pip(*asked, *_target(python), f"--target={folder}/target", f"{package.name}==={release}")
         found = json.loads(report.read_text("utf-8"))["install"][0]
-        told = _constants(found["download_info"]["url"], package.constants, Path(folder) / "site")
+        answer = _constants(found["download_info"]["url"], package.constants, Path(folder) / "site")
     row: dict[str, Any] = {}
-    if (cuda := build_cuda(told)) is not None:
+    if (cuda := build_cuda(answer)) is not None:
         row["cuda"] = cuda
-    if cudnn := _cudnn(told, found["metadata"].get("requires_dist", ())):
+    if cudnn := _cudnn(answer, found["metadata"].get("requires_dist", ())):
         row["cudnn"] = cudnn
     return row
 
@@ -157,11 +157,11 @@ def _authorities() -> str | bool:
     return os.environ.get("PIP_CERT") or os.environ.get("REQUESTS_CA_BUNDLE") or True
 
 
-def _cudnn(told: Mapping[str, Any], requires: Iterable[str]) -> str:
+def _cudnn(answer: Mapping[str, Any], requires: Iterable[str]) -> str:
     pinned = next((text for text in requires if re.match(r"nvidia-cudnn-cu\d+ ?\(?==", text)), "")
     if found := re.search(r"==\s*(\d[\d.]*)", pinned):
         return found.group(1)
-    said = told.get("cudnn_version") or told.get("build_info", {}).get("cudnn_version") or ""
+    said = answer.get("cudnn_version") or answer.get("build_info", {}).get("cudnn_version") or ""
     return str(said) if str(said) not in ("False", "") else ""
 
 
@@ -180,9 +180,9 @@ def builds(known: Mapping[str, Mapping[str, FrameworkWheel]], packages: Iterable
         rows = pythons_of(package)
         say = [(release, pythons[-1]) for release, pythons in rows.items()]
         with ThreadPoolExecutor(JOBS) as pool:
-            told = list(pool.map(partial(_row, package, known.get(package.name, {})), say))
+            built = list(pool.map(partial(_row, package, known.get(package.name, {})), say))
         yield f"{package.name}:"
-        for (release, pythons), row in zip(rows.items(), told, strict=True):
+        for (release, pythons), row in zip(rows.items(), built, strict=True):
             fields = [f"python: [{', '.join(pythons)}]", *(f'{key}: "{value}"' for key, value in row.items())]
             yield f'  "{release}": {{{", ".join(fields)}}}'
         click.echo(f"{package.name}: {len(rows)} releases", err=True)

@@ -63,8 +63,8 @@ def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
     if python := _python(lines):
         return telling_frames(python)
     names = list(dict.fromkeys(_name(line) for line in _native(lines, formats)))
-    told = [name for name in names if name and not _PASSED.match(name)] or [name for name in names if name]
-    return tuple(told[:TOP]), told[0] if told else ""
+    named = [name for name in names if name and not _PASSED.match(name)] or [name for name in names if name]
+    return tuple(named[:TOP]), named[0] if named else ""
 
 
 def _python(lines: Sequence[str]) -> list[Frame]:

@@ -90,7 +90,7 @@ class _Waiting:
     claim: LeaseRequest
     done: Future[None] = field(default_factory=Future)
     since: float = field(default_factory=time.monotonic)
-    told: float = 0.0
+    reported: float = 0.0
 
 
 class GpuScheduler:
@@ -247,8 +247,13 @@ class GpuScheduler:
         who = entry.claim.waits_for()
         self._waits(entry.task, who)
         others = any(holder.pid != os.getpid() for holder in entry.claim.holders())
-        if who and others and now - entry.since > TELL_AFTER and (not entry.told or now - entry.told > TELL_AGAIN):
-            entry.told = now
+        if (
+            who
+            and others
+            and now - entry.since > TELL_AFTER
+            and (not entry.reported or now - entry.reported > TELL_AGAIN)
+        ):
+            entry.reported = now
             self._note(f"{entry.task.case.id} waits for a GPU: {who}")
 
     def _in_use(self, gpu: Gpu, died: Holder | None) -> str:

@@ -159,14 +159,14 @@ class Store:
         return "" if said == "ok" else str(said)
 
     def find(self, run_id: str, key: str, value: Any) -> None:
-        """Keep what a search was told or found (JSON); what was kept under the key before is replaced."""
+        """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
         row = (tables.findings.c.run_id == run_id) & (tables.findings.c.key == key)
         with self._lock, self._engine.begin() as connection:
             connection.execute(delete(tables.findings).where(row))
             connection.execute(insert(tables.findings).values(run_id=run_id, key=key, value=value))
 
     def findings(self, run_id: str) -> dict[str, Any]:
-        """What a search was told and found, by key; its result is under ``ANSWER``."""
+        """What a search learned and found, by key; its result is under ``ANSWER``."""
         with self._engine.connect() as connection:
             query = select(tables.findings.c.key, tables.findings.c.value).where(tables.findings.c.run_id == run_id)
             return {row.key: row.value for row in connection.execute(query)}
@@ -322,7 +322,7 @@ def _chunks(rows: Collection[int], size: int = 500) -> Iterator[Sequence[int]]:
 
 def _sqlite_url(path: Path) -> str:
     if path.exists() and not os.access(path.parent, os.W_OK):
-        # Somebody else's store, to be read: SQLite would write beside it otherwise.
+        # Another user's store, to be read: SQLite would write beside it otherwise.
         return f"sqlite:///file:{path}?mode=ro&immutable=1&uri=true"
     return f"sqlite:///{path}"
 

@@ -64,7 +64,7 @@ findings = Table(
     metadata,
     Column("run_id", ForeignKey("runs.id", ondelete="CASCADE"), primary_key=True),
     Column("key", String(400), primary_key=True),
-    # What a search was told by the world (a cost, an index's releases), so that it goes the same way when it is
+    # What a search learned from outside (a cost, an index's releases), so that it goes the same way when it is
     # resumed; under ANSWER what it found in the end.
     Column("value", JSON, nullable=False),
 )

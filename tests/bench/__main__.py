@@ -23,7 +23,7 @@ LIBRARY = 300
 
 
 def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None) -> float:
-    """Wall time of a command, in seconds. Its output is thrown away; a failure is told."""
+    """Wall time of a command, in seconds. Its output is thrown away; a failure is reported."""
     started = time.perf_counter()
     done = subprocess.run(argv, cwd=folder, input=shell_input, capture_output=True, text=True, check=False)
     took = time.perf_counter() - started
@@ -177,7 +177,7 @@ def explaining(folder: Path) -> None:
 
 
 def transitions(folder: Path) -> None:
-    """Changes that are told though nothing changed, and nights until one that happened is told."""
+    """Changes that are reported though nothing changed, and nights until a real one is reported."""
     from tests.bench.transitions import table
 
     print(table())

@@ -56,7 +56,7 @@ class Grid:
 
 
 def planted(seed: int) -> tuple[Grid, Cell, Cell]:
-    """A grid, with a cell that ends well and one that fails."""
+    """A grid, with a cell that passes and one that fails."""
     rng = random.Random(seed)
     names = rng.sample("pqrstuvw", rng.randint(4, 7))
     axes = {name: tuple(f"{n}.0" for n in range(1, rng.randint(2, 4) + 1)) for name in names}

@@ -22,7 +22,7 @@ SHAPES = {
     "10 x 10 x 10 x 5 x 2": {"first": 10, "second": 10, "third": 10, "fourth": 5, "fifth": 2},
 }
 TIMES = 5
-"""Of which the median is told."""
+"""Of which the median is reported."""
 # Between what was asked and what is seen: the second frame begins after the first was painted.
 PAINTED = "await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))));"
 READY = """

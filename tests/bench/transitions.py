@@ -1,4 +1,4 @@
-"""How often a cell is told to have changed that has not, and how soon one that has: simulated nights of three trials.
+"""How often a change is reported where nothing changed, and how soon a real one is: simulated nights of three trials.
 
 Beside what counts here: two consecutive results alone, whatever the failure's rate.
 """
@@ -20,7 +20,7 @@ def nights(chance: random.Random, rate: float, count: int) -> list[tuple[int, in
     return [(sum(chance.random() < rate for _ in range(TRIALS)), TRIALS) for _ in range(count)]
 
 
-def told(seen: Sequence[tuple[int, int]]) -> list[int]:
+def reported_changes(seen: Sequence[tuple[int, int]]) -> list[int]:
     """The nights in which a transition came to count."""
     found = transitions(_states(seen), tally=lambda at: seen[at])
     return [one.settled for one in found if one.old is not None and one.settled is not None]
@@ -42,19 +42,19 @@ def _states(seen: Sequence[tuple[int, int]]) -> list[State]:
 
 
 def table(cells: int = CELLS) -> str:
-    """For each rate of the failure: changes told per 100 nights in which nothing changed, by either rule; then, of a
+    """For each rate of the failure: changes reported per 100 nights in which nothing changed, by either rule.
 
-    failure that is mended after 30 nights, the median number of nights until that is told, and the share never told in
-    the 100 nights after.
+    Then, of a failure that is fixed after 30 nights, the median number of nights until that is reported, and the share
+    never reported in the 100 nights after.
     """
     chance = random.Random(11)
-    lines = [f"{'rate':>5}  {'told, though nothing changed':>29}  {'mended: nights until told':>26}  never"]
+    lines = [f"{'rate':>5}  {'reported, though nothing changed':>32}  {'fixed: nights until reported':>28}  never"]
     lines.append(f"{'':>5}  {'two in a row':>14} {'here':>14}  {'median':>26}")
     for rate in RATES:
         still = [nights(chance, rate, NIGHTS) for _ in range(cells)]
-        plain, here = (sum(len(rule(one)) for one in still) / cells for rule in (two_in_a_row, told))
-        mended = [nights(chance, rate, 30) + nights(chance, 0, NIGHTS) for _ in range(cells)]
-        delays = sorted(min((at - 29 for at in told(one) if at >= 30), default=NIGHTS + 1) for one in mended)
+        plain, here = (sum(len(rule(one)) for one in still) / cells for rule in (two_in_a_row, reported_changes))
+        fixed = [nights(chance, rate, 30) + nights(chance, 0, NIGHTS) for _ in range(cells)]
+        delays = sorted(min((at - 29 for at in reported_changes(one) if at >= 30), default=NIGHTS + 1) for one in fixed)
         never = sum(delay > NIGHTS for delay in delays) / cells
         lines.append(f"{rate:>5}  {plain:>14.2f} {here:>14.2f}  {delays[cells // 2]:>26}  {100 * never:.0f} %")
     return "\n".join(lines)

@@ -69,8 +69,8 @@ LIKE_CLUSTERFUZZ = Trials(max=10, confidence=0.95, rate=0.7)
 
 def simulated(rule: Rule | Trials, rate: float, *, rounds: int) -> Figures:
     """The figures of ``rounds`` cells whose trials match with ``rate``; 0 rounds: the exact ones."""
-    told = ours(rule) if isinstance(rule, Trials) else rule
-    ends = _seen(told, rate, rounds) if rounds else _chances(told, rate)
+    policy = ours(rule) if isinstance(rule, Trials) else rule
+    ends = _seen(policy, rate, rounds) if rounds else _chances(policy, rate)
 
     def share(fits: Callable[[int, int, str], bool]) -> float:
         return sum(chance for (count, matched, says), chance in ends.items() if fits(count, matched, says))

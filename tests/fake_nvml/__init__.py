@@ -42,7 +42,7 @@ class FakeNvml:
         lines = [f"driver {driver}", f"cuda {cuda}", f"init {init}", *(f"gpu {gpu}" for gpu in gpus)]
         new = self.file.with_suffix(".new")
         new.write_text("\n".join(lines) + "\n")
-        new.replace(self.file)  # at once: somebody may be reading
+        new.replace(self.file)  # at once: another process may be reading
 
 
 def four_gpus(state: str = "ok") -> list[str]:

@@ -62,9 +62,9 @@ def built(engine: DockerEngine, spec: CellSpec, progress: list[Progress] | None 
 
 
 def output(engine: DockerEngine, image: ImageInfo, script: str, **changes: object) -> str:
-    told: list[bytes] = []
-    ending = engine.run(trial(image.tag, script, **changes), told.append, threading.Event())
-    text = b"".join(told).decode()
+    chunks: list[bytes] = []
+    ending = engine.run(trial(image.tag, script, **changes), chunks.append, threading.Event())
+    text = b"".join(chunks).decode()
     assert ending.exit_code == 0, text
     return text
 
@@ -172,9 +172,9 @@ def test_a_failing_line_of_setup_fails_the_build(engine: DockerEngine) -> None:
 
     with pytest.raises(BuildFailed) as caught:
         built(engine, cell({"os": "debian-12"}, setup="echo before\nfalse | cat\necho after\n"))
-    told = "\n".join(caught.value.tail)
-    assert "before" in told
-    assert "after" not in told
+    printed = "\n".join(caught.value.tail)
+    assert "before" in printed
+    assert "after" not in printed
 
 
 def test_an_image_of_the_case_is_taken_as_it_is(engine: DockerEngine) -> None:
@@ -204,8 +204,8 @@ def test_plain_docker_builds_the_rendered_folder(engine: DockerEngine, tmp_path:
             env={**os.environ, "DOCKER_BUILDKIT": "1"},
         )
         assert done.returncode == 0, done.stderr
-        told = subprocess.run([client, "run", "--rm", tag, "./hello.sh"], capture_output=True, text=True, check=True)
-        assert told.stdout == "hello\n"
+        ended = subprocess.run([client, "run", "--rm", tag, "./hello.sh"], capture_output=True, text=True, check=True)
+        assert ended.stdout == "hello\n"
     finally:
         subprocess.run([client, "rmi", "-f", tag], capture_output=True, check=False)
 
@@ -241,10 +241,10 @@ def test_debootstrap_makes_a_base_where_there_is_no_mmdebstrap(
     tag = "reprokit-test/debootstrap:1"
     try:
         image = engine.import_rootfs(archive, tag, {})
-        told = output(
+        printed = output(
             engine, image, ". /etc/os-release; echo $VERSION_CODENAME; wc -l < /etc/apt/sources.list", user="0"
         )
-        assert told.split() == ["trixie", "3"]
+        assert printed.split() == ["trixie", "3"]
     finally:
         remove_image(tag)
 
@@ -254,10 +254,10 @@ def test_a_download_serves_every_release(engine: DockerEngine) -> None:
     for release in ("debian-12", "debian-13"):
         seen.clear()
         built(engine, cell({"os": release}, apt=("time",), pip=("iniconfig==2.0.0", "pluggy==1.5.0")), seen)
-    told = "".join(progress.log for progress in seen)
-    if "Collecting" not in told:
+    printed = "".join(progress.log for progress in seen)
+    if "Collecting" not in printed:
         pytest.skip("the layer is there from an earlier run")
     # Whether pip itself, which comes first, is in the cache depends on what the distribution's own pip kept.
     for name in ("iniconfig", "pluggy"):
-        assert f"Using cached {name}" in told
-        assert f"Downloading {name}" not in told
+        assert f"Using cached {name}" in printed
+        assert f"Downloading {name}" not in printed

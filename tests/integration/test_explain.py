@@ -20,8 +20,8 @@ class Asker(User):
 
     def why(self, what: str) -> dict[str, Any]:
         [case] = json.loads(self.types("explain", what, "--json", "-"))["cases"]
-        told: dict[str, Any] = case["explanation"]
-        return told
+        explanation: dict[str, Any] = case["explanation"]
+        return explanation
 
 
 @pytest.fixture
@@ -31,13 +31,17 @@ def user(tmp_path: Path) -> Asker:
 
 def test_the_first_case_is_explained_by_two_conjunctions_and_the_proposed_cells_distinguish_rivals(user: Asker) -> None:
     user.types("run", PTXAS, "--only", "cuda=11.7,arch=sm_90", "--only", "cuda=11.8,arch=sm_35")
-    told, rounds = user.why(PTXAS), 0
-    assert (told["claim"], told["words"], told["rivals"][0]["words"]) == ("one-of", "arch = sm_90", "cuda = 11.7")
-    while told["claim"] == "one-of":
-        for telling in told["tell_apart"]:
+    explanation, rounds = user.why(PTXAS), 0
+    assert (explanation["claim"], explanation["words"], explanation["rivals"][0]["words"]) == (
+        "one-of",
+        "arch = sm_90",
+        "cuda = 11.7",
+    )
+    while explanation["claim"] == "one-of":
+        for telling in explanation["tell_apart"]:
             user.types(*shlex.split(telling["command"])[1:])
-        told, rounds = user.why(PTXAS), rounds + 1
-    assert (told["claim"], rounds < 4) == ("exact", True)
+        explanation, rounds = user.why(PTXAS), rounds + 1
+    assert (explanation["claim"], rounds < 4) == ("exact", True)
 
     words = "cuda = 11.7 and arch = sm_90, or cuda = 12.0 and arch = sm_35"
     assert f"reproduces exactly when {words} (in the 6 cells decided)" in user.types("run", PTXAS)

@@ -69,7 +69,7 @@ def docker(*words: str, text: str | None = None) -> None:
 def user_of(registry: str, folder: Path, local: str) -> User:
     """Someone whose base images come from ``registry``; skips where the engine has ``local`` already."""
     if subprocess.run(["docker", "image", "inspect", local], capture_output=True, check=False).returncode == 0:
-        pytest.skip(f"the engine already has {local}, which is somebody's: nothing would be pulled")
+        pytest.skip(f"the engine already has {local}, which is not ours: nothing would be pulled")
     user = User(folder)
     user.write("own.toml", f'registry = "{registry}"\n')
     user.environment["REPROKIT_CONFIG"] = str(folder / "own.toml")
@@ -126,16 +126,16 @@ expect: {reproduces: none}
 """
 
 # What Docker's image is to a build, without a network: Debian 12, and a Python below /usr/local with what it links to.
-LENT = """\
+BORROWED = """\
 FROM {lender} AS lender
 USER root
-RUN mkdir /lent && ldd /usr/bin/python3.9 /usr/lib/python3.9/lib-dynload/*.so \\
-  | grep -oE '/[^ ]*lib(expat|ssl|crypto|ffi|mpdec)[^ ]*' | sort -u | xargs cp -L -t /lent
+RUN mkdir /borrowed && ldd /usr/bin/python3.9 /usr/lib/python3.9/lib-dynload/*.so \\
+  | grep -oE '/[^ ]*lib(expat|ssl|crypto|ffi|mpdec)[^ ]*' | sort -u | xargs cp -L -t /borrowed
 FROM reprokit/base:debian-12
 COPY --from=lender /usr/bin/python3.9 /usr/local/bin/python3
 COPY --from=lender /usr/lib/python3.9 /usr/local/lib/python3.9
 COPY --from=lender /usr/share/python-wheels /usr/share/python-wheels
-COPY --from=lender /lent /usr/local/lib
+COPY --from=lender /borrowed /usr/local/lib
 RUN ldconfig && ln -s /usr/share/python-wheels /usr/local/share/python-wheels
 """
 
@@ -152,7 +152,7 @@ def test_a_python_that_debian_lacks_comes_with_an_image(tmp_path: Path, registry
     pushed = f"{registry}/{local}"
     build = {**os.environ, "DOCKER_BUILDKIT": "0"}  # a client without buildx can do it, too
     words = ["docker", "build", "-q", "-t", pushed, "-"]
-    subprocess.run(words, input=LENT.format(lender=lender).encode(), env=build, capture_output=True, check=True)
+    subprocess.run(words, input=BORROWED.format(lender=lender).encode(), env=build, capture_output=True, check=True)
     docker("push", pushed)
     docker("rmi", pushed)
     user.types("run", "old.yaml")  # auto: the registry answers

@@ -94,7 +94,7 @@ def run(
     **limits: object,
 ) -> Ending:
     trial = Trial(
-        image=kept.told["tag"],
+        image=kept.description["tag"],
         command=("bash", "-c", script),
         env={"WORD": "two words"},
         workdir="/workspace",
@@ -206,7 +206,7 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.KeptVenv, powe
     def ends(program: str) -> tuple[int, bytes]:
         output: list[bytes] = []
         trial = Trial(
-            image=kept.told["tag"],
+            image=kept.description["tag"],
             command=(program, "two words"),
             env={},
             workdir="/workspace",
@@ -235,7 +235,7 @@ def test_namespaces_hide_the_host(kept: keeping.KeptVenv) -> None:
     assert ending.exit_code == 0
     assert lines[:4] == ["/workspace", "repro", "repro", "/home/repro"]
     assert size in lines
-    assert "ConnectionRefusedError: [Errno 111] Connection refused" in lines  # a loopback, with nobody on it
+    assert "ConnectionRefusedError: [Errno 111] Connection refused" in lines  # a loopback, with no server on it
     shown = set(lines[4 : lines.index(size)]) - {"/home:", "/opt:", "/tmp:", "/usr/local:", ""}
     assert shown <= {"repro", "environments", *Path(kept.folder).parts}
 

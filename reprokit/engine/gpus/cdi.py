@@ -15,7 +15,7 @@ from reprokit.core.errors import Unsupported
 
 KIND = "nvidia.com/gpu"
 FOLDERS = (Path("/etc/cdi"), Path("/var/run/cdi"))
-"""Where engines look unless they are told otherwise."""
+"""Where engines look unless they are configured otherwise."""
 
 INSTALL = (
     "install nvidia-container-toolkit and run 'sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml' "

@@ -47,7 +47,7 @@ def installed() -> bool:
 def ask(seconds: float = SECONDS) -> dict[str, Any]:
     """What NVML says: ``driver``, ``cuda`` (the newest that the driver runs), ``gpus`` and ``problems``, in words.
 
-    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not told), ``compute`` ("9.0"), ``mig`` and
+    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not known), ``compute`` ("9.0"), ``mig`` and
     ``processes`` (pids that compute on it). One that is lost is a problem, not a GPU. Raises OSError when NVML
     does not answer.
     """

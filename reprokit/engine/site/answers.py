@@ -67,10 +67,10 @@ def default_index(seconds: float) -> str:
     """The index that pip asks by itself, as its help names it; '' without pip."""
     command = [sys.executable, "-m", "pip", "--isolated", "install", "--help"]
     try:
-        told = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False).stdout
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", told, re.S)
+    found = re.search(r"--index-url <url>.*?\(default\s+(\S+?)\)", answer, re.S)
     return found[1] if found else ""
 
 

@@ -31,7 +31,7 @@ def bundle_path(
 ) -> Path | None:
     """The bundle in force: reprokit's setting, pip's ``cert``, the usual variables, else the system's own or None.
 
-    The system's counts only if the administrator added authorities to it: newer pips use it without being told, and a
+    The system's counts only if the administrator added authorities to it: newer pips use it by default, and a
     fresh image has the public ones.
     """
     return bundle_and_origin(pip_cert, environ, configured, anchors)[0]

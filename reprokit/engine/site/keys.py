@@ -142,7 +142,7 @@ def _unit(name: str) -> Parser:
     """A size, duration or count as case files spell them; None when empty."""
 
     def parsed(value: Any, base: Path) -> Any:
-        text = str(value).strip()  # what is no number either is told by the unit
+        text = str(value).strip()  # what is not a number either is reported by the unit
         if not text:
             return None
         from reprokit.case import units  # late: most configurations limit nothing

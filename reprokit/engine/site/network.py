@@ -83,6 +83,6 @@ def apt_conf(proxies: Mapping[str, str], *, ca_bundle: str = "", mirror: str = "
     if mirror:
         lines.append(f'Reprokit::AptMirror "{mirror}";')
     if ca_bundle:
-        # Secrets are readable by root alone, while apt fetches as another user unless told otherwise.
+        # Secrets are readable by root alone, while apt fetches as another user unless configured otherwise.
         lines += [f'Acquire::https::CAInfo "{ca_bundle}";', 'APT::Sandbox::User "root";']
     return "".join(line + "\n" for line in lines)

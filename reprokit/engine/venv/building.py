@@ -48,18 +48,18 @@ def build(
             for warning in served.warnings:
                 on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
             steps = _Steps(build.dockerfile, on_progress, served.redact)
-            told = json.loads(bytes(build.context["reprokit/venv.json"]))
-            program = _program(build, folder, scratch, served, told, namespaces)
+            description = json.loads(bytes(build.context["reprokit/venv.json"]))
+            program = _program(build, folder, scratch, served, description, namespaces)
             ended = sandbox.run(program, steps.feed, cancel)
             if ended.code:
                 message = f"did not complete successfully: exit code: {ended.code}"
                 raise failure.of_build(message, step=steps.name, tail=steps.tail)
         _hand_over(folder)
-        return keeping.complete(folder, build.tag, told).info
+        return keeping.complete(folder, build.tag, description).info
 
 
 def _program(
-    build: Build, folder: Path, scratch: Path, served: Served, told: Mapping[str, str], namespaces: bool
+    build: Build, folder: Path, scratch: Path, served: Served, description: Mapping[str, str], namespaces: bool
 ) -> SandboxProgram:
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
@@ -79,9 +79,9 @@ def _program(
         "VENV": str(folder / "venv"),
         "CUDA": str(folder / "cuda"),
         "TOOLS": str(folder / "tools"),
-        "WORK": told["workdir"] if namespaces else str(work),
+        "WORK": description["workdir"] if namespaces else str(work),
     }
-    shown = [*layout.interpreters(told), sys.prefix, sys.base_prefix, str(context), str(secrets)]
+    shown = [*layout.interpreters(description), sys.prefix, sys.base_prefix, str(context), str(secrets)]
     if uv := shutil.which("uv"):
         environ["PATH"] += f":{Path(uv).parent}"
         shown.append(str(Path(uv).parent))
@@ -92,7 +92,7 @@ def _program(
     mounts = [
         *layout.mounts(scratch, user="repro", shown=shown),
         *(SandboxMount(source=str(place), target=str(place)) for place in made),
-        SandboxMount(source=str(work), target=told["workdir"]),
+        SandboxMount(source=str(work), target=description["workdir"]),
     ]
     return SandboxProgram(
         command=("bash", str(context / "build.sh")),

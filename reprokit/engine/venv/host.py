@@ -98,9 +98,9 @@ def pythons() -> Iterator[Interpreter]:
     """The Pythons of this host, the distribution's own first, then the newest; no virtual environments."""
     found: dict[str, Interpreter] = {}
     for path in candidates():
-        told = _told([path, "-I", "-S", "-c", _ASK])
+        answer = _output([path, "-I", "-S", "-c", _ASK])
         with suppress(ValueError, TypeError):
-            version, real, prefix, build, itself = json.loads(told)
+            version, real, prefix, build, itself = json.loads(answer)
             if itself and real not in found:
                 found[real] = Interpreter(version=version, path=real, prefix=prefix, build=build)
     yield from sorted(
@@ -149,13 +149,13 @@ def programs(wanted: HostPrograms) -> Iterator[tuple[str, str]]:
     for path in sorted(Path("/usr/bin").glob(f"{wanted.names[0]}*")):
         version = re.fullmatch(rf"{first}(-\d+(?:\.\d+)*)?", path.name)
         if version and all(path.with_name(f"{name}{version[1] or ''}").exists() for name in wanted.names[1:]):
-            if found := re.search(r"\d+(\.\d+)*", _told([str(path), *wanted.version])):
+            if found := re.search(r"\d+(\.\d+)*", _output([str(path), *wanted.version])):
                 yield str(path), found[0]
 
 
 def uv_version() -> str:
     """The version of the uv on PATH, '' without one."""
-    found = re.search(r"\d+(\.\d+)+", _told(["uv", "--version"])) if shutil.which("uv") else None
+    found = re.search(r"\d+(\.\d+)+", _output(["uv", "--version"])) if shutil.which("uv") else None
     return found[0] if found else ""
 
 
@@ -168,13 +168,13 @@ def uv_pythons() -> tuple[str, ...]:
     if settings.uv_python_downloads:
         words += ["--python-downloads-json-url", settings.uv_python_downloads]
     with suppress(ValueError, KeyError, TypeError):
-        listed: Iterable[dict[str, str]] = json.loads(_told(words))
+        listed: Iterable[dict[str, str]] = json.loads(_output(words))
         plain = [one for one in listed if one["implementation"] == "cpython" and one.get("variant") == "default"]
         return tuple(dict.fromkeys(one["version"] for one in plain if re.fullmatch(r"[\d.]+", one["version"])))
     return ()
 
 
-def _told(words: list[str]) -> str:
+def _output(words: list[str]) -> str:
     """What a program of the host prints, '' when it fails."""
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, check=False, cwd="/")

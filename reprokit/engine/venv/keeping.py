@@ -36,16 +36,16 @@ def pythons() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptVenv:
-    """An environment that stands: its ``folder`` and what was written down when it was made."""
+    """A finished environment: its ``folder`` and what was written down when it was made."""
 
     folder: Path
-    told: Mapping[str, Any]
+    description: Mapping[str, Any]
 
     @property
     def info(self) -> ImageInfo:
         """As the engine's image. Its id changes with the host's packages, so that it is measured anew."""
-        number = hashlib.sha256(f"{self.told['made']} {host_state()}".encode()).hexdigest()
-        return ImageInfo(tag=self.told["tag"], id=f"sha256:{number}", size=self.told["size"])
+        number = hashlib.sha256(f"{self.description['made']} {host_state()}".encode()).hexdigest()
+        return ImageInfo(tag=self.description["tag"], id=f"sha256:{number}", size=self.description["size"])
 
 
 def host_state() -> str:
@@ -83,10 +83,10 @@ def remove(tag: str) -> None:
 
 def _read(folder: Path) -> KeptVenv | None:
     try:
-        told = json.loads((folder / DESCRIPTION).read_text())
+        description = json.loads((folder / DESCRIPTION).read_text())
     except (OSError, ValueError):
         return None
-    return KeptVenv(folder=folder, told=told)
+    return KeptVenv(folder=folder, description=description)
 
 
 def _folder(tag: str) -> Path:
@@ -116,14 +116,14 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
                 remove_tree(folder)
 
 
-def complete(folder: Path, tag: str, told: Mapping[str, Any]) -> KeptVenv:
-    """Describe what was made in ``folder``, which from then on stands."""
+def complete(folder: Path, tag: str, description: Mapping[str, Any]) -> KeptVenv:
+    """Describe what was made in ``folder``, which is complete from then on."""
     size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
-    told = {**told, "tag": tag, "made": uuid.uuid4().hex, "size": size}
+    description = {**description, "tag": tag, "made": uuid.uuid4().hex, "size": size}
     scratch = folder / f".{DESCRIPTION}"
-    scratch.write_text(json.dumps(told))
+    scratch.write_text(json.dumps(description))
     scratch.replace(folder / DESCRIPTION)
-    return KeptVenv(folder=folder, told=told)
+    return KeptVenv(folder=folder, description=description)
 
 
 def sweep() -> list[str]:

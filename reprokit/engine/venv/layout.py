@@ -99,9 +99,9 @@ def mounts(
     return found
 
 
-def interpreters(told: Mapping[str, str]) -> list[str]:
+def interpreters(description: Mapping[str, str]) -> list[str]:
     """What of the host a virtual environment's Python is linked to."""
-    return [told.get("prefix", ""), str(keeping.pythons())]
+    return [description.get("prefix", ""), str(keeping.pythons())]
 
 
 def parents_first(several: Sequence[SandboxMount]) -> list[SandboxMount]:

@@ -149,12 +149,12 @@ def run(
 
 def _ended(said: bytes, timed_out: bool, command: str) -> Ended:
     try:
-        told = json.loads(said)
+        report = json.loads(said)
     except ValueError:
         raise EngineError(f"the process that watches {command} went away: {said.decode(errors='replace')!r}") from None
-    if "error" in told:
-        raise EngineError(f"cannot be started on this host: {told['error']}")
-    return Ended(code=told["code"], seconds=told["seconds"], timed_out=timed_out)
+    if "error" in report:
+        raise EngineError(f"cannot be started on this host: {report['error']}")
+    return Ended(code=report["code"], seconds=report["seconds"], timed_out=timed_out)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -87,7 +87,7 @@ def _link_mounts(trial: Trial, work: Path) -> None:
 
 
 def _mounts(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path, work: Path | None) -> list[SandboxMount]:
-    shown = [str(kept.folder), *layout.interpreters(kept.told)] if kept else []
+    shown = [str(kept.folder), *layout.interpreters(kept.description)] if kept else []
     cuda = kept.folder / "cuda" if kept else None
     limits = trial.limits
     found = layout.mounts(scratch, user=limits.user, shm_size=limits.shm_size, shown=shown, cuda=cuda)

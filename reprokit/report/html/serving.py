@@ -30,7 +30,7 @@ class _Handler(SimpleHTTPRequestHandler):
         super().end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Nobody asked for a log."""
+        """Requests are not logged."""
 
 
 def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:

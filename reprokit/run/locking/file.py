@@ -126,7 +126,7 @@ def _sorted(values: Mapping[str, str]) -> dict[str, str]:
 
 
 class _Reader:
-    """Plain data -> a Lock; what is missing or of another kind is told with its line."""
+    """Plain data -> a Lock; what is missing or of another kind is reported with its line."""
 
     def __init__(self, tree: CaseTree) -> None:
         self.tree = tree

@@ -3,7 +3,7 @@
 Pure. The differences are numbered from 0; a mix is a bit mask of those in which it is as the failing cell. An
 explanation says which sets of differences are each enough for the failure: a tuple of masks, none within another. More
 of a difference never heals (an explanation is monotone). Where one end fails and the other passes, that holds for
-nearly all real causes; where it does not, no explanation is left, which is told and never papered over.
+nearly all real causes; where it does not, no explanation is left, which is reported and never hidden.
 """
 
 from __future__ import annotations

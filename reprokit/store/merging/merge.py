@@ -1,4 +1,4 @@
-"""Stores of jobs into one store: runs are joined, logs copied, and what was lost is told."""
+"""Stores of jobs into one store: runs are joined, logs copied, and what was lost is reported."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _with_planned(found: list[Night], plan: Planned) -> list[Night]:
 
 
 def _missing(night: Night, found: Sequence[Night], plan: Planned | None) -> list[Missing]:
-    """The planned cells that no job of the night recorded; told of the first of the kinds of engine that it had."""
+    """The planned cells that no job of the night recorded, under the first of the kinds of engine that it had."""
     same = [one for one in found if one.workflow == night.workflow]
     if plan is None or same[0] is not night or (plan.workflow and plan.workflow != night.workflow):
         return []
@@ -122,8 +122,8 @@ def _same(one: RunRecord, other: RunRecord) -> bool:
 
 
 def _renamed(run: RunRecord) -> RunRecord:
-    told = json.dumps([run.started_at, run.owner.to_json()], sort_keys=True)
-    return dataclasses.replace(run, id=f"{run.id[:15]}-{hashlib.sha256(told.encode()).hexdigest()[:12]}")
+    identity = json.dumps([run.started_at, run.owner.to_json()], sort_keys=True)
+    return dataclasses.replace(run, id=f"{run.id[:15]}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}")
 
 
 class _Merger:

@@ -1,4 +1,4 @@
-"""Every breach of the format: where it is told, in which words, and with which hint."""
+"""Every breach of the format: where it is reported, in which words, and with which hint."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def problems(tmp_path: Path, text: str) -> list[Problem]:
     return []
 
 
-def told(tmp_path: Path, body: str, *, command: str = COMMAND) -> list[tuple[int, int, str, str]]:
-    """What is told of a case with ``body`` after its head (the body's first line is line 1)."""
+def reported(tmp_path: Path, body: str, *, command: str = COMMAND) -> list[tuple[int, int, str, str]]:
+    """The problems of a case with ``body`` after its head (the body's first line is line 1)."""
     found = problems(tmp_path, HEAD + textwrap.dedent(body) + command)
     return [(problem.line - 3, problem.column, problem.message, problem.hint) for problem in found]
 
@@ -142,8 +142,8 @@ STRUCTURE = [
 
 @pytest.mark.parametrize(("body", "line", "column", "message", "hint"), STRUCTURE, ids=[row[0] for row in STRUCTURE])
 def test_breach(tmp_path: Path, body: str, line: int, column: int, message: str, hint: str) -> None:
-    found = told(tmp_path, body)
-    assert found, "nothing was told"
+    found = reported(tmp_path, body)
+    assert found, "nothing was reported"
     assert found[0][:2] == (line, column), found
     assert message in found[0][2]
     assert hint in found[0][3] or hint in found[0][2]
@@ -151,8 +151,8 @@ def test_breach(tmp_path: Path, body: str, line: int, column: int, message: str,
 
 @pytest.mark.parametrize("row", STRUCTURE, ids=[row[0] for row in STRUCTURE])
 def test_a_breach_hides_no_other(tmp_path: Path, row: tuple[str, int, int, str, str]) -> None:
-    """Each breach is told beside a template that uses an unknown name in another section."""
-    found = told(tmp_path, row[0], command="command: run {{ nowhere }}\n")
+    """Each breach is reported beside a template that uses an unknown name in another section."""
+    found = reported(tmp_path, row[0], command="command: run {{ nowhere }}\n")
     assert any("'nowhere' is not defined" in problem[2] for problem in found)
     assert any(row[3] in problem[2] for problem in found)
 
@@ -192,7 +192,7 @@ MATRIX = [
 
 @pytest.mark.parametrize(("body", "line", "column", "message", "hint"), MATRIX, ids=[row[0] for row in MATRIX])
 def test_breach_of_the_matrix(tmp_path: Path, body: str, line: int, column: int, message: str, hint: str) -> None:
-    found = told(tmp_path, body)
+    found = reported(tmp_path, body)
     assert [problem[:2] for problem in found] == [(line, column)], found
     assert message in found[0][2]
     assert hint in found[0][3]
@@ -227,7 +227,7 @@ TEMPLATES = [
 
 @pytest.mark.parametrize(("body", "line", "column", "message", "hint"), TEMPLATES, ids=[row[0] for row in TEMPLATES])
 def test_breach_of_a_template(tmp_path: Path, body: str, line: int, column: int, message: str, hint: str) -> None:
-    found = told(tmp_path, "matrix: {cuda: ['11.8']}\n" + body, command="")
+    found = reported(tmp_path, "matrix: {cuda: ['11.8']}\n" + body, command="")
     assert [problem[:2] for problem in found] == [(line, column)], found
     assert message in found[0][2]
     assert hint in found[0][3]
@@ -237,22 +237,22 @@ INCLUDE = "matrix:\n  cuda: ['11.8']\n  gcc: ['12']\n  include:\n    - {cuda: '1
 
 
 def test_an_include_may_leave_out_axes_that_no_template_needs(tmp_path: Path) -> None:
-    assert told(tmp_path, INCLUDE, command="command: run {{ cuda }} {{ gcc | default('none') }}\n") == []
-    assert told(tmp_path, INCLUDE, command="command: run {% if cuda == '11.8' %}{{ gcc }}{% endif %}\n") == []
+    assert reported(tmp_path, INCLUDE, command="command: run {{ cuda }} {{ gcc | default('none') }}\n") == []
+    assert reported(tmp_path, INCLUDE, command="command: run {% if cuda == '11.8' %}{{ gcc }}{% endif %}\n") == []
 
 
 def test_an_include_that_leaves_out_a_needed_axis_is_told_at_the_include(tmp_path: Path) -> None:
-    found = told(tmp_path, INCLUDE, command="command: run {{ cuda }} {{ gcc }}\n")
+    found = reported(tmp_path, INCLUDE, command="command: run {{ cuda }} {{ gcc }}\n")
     assert [problem[:2] for problem in found] == [(5, 7)]
     assert "command needs the axis 'gcc', which this cell leaves out" in found[0][2]
 
 
 def test_a_name_that_only_include_brings_is_told_where_it_is_used(tmp_path: Path) -> None:
     body = "matrix:\n  cuda: ['11.8']\n  include: [{cuda: '12.0', flag: x}]\n"
-    found = told(tmp_path, body, command="command: run {{ flag }}\n")
+    found = reported(tmp_path, body, command="command: run {{ flag }}\n")
     assert len(found) == 1
     assert "'flag' is only defined in cells of include" in found[0][2]
-    assert told(tmp_path, body, command="command: run {{ flag | default('') }}\n") == []
+    assert reported(tmp_path, body, command="command: run {{ flag | default('') }}\n") == []
 
 
 def test_four_mistakes_four_positions_four_hints(tmp_path: Path) -> None:
@@ -283,18 +283,18 @@ def test_four_mistakes_four_positions_four_hints(tmp_path: Path) -> None:
 
 def test_a_mistake_of_the_case_is_not_told_again_for_its_fix(tmp_path: Path) -> None:
     body = "sources: {S: {git: https://h/r, path: S}}\nfix: {sources: {S: {path: T}}}\n"
-    found = told(tmp_path, body, command="command: run {{ nowhere }}\n")
+    found = reported(tmp_path, body, command="command: run {{ nowhere }}\n")
     assert len(found) == 2, found
 
 
 def test_the_fix_may_repair_a_part_that_the_case_gives_whole(tmp_path: Path) -> None:
     body = "sources: {S: {git: https://h/r, ref: v1, path: S}}\nfix: {sources: {S: {ref: v2}}}\n"
-    assert told(tmp_path, body) == []
+    assert reported(tmp_path, body) == []
 
 
 def test_an_axis_that_only_the_fix_uses_is_used(tmp_path: Path) -> None:
     body = "matrix: {cudas: ['1']}\nfix: {env: {A: '{{ cudas }}'}}\n"
-    assert told(tmp_path, body) == []
+    assert reported(tmp_path, body) == []
 
 
 SYNTAX = [
@@ -345,13 +345,13 @@ def test_deep_nesting_by_aliases_is_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_command_is_needed(tmp_path: Path, command: str, message: str) -> None:
-    found = told(tmp_path, "", command=f"command: {command}\n")
+    found = reported(tmp_path, "", command=f"command: {command}\n")
     assert [message in problem[2] for problem in found] == [True], found
 
 
 def test_a_huge_matrix_is_validated_at_once(tmp_path: Path) -> None:
     axes = ", ".join(f"a{n}: [{', '.join(map(str, range(100)))}]" for n in range(8))
-    assert told(tmp_path, f"matrix: {{{axes}, exclude: [{{a0: 1}}]}}\n") == []
+    assert reported(tmp_path, f"matrix: {{{axes}, exclude: [{{a0: 1}}]}}\n") == []
 
 
 def test_an_alias_bomb_is_refused_quickly(tmp_path: Path) -> None:
@@ -368,5 +368,5 @@ def test_merges_of_merges_do_not_explode(tmp_path: Path) -> None:
 
 
 def test_duplicate_keys_are_told_beside_everything_else(tmp_path: Path) -> None:
-    found = told(tmp_path, "env: {A: 1, A: 2}\ntrials: x\n")
+    found = reported(tmp_path, "env: {A: 1, A: 2}\ntrials: x\n")
     assert [problem[:2] for problem in found] == [(1, 13), (2, 9)]

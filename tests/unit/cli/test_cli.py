@@ -64,7 +64,7 @@ def test_help_imports_no_heavy_module() -> None:
         (["reduce", "--resume", "--source", "a=."], "leave out the other options"),
         (["run", "toy.yaml", "--trials", "0"], "'--trials': 0: expected a whole number, at least 1"),
         (["run", "toy.yaml", "--trials", "often"], "often: expected a whole number"),
-        (["run", "toy.yaml", "--trials", "mx=3"], "'mx' is none of max, confidence, rate; did you mean 'max'?"),
+        (["run", "toy.yaml", "--trials", "mx=3"], "'mx' is not one of max, confidence, rate; did you mean 'max'?"),
         (["run", "toy.yaml", "--trials", "max=3,max=4"], "'max' is given twice"),
         (["run", "toy.yaml", "--trials", "rate=1"], "expected a rate above 0 and below 1 such as 0.1"),
         (["run", "--resume", "-"], "leave out the -"),

@@ -102,12 +102,12 @@ def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
 ) -> None:
     env = devices.hidden(trial(**changes), names, {"DefaultRuntime": runtime})
     assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
-    told = [
+    given = [
         one
         for one in containers.create_body(trial(**changes), {}, env=env)["Env"]
         if one.startswith("NVIDIA_VISIBLE_DEVICES=")
     ]
-    assert told == ["NVIDIA_VISIBLE_DEVICES=void"] if hidden else len(told) <= 1
+    assert given == ["NVIDIA_VISIBLE_DEVICES=void"] if hidden else len(given) <= 1
 
 
 def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
@@ -139,5 +139,5 @@ def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     assert (spec["user"], spec["work_dir"], spec["shm_size"]) == ("repro", "/w", 1 << 20)
     left = set(body) - {"Image", "Entrypoint", "Cmd", "Env", "WorkingDir", "User", "Hostname", "Healthcheck", "Labels"}
     assert left == {"AttachStdout", "AttachStderr", "HostConfig"}, "whatever else a body says has to be said here too"
-    told = {"Init", "NetworkMode", "CapDrop", "SecurityOpt", "PidsLimit", "LogConfig", "Ulimits", "Mounts"}
-    assert set(body["HostConfig"]) - told == {"NanoCpus", "Memory", "MemorySwap", "ShmSize", "DeviceRequests"}
+    documented = {"Init", "NetworkMode", "CapDrop", "SecurityOpt", "PidsLimit", "LogConfig", "Ulimits", "Mounts"}
+    assert set(body["HostConfig"]) - documented == {"NanoCpus", "Memory", "MemorySwap", "ShmSize", "DeviceRequests"}

@@ -204,7 +204,7 @@ def as_nobody(folder: Path) -> str:
     return text
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to be somebody else")
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root, to become another user")
 def test_another_user_waits_and_then_takes_over() -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         Path(name).chmod(0o755)
@@ -214,14 +214,14 @@ def test_another_user_waits_and_then_takes_over() -> None:
         assert as_nobody(desk.folder).startswith(f"False GPU 0 (GPU-0) is held by pid {os.getpid()} of user root")
         claim.close()
         assert as_nobody(desk.folder) == "True "
-        assert claim.attempt(), "and the files that nobody signed are ours again"
+        assert claim.attempt(), "and the files without an owner's name are ours again"
 
 
 def test_a_folder_that_was_there_keeps_its_mode(desk: Desk) -> None:
     desk.folder.mkdir()
     desk.folder.chmod(0o750)
     assert desk.leases.claim(FOUR, 1).attempt()
-    assert stat.S_IMODE(desk.folder.stat().st_mode) == 0o750, "it may be somebody's home"
+    assert stat.S_IMODE(desk.folder.stat().st_mode) == 0o750, "it may be a user's home"
 
 
 def test_a_folder_that_somebody_else_makes_at_the_same_moment_is_used(
@@ -249,7 +249,7 @@ def test_a_full_disk_is_said_and_nothing_stays_taken(desk: Desk, monkeypatch: py
         claim.attempt()
     claim.close()
     assert desk.leases.claim(FOUR, 4).attempt()
-    assert desk.asked[-4:] == [(gpu.uuid, False) for gpu in FOUR], "nobody is taken for killed"
+    assert desk.asked[-4:] == [(gpu.uuid, False) for gpu in FOUR], "no process is taken for killed"
 
 
 def test_a_file_system_without_locks_is_said(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

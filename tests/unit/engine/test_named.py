@@ -1,4 +1,4 @@
-"""Verdicts of different engines are told apart wherever verdicts are told."""
+"""Verdicts of different engines are distinguished wherever verdicts are shown."""
 
 from __future__ import annotations
 

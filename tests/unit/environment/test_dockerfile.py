@@ -415,14 +415,14 @@ def test_pip_gives_up_on_a_host_that_it_cannot_reach(tmp_path: Path, index: str)
     with socket.socket() as closed:  # bound, not listening: connections are refused
         closed.bind(("127.0.0.1", 0))
         lost = f"http://127.0.0.1:{closed.getsockname()[1]}/simple/"
-        told = downloading(tmp_path / "out", "--index-url", index, "--extra-index-url", lost, "alpha", "beta", "busy")
+        output = downloading(tmp_path / "out", "--index-url", index, "--extra-index-url", lost, "alpha", "beta", "busy")
         assert {path.name.partition("-")[0] for path in (tmp_path / "out").iterdir()} == {"alpha", "beta", "busy"}
-        refused = [line for line in told.splitlines() if "Retrying" in line and "/simple/" in line]
-        assert len(refused) == 1, told
+        refused = [line for line in output.splitlines() if "Retrying" in line and "/simple/" in line]
+        assert len(refused) == 1, output
         # It says so for each of them, as it would on its own, and a host that only had a bad moment is asked again.
         for name in ("alpha", "beta", "busy"):
-            assert f"Could not fetch URL {lost}{name}/: connection error: " in told
-            assert f"Max retries exceeded with url: /simple/{name}/ (Caused by NewConnectionError" in told
+            assert f"Could not fetch URL {lost}{name}/: connection error: " in output
+            assert f"Max retries exceeded with url: /simple/{name}/ (Caused by NewConnectionError" in output
         alone = downloading(tmp_path / "out", "--index-url", lost, "gamma")
         assert "No matching distribution found for gamma" in alone
 

@@ -1,4 +1,4 @@
-"""What the probe printed in real images (probes/), as it is read, told and compared with what a cell asks."""
+"""What the probe printed in real images (probes/), as it is read, worded and compared with what a cell asks."""
 
 from __future__ import annotations
 

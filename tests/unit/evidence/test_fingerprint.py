@@ -19,7 +19,7 @@ from tests.unit.evidence.test_golden import LOGS, load
 OTHER = Failure(output="a text that no log holds")
 
 
-def told(log: str, exit_code: int = 1, failure: Failure = OTHER) -> Fingerprint:
+def fingerprint(log: str, exit_code: int = 1, failure: Failure = OTHER) -> Fingerprint:
     """The fingerprint of a trial that ended so with this log."""
     seen = judge(failure, Ending(exit_code=exit_code), log).fingerprint
     assert seen is not None
@@ -32,7 +32,7 @@ def told(log: str, exit_code: int = 1, failure: Failure = OTHER) -> Fingerprint:
 
 def golden(name: str) -> Fingerprint:
     text, expected = load(name)
-    return told(text, expected["exit_code"] or 1)
+    return fingerprint(text, expected["exit_code"] or 1)
 
 
 def traceback(last: str, *frames: str, source: str = "    run()\n") -> str:
@@ -122,7 +122,7 @@ def test_the_same_failure_in_forty_environments_is_one() -> None:
         frames.append(f"{packages}/paddle/nn/functional/loss.py:{number + 100}:cross_entropy")
         if number % 7 == 0:
             frames.append(f"{packages}/paddle/base/framework.py:{number}:helper_{number}")
-        seen.add(told(traceback(message, *frames)).id)
+        seen.add(fingerprint(traceback(message, *frames)).id)
     assert len(seen) == 1
 
 
@@ -165,7 +165,7 @@ OWN = ("/workspace/train.py:3:<module>", "/workspace/net.py:9:forward")
     ],
 )
 def test_different_failures_are_told_apart(one: str, other: str) -> None:
-    assert told(one).id != told(other).id
+    assert fingerprint(one).id != fingerprint(other).id
 
 
 @pytest.mark.parametrize(
@@ -232,32 +232,35 @@ def test_what_tells_failures_apart_stays(text: str) -> None:
 
 
 def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
-    assert told("starting\n\n", 3) == told("starting", 3)
-    assert told("", 3).title == "exit status 3, no output"
-    assert told("starting", 3).id != told("starting", 4).id
-    assert told("loaded 13 files in 0.3 s", 3).id == told("loaded 7 files in 1.25 s", 3).id
-    assert told("", 139).title == "SIGSEGV"
-    assert told("", 139).id == golden("cpp-segfault").id
-    assert told("", 130).kind == "exit-status"
+    assert fingerprint("starting\n\n", 3) == fingerprint("starting", 3)
+    assert fingerprint("", 3).title == "exit status 3, no output"
+    assert fingerprint("starting", 3).id != fingerprint("starting", 4).id
+    assert fingerprint("loaded 13 files in 0.3 s", 3).id == fingerprint("loaded 7 files in 1.25 s", 3).id
+    assert fingerprint("", 139).title == "SIGSEGV"
+    assert fingerprint("", 139).id == golden("cpp-segfault").id
+    assert fingerprint("", 130).kind == "exit-status"
 
 
 def test_how_deep_a_recursion_was_is_no_difference() -> None:
     deep = [f"/workspace/tree.py:{n}:{('walk', 'visit')[n % 2]}" for n in range(12)]
-    assert told(traceback("KeyError: 1", *OWN, *deep)).id == told(traceback("KeyError: 1", *OWN, *deep[:2])).id
+    assert (
+        fingerprint(traceback("KeyError: 1", *OWN, *deep)).id
+        == fingerprint(traceback("KeyError: 1", *OWN, *deep[:2])).id
+    )
 
 
 def test_where_in_a_library_an_exception_with_a_message_was_raised_is_no_difference() -> None:
     called = (*OWN, f"{PLACES[0]}/lib/api.py:3:call")
     one = traceback("KeyError: 'x'", *called, f"{PLACES[0]}/lib/old.py:7:look", f"{PLACES[0]}/lib/old.py:9:get")
-    assert told(one).id == told(traceback("KeyError: 'x'", *called, f"{PLACES[1]}/lib/new.py:8:get")).id
-    assert told(one).frames == ("api.py:call", "net.py:forward", "train.py:<module>")
+    assert fingerprint(one).id == fingerprint(traceback("KeyError: 'x'", *called, f"{PLACES[1]}/lib/new.py:8:get")).id
+    assert fingerprint(one).frames == ("api.py:call", "net.py:forward", "train.py:<module>")
 
 
 def test_a_group_of_exceptions_is_told_by_all_that_it_holds() -> None:
     text, _ = load("python-group")
-    assert told(text.replace("KeyError: 'k'", "KeyError: 'other'")).id != told(text).id
-    assert told(text.replace("TypeError: never", "LookupError: never")).id != told(text).id
-    assert told(text.replace("(3 sub-exceptions)", "(4 sub-exceptions)")).id == told(text).id
+    assert fingerprint(text.replace("KeyError: 'k'", "KeyError: 'other'")).id != fingerprint(text).id
+    assert fingerprint(text.replace("TypeError: never", "LookupError: never")).id != fingerprint(text).id
+    assert fingerprint(text.replace("(3 sub-exceptions)", "(4 sub-exceptions)")).id == fingerprint(text).id
 
 
 def test_an_exception_that_python_ignored_is_not_how_a_program_failed() -> None:
@@ -265,24 +268,24 @@ def test_an_exception_that_python_ignored_is_not_how_a_program_failed() -> None:
 
 
 def test_the_signal_is_the_one_that_the_exit_status_says() -> None:
-    assert told("Bus error", 139).message == "SIGSEGV"
-    assert told("Bus error", 1).message == "SIGBUS"
+    assert fingerprint("Bus error", 139).message == "SIGSEGV"
+    assert fingerprint("Bus error", 1).message == "SIGBUS"
     assert normalise("a\t  b") == "a b"
 
 
 def test_a_crash_long_after_a_logged_exception_is_the_crash() -> None:
     logged = traceback("ValueError: retrying", *OWN)
-    assert told(logged + "step\n" * 50, 139).title == "SIGSEGV"
-    assert told(logged + "terminate called without an active exception\n", 134).kind == "ValueError"
-    assert told(logged + "step\n" * 50, 1).kind == "ValueError"
+    assert fingerprint(logged + "step\n" * 50, 139).title == "SIGSEGV"
+    assert fingerprint(logged + "terminate called without an active exception\n", 134).kind == "ValueError"
+    assert fingerprint(logged + "step\n" * 50, 1).kind == "ValueError"
 
 
 def test_what_an_exception_only_reports_tells_it_apart() -> None:
     failed = traceback("RuntimeError: Error compiling objects for extension", *OWN)
     compiled = "a.cpp:1:10: fatal error: {}.h: No such file or directory\n"
-    assert told(compiled.format("cuda") + failed).id != told(compiled.format("cudnn") + failed).id
+    assert fingerprint(compiled.format("cuda") + failed).id != fingerprint(compiled.format("cudnn") + failed).id
     unrelated = traceback("ValueError: bad shape", *OWN)
-    assert told(compiled.format("cuda") + unrelated).id == told(unrelated).id
+    assert fingerprint(compiled.format("cuda") + unrelated).id == fingerprint(unrelated).id
     assert golden("torch-worker-killed").id != golden("torch-worker-segfault").id
 
 
@@ -298,7 +301,7 @@ def test_only_a_failure_of_the_program_has_a_fingerprint() -> None:
     assert of(Failure(), Ending(exit_code=0), "hello") is None
     reproduced = of(Failure(exception="ValueError"), Ending(exit_code=1), log)
     assert reproduced is not None
-    assert reproduced == told(log)
+    assert reproduced == fingerprint(log)
     # What the signature asks for is the failure, however the container ended.
     assert of(Failure(exception="ValueError"), Ending(exit_code=139), log + "step\n" * 50) == reproduced
     assert of(Failure(exception="ValueError"), Ending(exit_code=137, timed_out=True), log) == reproduced
@@ -351,21 +354,21 @@ Current thread 0x00007f6a34f63740 (most recent call first):
     ],
 )
 def test_a_crash_is_told_by_its_stack(log: str, frames: tuple[str, ...]) -> None:
-    assert told(log, 139).frames == frames
+    assert fingerprint(log, 139).frames == frames
     moved = re.sub(r"0x[0-9a-f]+|line \d+|:\d+", lambda hit: hit[0][:-1] + "7", log).replace("/opt/", "/usr/lib64/")
-    assert told(moved, 139).id == told(log, 139).id
+    assert fingerprint(moved, 139).id == fingerprint(log, 139).id
 
 
 def test_two_bugs_that_a_sanitizer_finds_are_told_apart_by_where() -> None:
     text, _ = load("asan-heap-overflow")
-    assert told(text.replace("in read(", "in write(")).id != told(text).id
-    assert told(text.replace("/workspace/repro.cpp", "/src/main.cpp")).id == told(text).id
+    assert fingerprint(text.replace("in read(", "in write(")).id != fingerprint(text).id
+    assert fingerprint(text.replace("/workspace/repro.cpp", "/src/main.cpp")).id == fingerprint(text).id
 
 
 def test_the_last_words_are_no_warning() -> None:
     warned = "np.py:3: FutureWarning: Passing (type, 1) is deprecated\n  quantised = np.dtype([field])\n"
-    assert told("field has shape ()\n" + warned).id == told("field has shape ()\n").id
-    assert told(warned).title == "exit status 1: quantised = np.dtype([field])"
+    assert fingerprint("field has shape ()\n" + warned).id == fingerprint("field has shape ()\n").id
+    assert fingerprint(warned).title == "exit status 1: quantised = np.dtype([field])"
 
 
 def test_a_signature_about_the_output_is_told_by_the_line_that_it_matched() -> None:
@@ -429,7 +432,7 @@ def test_a_long_message_takes_no_time() -> None:
 
 
 LAST_LINE = {"python-exit-message", "python-only-ignored"}
-"""Logs that are told by their last line alone."""
+"""Logs that are identified by their last line alone."""
 
 
 @pytest.mark.parametrize("name", sorted(set(LOGS) - LAST_LINE))
@@ -440,4 +443,4 @@ def test_what_is_kept_of_a_flooded_log_has_the_same_fingerprint(name: str, tmp_p
         trimmer.feed(flood + b"\n" + text.encode() + b"\n" + flood)
     kept = (tmp_path / "log").read_text("utf-8", errors="replace")
     code = expected["exit_code"] or 1
-    assert told(kept, code) == told(text, code)
+    assert fingerprint(kept, code) == fingerprint(text, code)

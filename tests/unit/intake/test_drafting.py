@@ -255,7 +255,7 @@ def test_headings_of_forms_are_not_titles() -> None:
 
 
 def test_a_long_report_is_described_by_the_text_around_its_failure() -> None:
-    section = "## Part {}\n\nSomething about part {}, which is told in a few words of no interest.\n\n"
+    section = "## Part {}\n\nSomething about part {}, which is described in a few words of no interest.\n\n"
     before, after = ("".join(section.format(n, n) for n in range(first, first + 15)) for first in (0, 20))
     about = "## The crash\n\nIt goes down when the second file is opened.\n\n```\nKeyError: 'x'\n```\n\n"
     text = before + about + after

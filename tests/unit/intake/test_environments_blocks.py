@@ -250,7 +250,7 @@ TYPED = [
         "",
         "paddlepaddle=2.2.1",
     ),
-    # Forms that nobody filled in, and what looks like an environment and is none.
+    # Forms that were not filled in, and what looks like an environment and is not one.
     ("- OS: [e.g., Ubuntu 16.04.6]\n- GCC [e.g., 5.4.0]\n- PyTorch version [e.g., 1.1.0]\n", "", ""),
     ("a. 具体操作系统，如windows\nb. Python版本号，如Python38\nc. CUDA/cuDNN版本，如CUDA10.2/cuDNN 7.3.1等\n", "", ""),
     ("- PyTorch Version (e.g., 1.0):\n- OS (e.g., Linux):\n- Python version:\n- CUDA/cuDNN version:\n", "", ""),

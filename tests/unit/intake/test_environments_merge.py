@@ -51,7 +51,7 @@ def test_any_package_separates_two_environments_of_the_same_kind() -> None:
     fails, works = "Python: 3.11.2\nscipy: 1.26.4\n", "Python: 3.11.2\nscipy: 1.23.5\n"
     assert len(together(find(f"```\n{fails}```\n\n```\n{works}```\n"))) == 2
     assert len(together(find(f"```\n{fails}```\n\n```\n{fails}```\n"))) == 1
-    # What is installed, beside what somebody remembers of it, is a contradiction within one environment.
+    # What is installed, beside what the reporter remembers of it, is a contradiction within one environment.
     assert len(together(find(f"```\n{works}```\n\n```\nattrs==1.0\nscipy==1.26.4\nsix==1.16.0\n```\n"))) == 1
 
 

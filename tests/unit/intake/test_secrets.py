@@ -1,6 +1,6 @@
-"""What is secret, and what says who and where somebody is, never gets through; what reports are full of does.
+"""What is secret, and what says who and where a person is, never gets through; what reports are full of does.
 
-Tokens are put together here, so that nobody's scanner takes this file for a leak.
+Tokens are put together here, so that no scanner takes this file for a leak.
 """
 
 from __future__ import annotations

@@ -293,10 +293,10 @@ def test_a_damaged_file_of_verdicts_is_told(folder: Path, text: str, capsys: pyt
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"), [("started_at", "", "started_at: "), ("size", "1 GB", "cases.0.cells.0.image.size: ")]
+    ("key", "value", "message"), [("started_at", "", "started_at: "), ("size", "1 GB", "cases.0.cells.0.image.size: ")]
 )
 def test_a_strange_result_file_is_told(
-    folder: Path, key: str, value: str, told: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, key: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = result_of(folder, {"old-torch": [seen("reproduced")]})
     data = json.loads(path.read_text())
@@ -304,7 +304,7 @@ def test_a_strange_result_file_is_told(
     path.write_text(json.dumps(data))
     assert invoke(["index", "--results", str(path)]) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert message in said
     assert "expected a file that `reprokit run --json` writes" in said
     assert not (folder / "README.md").exists()
 

@@ -126,13 +126,13 @@ def test_the_record_keeps_them_and_reports_say_them(tmp_path: Path) -> None:
     assert set(written["failures"][0]) == {
         *("verdict", "known", "version", "id", "kind", "frames", "message", "cause", "title", "cells")
     }
-    [told] = {
+    [line] = {
         (element.get("message") or "").rpartition(" ")[2]
         for element in ET.fromstring(junit.junit(record).partition("\n")[2]).iter("failure")
         if "TypeError" in (element.get("message") or "")
     }
     identity = written["failures"][0]["id"]
-    assert told == f"{identity}]"
+    assert line == f"{identity}]"
     shown = detail.cell(record, record.cells[0], tmp_path / "store", 1, colour=False)
     assert f"\nfailure {identity}: TypeError: promotion of 1 at 0x7ffd00000001 at net.py:forward\n" in shown
 

@@ -1,4 +1,4 @@
-"""Cells over time, from a store: what is told of them, what changed around their transitions, and what is left out."""
+"""Cells over time, from a store: what is said of them, what changed around their transitions, and what is left out."""
 
 from __future__ import annotations
 

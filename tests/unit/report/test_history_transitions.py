@@ -20,7 +20,7 @@ def of(strip: str, decided: str = "") -> list[Transition]:
     return transitions([LETTERS[letter] for letter in strip], lambda at: decided[at : at + 1] == "!")
 
 
-def told(strip: str, decided: str = "") -> list[str]:
+def reported(strip: str, decided: str = "") -> list[str]:
     return [f"{one.words}{'' if one.confirmed else '?'} @{one.after}" for one in of(strip, decided)]
 
 
@@ -51,13 +51,13 @@ def told(strip: str, decided: str = "") -> list[str]:
     ],
 )
 def test_two_consecutive_results_make_a_transition(strip: str, expected: list[str]) -> None:
-    assert told(strip) == expected
+    assert reported(strip) == expected
 
 
 def test_one_decided_result_is_enough() -> None:
-    assert told("RRN", "  !") == ["new -> reproducing @0", "reproducing -> gone @2"]
-    assert told("R", "!") == ["new -> reproducing @0"]
-    assert told("RRNR", "  !!") == ["new -> reproducing @0", "reproducing -> gone @2", "gone -> back @3"]
+    assert reported("RRN", "  !") == ["new -> reproducing @0", "reproducing -> gone @2"]
+    assert reported("R", "!") == ["new -> reproducing @0"]
+    assert reported("RRNR", "  !!") == ["new -> reproducing @0", "reproducing -> gone @2", "gone -> back @3"]
 
 
 def test_a_transition_names_the_results_around_it() -> None:
@@ -95,9 +95,9 @@ def test_a_decided_result_is_not_enough_where_the_failure_showed_too_seldom_for_
 
 
 def test_a_failure_that_comes_and_goes_is_no_transition_however_often_it_stays_away_twice() -> None:
-    assert told("RNRNNRNNRNR") == ["new -> reproducing? @0"]
-    assert told("RNRNNR" + "N" * 9)[1:] == ["reproducing -> gone? @6"]
-    assert told("RNRNNR" + "N" * 60)[1:] == ["reproducing -> gone @6"]
+    assert reported("RNRNNRNNRNR") == ["new -> reproducing? @0"]
+    assert reported("RNRNNR" + "N" * 9)[1:] == ["reproducing -> gone? @6"]
+    assert reported("RNRNNR" + "N" * 60)[1:] == ["reproducing -> gone @6"]
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 60))
@@ -110,7 +110,7 @@ def test_the_more_clean_trials_the_less_they_are_chance(matched: int, missed: in
 
 
 def test_what_another_failure_hid_is_not_counted_as_clean() -> None:
-    assert told("RORNN")[1:] == ["reproducing -> gone @3"]
+    assert reported("RORNN")[1:] == ["reproducing -> gone @3"]
     [*_, gone] = of("RNRONON")
     assert (gone.rate, gone.clean, gone.seen) == ((2, 3), 2, 1)
 

@@ -60,22 +60,22 @@ def test_a_night_of_a_part_of_the_matrix_says_so(nights: Nights) -> None:
 
 
 @pytest.mark.parametrize(
-    ("with_it", "told"),
+    ("with_it", "expected"),
     [
         ("NN", {"cells": 2, "decided": 2, "left": 0}),
         ("N?", {"cells": 2, "decided": 1, "left": 0}),
-        ("NO", {"cells": 2, "decided": 1, "left": 0}),  # what fails otherwise is not mended
+        ("NO", {"cells": 2, "decided": 1, "left": 0}),  # what fails otherwise is not fixed
         ("??", {"cells": 2, "decided": 0, "left": 0}),
         ("NR", {"cells": 2, "decided": 2, "left": 1}),
         ("N", {"cells": 2, "decided": 1, "left": 0}),  # the other was run without it alone
     ],
 )
-def test_in_how_many_cells_a_fix_was_decided(nights: Nights, with_it: str, told: dict[str, int]) -> None:
+def test_in_how_many_cells_a_fix_was_decided(nights: Nights, with_it: str, expected: dict[str, int]) -> None:
     nights.run({"1": "R", "2": "R"}, case=FIXED)
     assert row(known(nights))["fix"] is None
     nights.run(dict(zip("12", with_it, strict=False)), case=FIXED, variant="fix")
-    assert row(known(nights))["fix"] == told
-    assert page(nights)["explanation"]["fix"] == told
+    assert row(known(nights))["fix"] == expected
+    assert page(nights)["explanation"]["fix"] == expected
 
 
 def test_cells_that_were_not_run_since_the_case_was_edited_have_their_past(nights: Nights) -> None:
@@ -91,8 +91,8 @@ def test_cells_that_were_not_run_since_the_case_was_edited_have_their_past(night
 
 def test_what_a_claim_does_not_rest_on_is_said_beside_it(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R", "3": "?"}, case=CASE.replace('"2"]', '"2", "3", "4"]'))
-    told = page(nights)["explanation"]
-    assert (told["decided"], told["open"]) == (2, ["1 build-failed", "1 more in the matrix"])
+    explanation = page(nights)["explanation"]
+    assert (explanation["decided"], explanation["open"]) == (2, ["1 build-failed", "1 more in the matrix"])
 
 
 def test_variables_named_as_our_own_keys_are_cleaned() -> None:

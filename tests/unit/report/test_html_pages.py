@@ -97,10 +97,10 @@ def test_the_same_change_of_many_cells_is_told_once(nights: Nights) -> None:
 
 def test_the_explanation_names_its_axes(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
-    told = page(nights)["explanation"]
-    assert told["claim"] == "exact"
-    assert told["words"] == "numpy = 2"
-    assert told["axes"] == ["numpy"]
+    explanation = page(nights)["explanation"]
+    assert explanation["claim"] == "exact"
+    assert explanation["words"] == "numpy = 2"
+    assert explanation["axes"] == ["numpy"]
 
 
 def test_what_was_asked_for_stands_beside_what_was_measured(nights: Nights) -> None:

@@ -175,7 +175,7 @@ def test_who_is_waited_for_is_said(project: Project, tmp_path: Path, monkeypatch
     monkeypatch.setattr(gpus, "TELL_AFTER", 0.05)
     holder = Leases(tmp_path / "leases", run="other", in_use=lambda gpu, died: "").claim(GPUS, 4)
     assert holder.attempt()
-    monkeypatch.setattr(gpus.os, "getpid", lambda: -1)  # whoever holds it is somebody else
+    monkeypatch.setattr(gpus.os, "getpid", lambda: -1)  # another process holds it
     threading.Timer(0.5, holder.close).start()
     assert project.run() == 0
     note = next(line for line in project.output.getvalue().splitlines() if "waits" in line)

@@ -1,4 +1,4 @@
-"""Locked Dockerfiles take nothing but what the lock holds, and what a build refuses is told with the lock's line."""
+"""Locked Dockerfiles take only what the lock holds, and what a build refuses is reported with the lock's line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lock files: what is written is read again, with the line of everything, and what is no lock is told with its line."""
+"""Lock files: what is written is read again, with lines, and what is not a lock is reported with its line."""
 
 from __future__ import annotations
 

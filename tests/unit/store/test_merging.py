@@ -80,12 +80,12 @@ def run(
     finished: bool = True,
 ) -> RunRecord:
     at = f"2026-01-01T02:00:{second:02d}.000Z"
-    told = WorkflowRecord(repository="o/r", run=workflow, attempt=attempt) if workflow else None
+    workflow_record = WorkflowRecord(repository="o/r", run=workflow, attempt=attempt) if workflow else None
     return RunRecord(
         id=run_id,
         started_at=at,
         version="1",
-        request=RequestRecord(asked={"cases": ["cases/made_up.yaml"], "engine": "auto"}, workflow=told),
+        request=RequestRecord(asked={"cases": ["cases/made_up.yaml"], "engine": "auto"}, workflow=workflow_record),
         host=HostRecord(engine=engine, kernel=kernel),
         owner=OwnerRecord(labels={"host": run_id, "pid": str(second)}),
         finished_at=at if finished else None,
@@ -405,8 +405,8 @@ def test_each_cell_is_there_once_and_a_decided_one_is_not_lost(
     assert sorted(keys) == sorted({key_of(one) for each in runs for one in each.cells})
     assert set(origins) == set(keys)
     for one in whole.cells:
-        told = {other.verdict for each in runs for other in each.cells if key_of(other) == key_of(one)}
+        verdicts = {other.verdict for each in runs for other in each.cells if key_of(other) == key_of(one)}
         assert one.verdict is not None
-        assert (one.verdict is Verdict.CANCELLED) <= (told <= {None, Verdict.CANCELLED})
+        assert (one.verdict is Verdict.CANCELLED) <= (verdicts <= {None, Verdict.CANCELLED})
     again, _ = join(dataclasses.replace(night, runs=(whole, *runs)), "x", text=lambda digest: TEXT)
     assert again == whole

@@ -134,7 +134,7 @@
     return { node: section(many(cell.trials.length, "trial"), bar, body), show: () => view.show() };
   };
 
-  let wraps = null; // as long as nobody chose: on a phone
+  let wraps = null; // until the reader chooses: on a phone
   const wrapped = () => (wraps === null ? window.innerWidth < 640 : wraps);
 
   const looks = (outcome) => (outcome === "passed" ? "not-reproduced" : outcome);

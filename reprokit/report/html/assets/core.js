@@ -107,7 +107,7 @@ const reprokit = (() => {
       try {
         return decodeURIComponent(part);
       } catch {
-        return part; // a percent sign that somebody typed
+        return part; // a literal percent sign
       }
     });
     return { parts, query: Object.fromEntries(new URLSearchParams(query.join("?"))) };
@@ -162,7 +162,7 @@ const reprokit = (() => {
     } catch (error) {
       page = { title: "Not found", node: h("div", { class: "note" }, h("h1", null, "Not found"), h("p", null, error.message), h("p", null, h("a", { href: "#/" }, "All cases"))) };
     }
-    if (mine !== turn) return; // somebody went on meanwhile
+    if (mine !== turn) return; // the reader went on meanwhile
     main.removeAttribute("aria-busy");
     document.title = page.title ? `${page.title} · reprokit` : "reprokit report";
     crumbs(page.crumbs || []);

@@ -123,9 +123,9 @@
 
     // The axes of the explanation, else those with most values; many values go down the page rather than across it.
     #defaults() {
-      const told = (this.data.explanation ? this.data.explanation.axes : []).map((name) => this.byName.get(name));
+      const named = (this.data.explanation ? this.data.explanation.axes : []).map((name) => this.byName.get(name));
       const bySize = [...this.telling].sort((one, other) => other.values.length - one.values.length);
-      const [first, second] = [...new Set([...told.filter((axis) => this.telling.includes(axis)), ...bySize])];
+      const [first, second] = [...new Set([...named.filter((axis) => this.telling.includes(axis)), ...bySize])];
       if (!second) return [first, null];
       const [few, more] = first.values.length <= second.values.length ? [first, second] : [second, first];
       return more.values.length > 12 && few.values.length < more.values.length ? [few, more] : [more, few];
