@@ -109,35 +109,35 @@ def _write(run, sources):
     return "\\n".join([f"1..{len(lines)}", *lines, repr(run)]) + "\\n"
 
 
-FORMAT = RunFormat(name="tap", help="Test Anything Protocol", suffix=".tap", scrubbed=True, write=_write)
+FORMAT = RunFormat(name="made-up", help="Test Anything Protocol", suffix=".made-up", scrubbed=True, write=_write)
 """
 
 
 @pytest.fixture
-def tap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more format, as one more module of the package."""
     (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "tap.py").write_text(TAP, encoding="utf-8")
+    (tmp_path / "more" / "made_up.py").write_text(TAP, encoding="utf-8")
     monkeypatch.setattr(formats, "__path__", [*formats.__path__, str(tmp_path / "more")])
     monkeypatch.delitem(sys.modules, "reprokit.cli.report_command", raising=False)
-    monkeypatch.setitem(sys.modules, "reprokit.report.formats.tap", None)  # forgotten afterwards
-    del sys.modules["reprokit.report.formats.tap"]
+    monkeypatch.setitem(sys.modules, "reprokit.report.formats.made_up", None)  # forgotten afterwards
+    del sys.modules["reprokit.report.formats.made_up"]
 
 
-@pytest.mark.usefixtures("tap", "run")
+@pytest.mark.usefixtures("made_up", "run")
 def test_one_module_is_enough_for_one_more_format(capsys: pytest.CaptureFixture[str]) -> None:
-    assert report("--format", "tap") == 0
+    assert report("--format", "made-up") == 0
     out = capsys.readouterr().out
     assert out.startswith("1..2\nnot ok 1 in ~/work on <host>, as <user>@<host>, token=<github-token>\n")
     assert "RunRecord(" in out
     assert [word for word in WORDS if word in out] == []  # though it writes all of the record
     assert report("--help") == 0
-    assert "tap (Test Anything Protocol)" in " ".join(capsys.readouterr().out.split())
+    assert "made-up (Test Anything Protocol)" in " ".join(capsys.readouterr().out.split())
 
 
 def test_an_unknown_format_is_wrong_usage(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
-    assert report("--format", "tap") == 2
-    assert "'tap' is not one of" in capsys.readouterr().err
+    assert report("--format", "made-up") == 2
+    assert "'made-up' is not one of" in capsys.readouterr().err
 
 
 def test_whether_a_format_is_scrubbed_must_be_said() -> None:

@@ -75,9 +75,9 @@ def test_an_environment_that_was_recorded_before_an_axis_existed_is_not_said_to_
 def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "reprokit", tmp_path / "reprokit", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "dockerfiles", tmp_path / "dockerfiles")
-    text = (FOLDER / "cmake.py").read_text().replace("cmake", "ninja").replace("CMake", "Ninja")
+    text = (FOLDER / "cmake.py").read_text().replace("cmake", "madeup").replace("CMake", "Made-up")
     text = text.replace("place=60", "place=65").replace("matters=60", "matters=65")
-    (tmp_path / "reprokit" / "environment" / "axes" / "ninja.py").write_text(text)
+    (tmp_path / "reprokit" / "environment" / "axes" / "madeup.py").write_text(text)
     program = """
         import sys
         from reprokit.environment import compare, probe, resolve, Supply, dockerfile
@@ -86,22 +86,22 @@ def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
         from reprokit.case.render import render
 
         file = load_text("x.yaml", sys.argv[1])
-        spec = render(file.case, {"ninja": "3.27"})
+        spec = render(file.case, {"madeup": "3.27"})
         environment = resolve(spec, Supply(base_source="bootstrap"))
         text = dockerfile.render(environment, spec, sources={}, given_datasets=set()).dockerfile
-        assert "pip install ninja==3.27.9" in text, text
-        assert "section ninja; ninja --version" in probe.command()[2]
-        said = compare({"ninja": "3.27"}, Measured.parse("##ninja\\nninja version 4.0.3\\n##end\\n"))
-        assert said == ["the cell asks for ninja 3.27, the image measures Ninja 4.0.3"], said
-        assert "ninja" in json_schema()["$defs"]["Matrix"]["properties"]
-        assert environment.to_json()["ninja"] == "3.27.9"
+        assert "pip install madeup==3.27.9" in text, text
+        assert "section madeup; madeup --version" in probe.command()[2]
+        said = compare({"madeup": "3.27"}, Measured.parse("##madeup\\nmadeup version 4.0.3\\n##end\\n"))
+        assert said == ["the cell asks for madeup 3.27, the image measures Made-up 4.0.3"], said
+        assert "madeup" in json_schema()["$defs"]["Matrix"]["properties"]
+        assert environment.to_json()["madeup"] == "3.27.9"
         print("as one file says")
     """
-    case = 'schema: reprokit/v1\nid: x\ntitle: x\nmatrix: {ninja: ["3.27"]}\ncommand: "true"\n'
+    case = 'schema: reprokit/v1\nid: x\ntitle: x\nmatrix: {madeup: ["3.27"]}\ncommand: "true"\n'
     environ = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
     words = [sys.executable, "-c", textwrap.dedent(program), case]
     done = subprocess.run(words, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120)
     assert done.stdout == "as one file says\n", done.stderr
     listed = [sys.executable, "-m", "reprokit", "matrix", "--help"]
     done = subprocess.run(listed, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120)
-    assert "--ninja A,B" in done.stdout, done.stderr
+    assert "--madeup A,B" in done.stdout, done.stderr
