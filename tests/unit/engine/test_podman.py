@@ -12,7 +12,7 @@ from reprokit.case.cellspec import Limits
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
 from reprokit.engine.containers import create_body, for_podman, podman_limits
-from reprokit.engine.memory_kills import MemoryKills, counter_of
+from reprokit.engine.memory_kills import MemoryKills, counter_of, in_kernel_log
 from reprokit.engine.podman.buildah import Steps, parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
@@ -182,3 +182,14 @@ def test_references_as_podman_keeps_them() -> None:
         "registry.example/a/b:1",
         "host:5000/x",
     ]
+
+
+def test_a_kill_is_found_in_the_kernels_log_where_the_count_is_gone(tmp_path: Path) -> None:
+    log = tmp_path / "kmsg"
+    log.write_text(
+        "4,1,2,-;dd invoked oom-killer: gfp_mask=0xcc0\n"
+        "6,1,3,-;oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/p/libpod-aa17,task_memcg=/p/libpod-aa17,task=dd\n"
+    )
+    assert in_kernel_log("aa17", log)
+    assert not in_kernel_log("bb28", log)
+    assert not in_kernel_log("aa17", tmp_path / "closed")
