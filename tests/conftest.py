@@ -33,13 +33,16 @@ hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  #
 hypothesis.settings.load_profile("reprokit")
 
 BROWSER = Path(__file__).parent / "browser"
+LONGEST = ("test_cases.py", "test_case_from_issue.py", "test_nightly.py")
+"""Files that take minutes: they start first, so that no worker is left with one at the end."""
 APPLETS = tuple(
     "sh sleep cat echo ls id dd yes head grep env kill printf mkdir touch true false df nc wget tr seq tail".split()  # noqa: SIM905
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the browser's tests."""
+    """Mark the browser's tests, and put the longest files first."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
     for item in items:
         if BROWSER in item.path.parents:
             item.add_marker(pytest.mark.browser)
@@ -89,10 +92,12 @@ def podman_service() -> Iterator[str]:
     address = f"unix://{folder}/podman.sock"
     # runc also serves hosts whose cgroups are neither v1 nor v2, as crun does not.
     runtime = ["--runtime", "runc"] if shutil.which("runc") else []
+    # It ends with us, however we end.
+    with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
     command = [podman, "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
     log = (folder / "log").open("wb")
     started = subprocess.Popen(
-        [*command, *runtime, "system", "service", "--time=0", address], stdout=log, stderr=subprocess.STDOUT
+        [*with_us, *command, *runtime, "system", "service", "--time=0", address], stdout=log, stderr=subprocess.STDOUT
     )
     try:
         _wait_for(address)
