@@ -11,14 +11,14 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import hypothesis
 import pytest
 
-from reprokit.case.cellspec import Limits
+from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
@@ -184,9 +184,16 @@ def remove_image(*tags: str) -> None:
     subprocess.run(["docker", "rmi", "-f", *tags], capture_output=True, check=False)
 
 
+def as_files(texts: Mapping[str, str | FileSpec]) -> dict[str, FileSpec]:
+    """Files of a case, from texts."""
+    return {path: FileSpec(text=text) if isinstance(text, str) else text for path, text in texts.items()}
+
+
 def trial(image: str, script: str, **changes: object) -> Trial:
     """A trial of a shell script; keyword arguments go to Limits, but for those that a Trial has itself."""
     own = {key: changes.pop(key) for key in ("env", "mounts", "labels", "gpus", "workdir", "files") if key in changes}
+    if "files" in own:
+        own["files"] = as_files(own["files"])  # type: ignore[arg-type]
     limits = Limits(**{"timeout": 60.0, **changes})  # type: ignore[arg-type]
     return Trial(
         image=image,

@@ -7,14 +7,26 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 
-def mode(text: str) -> int:
-    """The permissions of a file of a case: what begins with ``#!`` is a program."""
-    return 0o755 if text.startswith("#!") else 0o644
+@dataclass(frozen=True, kw_only=True)
+class FileSpec:
+    """A file of the case. ``mode``: its permissions, None as the text says: what begins with ``#!`` is a program."""
+
+    text: str
+    mode: int | None = None
+
+    @property
+    def permissions(self) -> int:
+        """What the file gets: ``mode``, or what its text says."""
+        return self.mode if self.mode is not None else 0o755 if self.text.startswith("#!") else 0o644
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Resources of one trial. Sizes in bytes, ``timeout`` in seconds, ``cpus`` in cores; None = engine's default."""
+    """Resources of one trial. Sizes in bytes, ``timeout`` in seconds, ``cpus`` in cores; None = engine's default.
+
+    ``output``: ``joined``: the program writes stdout and stderr to one pipe, so that their order is recorded as it was;
+    ``separate``: to two, as where what a program does depends on the streams.
+    """
 
     gpus: int = 0
     gpu_memory: int | None = None
@@ -25,6 +37,7 @@ class Limits:
     timeout: float = 1800.0
     network: Literal["none", "bridge"] = "none"
     user: str = "repro"
+    output: Literal["joined", "separate"] = "joined"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +85,7 @@ class CellSpec:
     cell: Mapping[str, str]
     environment: EnvironmentSpec
     sources: Mapping[str, SourceSpec]
-    files: Mapping[str, str]
+    files: Mapping[str, FileSpec]
     datasets: Mapping[str, DatasetSpec]
     env: Mapping[str, str]
     workdir: str

@@ -29,6 +29,7 @@ from reprokit.case.scalars import (
     EnvValue,
     ExceptionType,
     ExitCode,
+    FileMode,
     FileName,
     FrameText,
     GitRef,
@@ -39,6 +40,7 @@ from reprokit.case.scalars import (
     Natural,
     Network,
     OneLine,
+    Output,
     Partial,
     Patch,
     Pattern,
@@ -148,6 +150,20 @@ class Dataset(Model):
     )
 
 
+class FileEntry(Model):
+    """A small file that travels in the case, with its permissions."""
+
+    content: Scalar = Field(description="The text of the file.")
+    mode: FileMode | None = Field(
+        None,
+        description='Its permissions in octal digits, such as "755". By default a text that begins with #! gets 755, others 644.',
+    )
+
+
+def _text_or_mapping(value: object) -> str:
+    return "mapping" if isinstance(value, (dict, FileEntry)) else "text"
+
+
 class Resources(Model):
     """Limits of one trial. Each may be a template.
 
@@ -164,6 +180,11 @@ class Resources(Model):
     network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
     user: User = Field(
         "repro", description="User that runs the command: repro (unprivileged), or root if the bug needs it."
+    )
+    output: Output = Field(
+        "joined",
+        description="joined (default): stdout and stderr are one pipe, so that the log has them in the order in which "
+        "they were written. separate: two pipes, for a case that is about the streams; their order is a guess.",
     )
 
 
@@ -244,8 +265,14 @@ class Case(Model):
     )
     environment: Environment = Field(Environment(), description="What the image holds beside what the axes ask for.")
     sources: dict[str, Source] = Field({}, description="Git trees put into the image at a pinned commit, by name.")
-    files: dict[FileName, Scalar] = Field(
-        {}, description="Small files that travel in the case: path below workdir -> text."
+    files: dict[
+        FileName,
+        Annotated[
+            Annotated[Scalar, Tag("text")] | Annotated[FileEntry, Tag("mapping")], Discriminator(_text_or_mapping)
+        ],
+    ] = Field(
+        {},
+        description='Small files that travel in the case: path below workdir -> text, or {content: ..., mode: "755"}.',
     )
     datasets: dict[str, Dataset] = Field({}, description="Data mounted read-only, or generated, by name.")
     env: dict[EnvName, EnvValue] = Field({}, description="Environment variables of the command, as written.")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from reprokit.case import units
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, SourceSpec
 from reprokit.case.descriptions import dotted, found
-from reprokit.case.model import Case, Dataset, Resources, Source
+from reprokit.case.model import Case, Dataset, FileEntry, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
 from reprokit.core.errors import ReprokitError
@@ -58,7 +58,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
         ),
         sources={name: fill.source(("sources", name), source) for name, source in case.sources.items()},
-        files={units.below_workdir(path): fill.text(("files", path), content) for path, content in case.files.items()},
+        files={units.below_workdir(path): fill.file(("files", path), file) for path, file in case.files.items()},
         datasets={name: fill.dataset(("datasets", name), dataset) for name, dataset in case.datasets.items()},
         env={name: fill.text(("env", name), value) for name, value in case.env.items()},
         workdir=case.workdir,
@@ -109,6 +109,14 @@ class _Fill:
             patch=self.parsed((*loc, "patch"), source.patch, units.unified_diff),
         )
 
+    def file(self, loc: Loc, file: str | FileEntry) -> FileSpec:
+        if isinstance(file, str):
+            return FileSpec(text=self.text(loc, file))
+        return FileSpec(
+            text=self.text((*loc, "content"), file.content),
+            mode=self.optional((*loc, "mode"), file.mode, units.file_mode),
+        )
+
     def dataset(self, loc: Loc, dataset: Dataset) -> DatasetSpec:
         layout = tuple(
             (self.parsed((*loc, "layout", index, "glob"), rule.glob, units.dataset_glob), rule.min)
@@ -140,4 +148,5 @@ class _Fill:
             timeout=self.parsed(at("timeout"), resources.timeout, units.duration),
             network=self.parsed(at("network"), resources.network, units.network),
             user=self.parsed(at("user"), resources.user, units.user),
+            output=self.parsed(at("output"), resources.output, units.output),
         )

@@ -164,6 +164,16 @@ Network = Annotated[
     _checked(units.network, templated=True),
     WithJsonSchema({"anyOf": [{"enum": ["none", "bridge"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
 ]
+Output = Annotated[
+    str,
+    _checked(units.output, templated=True),
+    WithJsonSchema({"anyOf": [{"enum": ["joined", "separate"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+]
+FileMode = Annotated[
+    str,
+    _checked(units.file_mode, templated=True),
+    WithJsonSchema({"type": ["string", "integer"], "pattern": "^(0?[0-7]{3}" + _OR_TEMPLATE + ")$"}),
+]
 Conflicts = Annotated[
     str,
     _checked(units.conflicts, templated=True),

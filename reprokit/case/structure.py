@@ -38,6 +38,7 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     (("sources", "*"), model.Source),
     (("datasets", "*"), model.Dataset),
     (("datasets", "*", "layout", "*"), model.LayoutRule),
+    (("files", "*"), model.FileEntry),
     (("resources",), model.Resources),
     (("trials",), model.Repeats),
     (("expect",), model.Expect),

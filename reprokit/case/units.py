@@ -115,6 +115,22 @@ def network(text: str) -> Literal["none", "bridge"]:
     raise ValueError("none or bridge" + near(text, ("none", "bridge"), prefix="; "))
 
 
+def output(text: str) -> Literal["joined", "separate"]:
+    """``joined`` or ``separate``."""
+    if text == "joined":
+        return "joined"
+    if text == "separate":
+        return "separate"
+    raise ValueError("joined or separate" + near(text, ("joined", "separate"), prefix="; "))
+
+
+def file_mode(text: str) -> int:
+    """The permissions of a file in octal digits, without setuid, setgid and sticky bits: ``755``."""
+    if not re.fullmatch(r"0?[0-7]{3}", text.strip()):
+        raise ValueError('a file mode of three octal digits such as "755"')
+    return int(text, 8)
+
+
 def conflicts(text: str) -> Literal["refuse", "allow"]:
     """``refuse`` or ``allow``."""
     if text == "refuse":

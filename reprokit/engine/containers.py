@@ -7,6 +7,7 @@ import dataclasses
 import datetime
 import io
 import posixpath
+import re
 import select
 import tarfile
 import threading
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.cellspec import mode
+from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import devices, libpod
@@ -45,12 +46,27 @@ GRACE = 2.0
 DRAIN = 10.0
 """Seconds for which a killed container may take to end its output."""
 
+_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
 _READ = 256 * 1024
 _KILLED = 137
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
 _ULIMITS = {"nofile": 1048576, "nproc": 32768}
+
+
+def command(trial: Trial) -> tuple[str, ...]:
+    """The argv of a trial's container.
+
+    With one pipe for stdout and stderr the kernel keeps the order of what is written; the engine reads two side by
+    side. The ``sh`` (every image of ours has one: the probe ran in it) is replaced by the command, which has its
+    process id, signals and exit status.
+    """
+    if trial.limits.output == "separate":
+        return trial.command
+    # dash leaves out what no variable of a shell can be named.
+    odd = [f"{name}={value}" for name, value in trial.env.items() if not _SHELL_NAME.fullmatch(name)]
+    return ("sh", "-c", 'exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
 
 
 def create_body(
@@ -86,7 +102,7 @@ def create_body(
     return {
         "Image": trial.image,
         "Entrypoint": [],
-        "Cmd": list(trial.command),
+        "Cmd": [*command(trial)],
         "Env": [f"{name}={value}" for name, value in {**trial.env, **(env or {})}.items()],
         "WorkingDir": trial.workdir,
         "User": limits.user,
@@ -122,17 +138,18 @@ def for_podman(body: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, 
     return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
 
 
-def packed(files: Mapping[str, str]) -> bytes:
+def packed(files: Mapping[str, FileSpec]) -> bytes:
     """A tar archive of text files and their folders, owned by the user ``repro``; the same files, the same bytes."""
-    paths = {posixpath.normpath(path): text for path, text in files.items()}
+    paths = {posixpath.normpath(path): file for path, file in files.items()}
     folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"."}
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted({*paths, *folders}):
-            data = paths.get(path, "").encode()
+            file = paths.get(path)
+            data = file.text.encode() if file else b""
             entry = tarfile.TarInfo(path)
-            entry.type = tarfile.REGTYPE if path in paths else tarfile.DIRTYPE
-            entry.mode = mode(paths[path]) if path in paths else 0o755
+            entry.type = tarfile.REGTYPE if file else tarfile.DIRTYPE
+            entry.mode = file.permissions if file else 0o755
             entry.uid = entry.gid = USER_ID
             entry.mtime = MODIFIED
             entry.size = len(data)

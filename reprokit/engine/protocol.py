@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from reprokit.case.cellspec import Limits
+from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.engine.capabilities import Capabilities
 from reprokit.evidence.model import Ending
 
@@ -92,8 +92,7 @@ class Trial:
     """One execution in a fresh container. ``gpus``: device ids ("0", or a UUID); ``limits.gpus``: the number asked.
     ``gpu_indices``: those of ``gpus`` on the host, where they are known.
 
-    ``files``: path below ``workdir`` -> text, put there before the command starts, owned by the unprivileged user;
-    what begins with ``#!`` is executable.
+    ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
     """
 
     image: str
@@ -103,7 +102,7 @@ class Trial:
     limits: Limits
     labels: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, FileSpec] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     gpu_indices: tuple[int, ...] = ()
 
@@ -217,7 +216,8 @@ class Engine(Protocol):
 
         Args:
             trial: The image, the command, its limits, and what the command finds.
-            sink: Called with the program's output in the order in which it was written, as it comes.
+            sink: Called with the program's output as it comes: in the order in which it was written, unless
+                ``limits.output`` asks for separate streams, whose order no one knows.
             cancel: When it is set, the trial is stopped at once.
             slot: Held while the program runs, and not while its container is made or removed: the engine need not
                 be idle in between.

@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
+from reprokit.engine.containers import command
 from reprokit.engine.protocol import Trial
 
 
@@ -39,7 +40,7 @@ def docker_run_line(trial: Trial, files: Path | None = None, program: str = "doc
             words.append(_bind(files / path, str(PurePosixPath(trial.workdir, path)), read_only=True))
     for name, value in trial.env.items():
         words.append(f"--env={name}={value}")
-    words += [f"--workdir={trial.workdir}", trial.image, *trial.command]
+    words += [f"--workdir={trial.workdir}", trial.image, *command(trial)]
     return " ".join(shlex.quote(word) for word in words)
 
 

@@ -79,7 +79,7 @@ def has_nvcc(environment: Environment) -> bool:
 
 
 def _flag_stands_in(spec: CellSpec) -> bool:
-    texts = (*spec.command, *spec.env.values(), spec.environment.setup, *spec.files.values())
+    texts = (*spec.command, *spec.env.values(), spec.environment.setup, *(file.text for file in spec.files.values()))
     return any(FLAG in text for text in texts)
 
 

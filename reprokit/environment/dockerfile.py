@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from reprokit.case.cellspec import CellSpec, mode
+from reprokit.case.cellspec import CellSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXES
@@ -134,9 +134,12 @@ def render(
         place = f"sources/{name if re.fullmatch(r'[A-Za-z0-9._-]+', name) else number}"
         context[place] = tree.archive
         copied.append({"context": place + "/", "target": posixpath.join(workdir, tree.path) + "/"})
-    for path, text in spec.files.items():
-        folder = "executables" if mode(text) & 0o111 else "files"
-        context[f"{folder}/{posixpath.normpath(path)}"] = text.encode()
+    modes: dict[str, list[str]] = {}
+    for path, file in spec.files.items():
+        name = posixpath.normpath(path)
+        context[f"{'executables' if file.permissions == 0o755 else 'files'}/{name}"] = file.text.encode()
+        if file.permissions not in (0o644, 0o755):
+            modes.setdefault(f"{file.permissions:03o}", []).append(posixpath.join(workdir, name))
     early, late = _pip(environment.pip, environment.pip_options)
     large = _large(early)
     options = _words(environment.pip_options)
@@ -159,6 +162,7 @@ def render(
             sources=copied,
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
+            modes=modes,
             release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=options,
             pins=pins,

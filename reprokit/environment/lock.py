@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
 from reprokit.environment.axes import AXES, AXIS_NAMES
 
@@ -203,10 +203,15 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
         "environment": dataclasses.asdict(spec.environment),
         "sources": {name: dataclasses.asdict(source) for name, source in spec.sources.items()},
         "generate": {name: [data.path, data.generate] for name, data in spec.datasets.items() if data.generate},
-        "files": dict(spec.files) if reads_files else {},
+        "files": {path: _asked_file(file) for path, file in spec.files.items()} if reads_files else {},
         "workdir": spec.workdir,
     }
     return "sha256:" + hashlib.sha256(_canonical(asked)).hexdigest()
+
+
+def _asked_file(file: FileSpec) -> str | list[str]:
+    """A file as a digest has it: its text, with the permissions where the case gives them."""
+    return file.text if file.mode is None else [file.text, f"{file.mode:03o}"]
 
 
 def base_reference(name: str, recipe: str, packages: Mapping[str, str]) -> str:

@@ -111,7 +111,7 @@ def _places(host: Host, spec: CellSpec) -> Iterator[str]:
         texts = {
             "command": spec.command,
             "env": spec.env.values(),
-            "files": spec.files.values(),
+            "files": [file.text for file in spec.files.values()],
             "environment": (*spec.environment.pip, *spec.environment.pip_options, spec.environment.setup),
             "datasets": [dataset.generate for dataset in spec.datasets.values()],
         }

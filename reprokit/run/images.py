@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from reprokit.case.cellspec import CellSpec, SourceSpec
+from reprokit.case.cellspec import CellSpec, FileSpec, SourceSpec
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.locks import locked
@@ -120,7 +120,7 @@ class SourceTrees:
         return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
 
 
-def handed_files(task: Task) -> Mapping[str, str]:
+def handed_files(task: Task) -> Mapping[str, FileSpec]:
     """The case's files that each container gets at its start, because no step of the build needs them."""
     return {} if dockerfile.build_reads_files(task.spec, task.datasets) else task.spec.files
 

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 
 from reprokit import environment
-from reprokit.case.cellspec import mode
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
@@ -28,6 +27,9 @@ from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_recor
 from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
+"""What a program finds beside the variables of its case, which may unset it by an empty value: see ``Limits.output``."""
 
 
 def blank(task: Task) -> CellRecord:
@@ -83,7 +85,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
     return Trial(
         image=image,
         command=task.spec.command,
-        env=task.spec.env,
+        env={**UNBUFFERED, **task.spec.env},
         workdir=task.spec.workdir,
         limits=task.spec.limits,
         labels=ownership(run_id, task.case.id, task.cell) | ({GPUS: ",".join(uuids)} if uuids else {}),
@@ -210,11 +212,11 @@ def _folder(context: TrialContext, task: Task) -> Path:
 def _kept_files(context: TrialContext, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
     folder = (context.folder / _folder(context, task) / "files").absolute()
-    for path, text in handed_files(task).items():
+    for path, file in handed_files(task).items():
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-        target.chmod(mode(text))
+        target.write_text(file.text, encoding="utf-8")
+        target.chmod(file.permissions | 0o600)  # this copy is ours to read, whatever the case asks for
     return folder
 
 

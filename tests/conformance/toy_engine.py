@@ -22,7 +22,6 @@ from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from reprokit.case.cellspec import mode
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine import leftovers
@@ -47,35 +46,43 @@ def run_program(
     sink: Callable[[bytes], None],
     cancel: threading.Event,
     timeout: float | None = None,
+    *,
+    joined: bool = True,
 ) -> Ending:
     """Run a program to its end, time limit or cancellation, and end what it started."""
     started = time.monotonic()
     deadline = float("inf") if timeout is None else started + timeout
     timed_out = False
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environ, cwd=folder, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if joined else subprocess.PIPE,
+        env=environ,
+        cwd=folder,
+        start_new_session=True,
     )
-    assert process.stdout is not None
+    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+    reading = list(streams)
     try:
-        while True:
+        while reading:
             if cancel.is_set():
                 raise Cancelled("cancelled during the trial")
             if time.monotonic() > deadline:
                 os.killpg(process.pid, signal.SIGKILL if timed_out else signal.SIGTERM)
                 timed_out, deadline = True, deadline + GRACE
-            if select.select([process.stdout], [], [], 0.05)[0]:
-                data = os.read(process.stdout.fileno(), 65536)
-                if not data:
-                    break
-                sink(data)
-            elif process.poll() is not None:  # what it left running holds the pipe open
+            ready = select.select(reading, [], [], 0.05)[0]
+            for stream in ready:
+                data = os.read(stream.fileno(), 65536)
+                sink(data) if data else reading.remove(stream)
+            if not ready and process.poll() is not None:  # what it left running holds the pipe open
                 break
         code = process.wait()
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        process.stdout.close()
+        for stream in streams:
+            stream.close()
     seconds = time.monotonic() - started
     return Ending(exit_code=128 - code if code < 0 else code, timed_out=timed_out, seconds=seconds)
 
@@ -91,17 +98,19 @@ def run_trial(
     with leftovers.private_folder("toy") as scratch:
         work = scratch / "work"
         shutil.copytree(workspace, work, symlinks=True) if workspace else work.mkdir()
-        for name, text in trial.files.items():
+        for name, file in trial.files.items():
             (work / name).parent.mkdir(parents=True, exist_ok=True)
-            (work / name).write_text(text)
-            (work / name).chmod(mode(text))
+            (work / name).write_text(file.text)
+            (work / name).chmod(file.permissions)
         for mount in trial.mounts:
             place = work / PurePosixPath(mount.target).relative_to(trial.workdir)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(mount.source)
         labels = {LABELS.decode().rstrip("="): json.dumps(dict(trial.labels))}
         own = {"PATH": os.defpath, "HOME": str(scratch), "LANG": "C.UTF-8", **labels}
-        return run_program(trial.command, {**own, **environ, **trial.env}, work, sink, cancel, trial.limits.timeout)
+        own |= {**environ, **trial.env}
+        joined = trial.limits.output == "joined"
+        return run_program(trial.command, own, work, sink, cancel, trial.limits.timeout, joined=joined)
 
 
 class ToyEngine:

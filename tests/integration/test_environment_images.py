@@ -18,7 +18,7 @@ from reprokit.engine.protocol import Build, ImageInfo, Mount, Progress
 from reprokit.environment import Supply, bootstrap, compare, dockerfile, resolve
 from reprokit.environment.catalog import OURS
 from reprokit.run.probe import measure
-from tests.conftest import remove_image, trial
+from tests.conftest import as_files, remove_image, trial
 
 pytestmark = pytest.mark.integration
 
@@ -32,6 +32,8 @@ DEBIANS = [
 def cell(axes: dict[str, str], **parts: Any) -> CellSpec:
     environment = {key: parts.pop(key) for key in ("apt", "pip", "setup", "image") if key in parts}
     defaults: dict[str, Any] = {"sources": {}, "files": {}, "datasets": {}, "env": {}, "workdir": "/workspace"}
+    if "files" in parts:
+        parts["files"] = as_files(parts["files"])
     return CellSpec(
         cell=axes,
         environment=EnvironmentSpec(**environment),

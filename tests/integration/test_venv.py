@@ -22,7 +22,7 @@ from reprokit.engine.venv import cgroups, host, keeping, trials
 from reprokit.engine.venv.engine import VenvEngine
 from reprokit.environment.host import HostCapabilities
 from reprokit.evidence.model import Ending
-from tests.conftest import reachable_cache
+from tests.conftest import as_files, reachable_cache
 from tests.integration.test_run import User
 
 pytestmark = pytest.mark.integration
@@ -99,7 +99,7 @@ def run(
         env={"WORD": "two words"},
         workdir="/workspace",
         limits=Limits(**{"timeout": 30.0, **limits}),  # type: ignore[arg-type]
-        files={"sub/tool.sh": "#!/bin/sh\necho tool\n"},
+        files=as_files({"sub/tool.sh": "#!/bin/sh\necho tool\n"}),
         mounts=mounts,
     )
     sink = (output if output is not None else []).append
@@ -211,7 +211,7 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.KeptVenv, powe
             env={},
             workdir="/workspace",
             limits=Limits(timeout=30.0),
-            files={"plain": "echo\n"},
+            files=as_files({"plain": "echo\n"}),
         )
         ending = trials.run(trial, kept, powers, output.append, threading.Event(), nullcontext())
         return ending.exit_code, b"".join(output)

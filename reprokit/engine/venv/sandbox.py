@@ -47,6 +47,7 @@ class SandboxProgram:
     """What is to be run. ``user``: the id that root becomes, None to stay. ``root``: an empty folder to mount on.
 
     Without ``namespaces``, ``mounts`` are not made and the network is not ``cut_off``. ``joins``: control groups.
+    ``joined``: stdout and stderr are one pipe.
     """
 
     command: Sequence[str]
@@ -58,6 +59,7 @@ class SandboxProgram:
     cut_off: bool = False
     user: int | None = None
     joins: Sequence[str] = ()
+    joined: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +126,7 @@ def run(
             [sys.executable, "-I", "-S", str(INSIDE)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=subprocess.STDOUT if program.joined else subprocess.PIPE,
             pass_fds=(writing,),
             start_new_session=True,  # Ctrl-C is for reprokit, which then ends this
             env={},
@@ -181,9 +183,10 @@ class _Watch:
         cancel: threading.Event,
     ) -> None:
         assert process.stdout is not None
-        assert process.stderr is not None
         self._process = process
-        self._streams = {process.stdout.fileno(): 1, process.stderr.fileno(): 2, status: 0}
+        self._streams = {process.stdout.fileno(): 1, status: 0}
+        if process.stderr is not None:
+            self._streams[process.stderr.fileno()] = 2
         self._joined = Joined(sink)
         self._cancel = cancel
         self.said = b""

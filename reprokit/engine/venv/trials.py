@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 
-from reprokit.case.cellspec import mode
 from reprokit.engine.containers import MODIFIED
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
@@ -47,6 +46,7 @@ def run(
             cut_off=trial.limits.network == "none" and not powers.network,
             user=layout.user_of(user),
             joins=group.joins,
+            joined=trial.limits.output == "joined",
         )
         with slot:
             if cancel.is_set():
@@ -62,13 +62,13 @@ def _work(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path) -> Path | 
     work = scratch / "work"
     layout.copy_tree(kept.folder / "workspace", work)
     number = layout.user_of(trial.limits.user)
-    for path, text in trial.files.items():
+    for path, file in trial.files.items():
         target = work / path
         missing = [parent for parent in target.parents if not parent.exists()]
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)
-        target.write_text(text, encoding="utf-8")
-        target.chmod(mode(text))
+        target.write_text(file.text, encoding="utf-8")
+        target.chmod(file.permissions)
         os.utime(target, (MODIFIED, MODIFIED))
         if number is not None:
             for place in (target, *missing):

@@ -43,7 +43,7 @@ def calls_nvcc(spec: CellSpec) -> bool:
     asked = spec.environment
     if any("nvcc" in text for text in (*asked.apt, *asked.pip, asked.setup)):
         return False
-    programs = [text for text in spec.files.values() if text.startswith("#!")]
+    programs = [file.text for file in spec.files.values() if file.permissions & 0o111]
     call = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
     return any(call.search(text) for text in (*spec.command, *programs))
 

@@ -126,7 +126,7 @@ def test_the_example_loads(full: CaseFile) -> None:
 def test_the_example_renders(full: CaseFile) -> None:
     spec = render(full.case, CELL)
     assert spec.environment.pip == ("paddlepaddle==2.6.2", "numpy<2")
-    assert spec.files == {"make_data.py": 'print("2.6.2")\n'}
+    assert {path: file.text for path, file in spec.files.items()} == {"make_data.py": 'print("2.6.2")\n'}
     assert spec.datasets["cityscapes"].generate == ("python make_data.py --out /workspace/PaddleSeg/data/cityscapes")
     assert spec.command[:4] == ("bash", "-eo", "pipefail", "-c")
     assert spec.command[4] == "cd PaddleSeg && python tools/train.py --paddle 2.6.2\n"

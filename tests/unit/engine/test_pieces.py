@@ -19,6 +19,7 @@ from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
 from reprokit.engine.shield import shielded
+from tests.conftest import as_files
 
 MIB = 2**20
 
@@ -204,7 +205,7 @@ def test_shielded_work_outlives_an_interrupt() -> None:
 
 
 def test_the_archive_of_files_ends_where_its_readers_stop() -> None:
-    data = containers.packed({"a/b.txt": "text\n"})
+    data = containers.packed(as_files({"a/b.txt": "text\n"}))
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert archive.getnames() == ["a", "a/b.txt"]
     header_and_text = 2 * tarfile.BLOCKSIZE

@@ -23,6 +23,7 @@ from reprokit.environment import dockerfile
 from reprokit.environment.host import Host, HostCapabilities
 from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import resolve_on
+from tests.conftest import as_files
 
 REFUSED = "this host permits this user no namespaces"
 HOST = Host(
@@ -48,12 +49,12 @@ def spec(cell: dict[str, str] | None = None, **changes: Any) -> CellSpec:
     limits = {
         key: changes.pop(key) for key in ("memory", "cpus", "pids", "shm_size", "user", "network") if key in changes
     }
-    values: dict[str, Any] = {"sources": {}, "files": {}, "datasets": {}, "env": {}, "command": ("true",)}
+    values: dict[str, Any] = {"sources": {}, "datasets": {}, "env": {}, "command": ("true",)}
     return CellSpec(
         cell=cell or {},
         environment=EnvironmentSpec(**asked),
         limits=Limits(**limits),
-        **{**values, "workdir": "/workspace", **changes},
+        **{**values, "workdir": "/workspace", **changes, "files": as_files(changes.get("files", {}))},
     )
 
 
@@ -311,7 +312,7 @@ def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.Monkey
         workdir="/workspace",
         limits=Limits(memory=1 << 30),
         mounts=(Mount(source=tmp_path / "real data", target="/workspace/data"),),
-        files={"go.sh": "echo"},
+        files=as_files({"go.sh": "echo"}),
     )
     (tmp_path / "real data").mkdir()
     (tmp_path / "real data" / "one.png").touch()

@@ -15,6 +15,7 @@ from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Environment, Supply, resolve, tables, versions
 from reprokit.environment.catalog import OURS, Catalog, Compilers
+from tests.conftest import as_files
 
 HERE = Supply(base_source="bootstrap")
 REGISTRY = Supply(base_source="registry")
@@ -24,6 +25,8 @@ DATA = Path(tables.__file__).parent / "data"
 def cell(axes: dict[str, str], *, reproduces: bool = False, **parts: Any) -> CellSpec:
     environment = {key: parts.pop(key) for key in ("apt", "pip", "pip_options", "setup", "conflicts") if key in parts}
     defaults: dict[str, Any] = {"env": {}, "files": {}, "command": ("nvcc", "x.cu")}
+    if "files" in parts:
+        parts["files"] = as_files(parts["files"])
     return CellSpec(
         cell=axes,
         environment=EnvironmentSpec(**environment),

@@ -25,6 +25,7 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limit
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
 from reprokit.environment.model import SourceTree
+from tests.conftest import as_files
 from tests.unit.serving import serving
 
 HADOLINT = shutil.which("hadolint", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
@@ -43,6 +44,8 @@ def cell(axes: Mapping[str, str], **parts: Any) -> CellSpec:
         "command": ("true",),
         "limits": Limits(),
     }
+    if "files" in parts:
+        parts["files"] = as_files(parts["files"])
     return CellSpec(cell=axes, environment=EnvironmentSpec(**environment), **{**defaults, **parts})
 
 

@@ -21,6 +21,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import detail
 from reprokit.report import labels as report_labels
+from tests.conftest import as_files
 
 LOG = "".join(f"line {n}\n" for n in range(1, 101))
 TRIAL = TrialRecord(
@@ -109,7 +110,7 @@ def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
         workdir="/workspace",
         limits=Limits(gpus=1, cpus=1.5, memory=1 << 30, shm_size=1 << 20, pids=9, user="root", network="bridge"),
         mounts=(Mount(source=Path("/data"), target="/workspace/d"),),
-        files={"a/b.py": "pass"},
+        files=as_files({"a/b.py": "pass"}),
         gpus=("GPU-1",),
     )
     line = shlex.split(docker_run_line(trial, Path("/store/files")))
@@ -128,11 +129,11 @@ def test_the_line_that_repeats_a_trial_holds_every_limit() -> None:
         "--cap-drop=ALL",
     ):
         assert word in line
-    assert line[-4:] == ["img:1", "bash", "-c", "echo 'a b'"]
+    assert line[-8:] == ["img:1", "sh", "-c", 'exec "$@" 2>&1', "sh", "bash", "-c", "echo 'a b'"]
 
 
 def test_the_line_that_repeats_a_trial_keeps_odd_names_whole() -> None:
-    files = dict.fromkeys(("a b.txt", "a,b.txt", 'say "x".txt', "it's.txt", "ü.txt"), "")
+    files = as_files(dict.fromkeys(("a b.txt", "a,b.txt", 'say "x".txt', "it's.txt", "ü.txt"), ""))
     trial = Trial(
         image="img:1",
         command=("true",),
