@@ -6,10 +6,10 @@ differences between asked and measured. The same input gives the same bytes. Nev
 
 from __future__ import annotations
 
-from reprokit.environment.comparing import compare, compare_builds
+from reprokit.environment.comparing import compare, compare_builds, compared
 from reprokit.environment.model import Base, Environment
 from reprokit.environment.preflighting import preflight
 from reprokit.environment.resolving import resolve
 from reprokit.environment.supply import Supply
 
-__all__ = ["Base", "Environment", "Supply", "compare", "compare_builds", "preflight", "resolve"]
+__all__ = ["Base", "Environment", "Supply", "compare", "compare_builds", "compared", "preflight", "resolve"]

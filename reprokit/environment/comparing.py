@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.environment import compatibility, frameworks
+from reprokit.case.facts import canonical
+from reprokit.environment import compatibility, frameworks, versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
 
 
-def compare(asked: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
-    """The differences in words, one per known axis; other axes are free and are skipped.
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """What a cell asks for on one axis beside what was measured; None where it was not. ``differs``: how, '' = not."""
 
-    So is what was not looked at: a recorded environment may be older than an axis.
+    axis: str
+    asked: str
+    measured: str | None = None
+    differs: str = ""
+
+
+def compared(cell: Mapping[str, str], measured: Measured | None, catalog: Catalog = OURS) -> list[Compared]:
+    """Every axis of a cell against a measured environment.
+
+    A free axis is compared where it names a Python package and the cell a version of it. What was not looked at is not
+    compared: a recorded environment may be older than an axis, and without an image there is none (None).
     """
-    known = [axis for axis in AXES if axis.name in asked and axis.name in measured]
-    return [words for axis in known if (words := axis.differs(asked[axis.name], measured, catalog))]
+    known = {axis.name: axis for axis in AXES}
+    installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
+    found = []
+    for name, asked in cell.items():
+        have, differs = None, ""
+        if measured and name in known and name in measured:
+            have, differs = measured[name], known[name].differs(asked, measured, catalog)
+        elif name not in known and asked[:1].isdigit() and (have := installed.get(canonical(name))):
+            same = versions.matches(asked, have)
+            differs = "" if same else f"the cell asks for {name} {asked}, the image measures {have}"
+        found.append(Compared(axis=name, asked=asked, measured=have, differs=differs))
+    return found
+
+
+def compare(cell: Mapping[str, str], measured: Measured, catalog: Catalog = OURS) -> list[str]:
+    """The differences in words, one per known axis: a free axis promises nothing of the image."""
+    known = {axis.name for axis in AXES}
+    return [one.differs for one in compared(cell, measured, catalog) if one.axis in known and one.differs]
 
 
 def compare_builds(spec: CellSpec, measured: Measured, catalog: Catalog = OURS) -> list[str]:

@@ -19,11 +19,16 @@ def parts(version: str) -> tuple[str, ...]:
 
 
 def matches(asked: str, have: str | None) -> bool:
-    """Whether ``have`` (None = there is none) is what ``asked`` asks for."""
+    """Whether ``have`` (None = there is none) is what ``asked`` asks for.
+
+    A local part, as in ``2.13.0+cpu``, counts only where ``asked`` names one.
+    """
     if asked == NONE or have is None:
         return asked == NONE and have is None
-    wanted = parts(asked)
-    return parts(have)[: len(wanted)] == wanted
+    release, _, local = asked.partition("+")
+    found, _, own = have.partition("+")
+    wanted = parts(release)
+    return parts(found)[: len(wanted)] == wanted and local in ("", own)
 
 
 def order(version: str) -> tuple[int, ...]:

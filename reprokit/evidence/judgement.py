@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 from reprokit.core.text import one_line
 from reprokit.evidence.fingerprint import fingerprint
-from reprokit.evidence.match import OUTPUT_KEYS, check, chosen_exception, given_keys
+from reprokit.evidence.match import OUTPUT_KEYS, TRACEBACK_KEYS, check, chosen_exception, given_keys
 from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Fingerprint, Judgement, Observation, Outcome
+from reprokit.evidence.not_started import why_not_started
 from reprokit.evidence.observation import cause_of, observe, telling_crash, without_cuts
+from reprokit.evidence.text import LineNumbers
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure, Known
@@ -21,18 +23,23 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
 
     Every key given must match. A container that we stopped, or that was killed for memory, has an exit status that is
     not the program's own: then the signature must ask for that very end, or be met by the program's output. A failure
-    that does not match is still recognised if it is one of the ``known``, the first that fits.
+    that does not match is still recognised if it is one of the ``known``, the first that fits. A command that was never
+    started is not the failure: see :func:`reprokit.evidence.not_started.why_not_started`.
     """
     observation, shown = observe(text), without_cuts(text)
-    checks = check(failure, ending, observation, shown)
+    numbers = LineNumbers(text)
+    checks = check(failure, ending, observation, shown, numbers)
     exception = chosen_exception(failure, observation)
     crash = telling_crash(observation)
-    matched = _all(checks) and _is_evidence(failure, ending)
+    unstarted = why_not_started(failure, ending, shown)
+    matched = _all(checks) and _is_evidence(failure, ending) and not unstarted
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
     reason = _reason(outcome, ending, checks, exception, crash)
+    if unstarted:
+        reason = f"{describe_exit(ending.exit_code)}: {unstarted}"
     recognised = ""
     if outcome is Outcome.DIFFERENT_FAILURE:
-        recognised = next((k.id for k in known if _all(check(k.failure, ending, observation, shown))), "")
+        recognised = next((k.id for k in known if _is_known(k.failure, ending, observation, shown, numbers)), "")
     return Judgement(
         outcome=outcome,
         reason=f"known as {recognised}: {reason}" if recognised else reason,
@@ -42,6 +49,10 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
         fingerprint=_fingerprint(outcome, ending, shown, checks, exception, crash, observation),
         known=recognised,
     )
+
+
+def _is_known(failure: Failure, ending: Ending, observation: Observation, shown: str, numbers: LineNumbers) -> bool:
+    return _all(check(failure, ending, observation, shown, numbers)) and not why_not_started(failure, ending, shown)
 
 
 def _all(checks: Sequence[Check]) -> bool:
@@ -58,7 +69,7 @@ def _fingerprint(
     observation: Observation,
 ) -> Fingerprint | None:
     """How the trial failed, if that is known: a container that was stopped or killed did not fail by itself."""
-    about_it = outcome is Outcome.REPRODUCED and any(c.key in ("exception", "message", "frames") for c in checks)
+    about_it = outcome is Outcome.REPRODUCED and any(c.key in TRACEBACK_KEYS for c in checks)
     if outcome not in (Outcome.REPRODUCED, Outcome.DIFFERENT_FAILURE):
         return None
     if (ending.timed_out or ending.oom) and not about_it:
@@ -122,12 +133,13 @@ def _reason(
     how = describe_exit(ending.exit_code)
     missed = [each for each in checks if not each.matched]
     if outcome is Outcome.REPRODUCED:
-        if any(each.key in ("exception", "message", "frames") for each in checks):
+        if any(each.key in TRACEBACK_KEYS for each in checks):
             return f"{how} with {shown}"
         words = [each.why for each in checks if each.key in ("output", "out_of_memory", "timed_out")]
         return "; ".join([how, *words]) if words else (f"{how} with {shown}" if shown else how)
     if outcome is Outcome.PASSED:
-        return how
+        handled = [each.key for each in missed] == ["exit_code"] and any(each.key in TRACEBACK_KEYS for each in checks)
+        return f"{how} with {shown}: {missed[0].why}" if handled else how
     if missed and missed[0].key in ("exit_code", "signal"):
         differs = f"{how}, not {missed[0].why.partition(', not ')[2]}"
         return f"{differs}, with {shown}" if shown else differs

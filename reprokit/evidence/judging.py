@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.evidence import judge
 from reprokit.evidence.details import FailureRecord
+from reprokit.evidence.judgement import describe_exit
 from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.records import ExceptionRecord, TrialRecord
 from reprokit.evidence.verdict import decide
@@ -44,6 +45,8 @@ def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, 
     telling = next((r for r in records if r.outcome.value == verdict.value), None)
     if telling is not None and telling.outcome is not Outcome.PASSED:
         reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
+    elif telling is not None and telling.reason != describe_exit(0):  # it says why what was seen is not the failure
+        reason = f"{reason}; {telling.reason}"
     return verdict, reason
 
 

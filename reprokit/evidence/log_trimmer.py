@@ -326,8 +326,10 @@ class _Store:
     def _put(self, piece: _Piece) -> None:
         missing, lines = piece.start - self._offset, piece.line - self._line
         if missing:
-            lead = b"" if self._ends_line else b"\n"
-            self._write(lead + f"[reprokit: {missing} bytes ({lines} lines) cut]\n".encode())
+            # The end of a line that the file holds the start of is a part of that line, not a line that is missing.
+            lead, gone = (b"", lines) if self._ends_line else (b"\n", lines - 1)
+            what = f"({gone} lines)" if gone >= 0 else "of a line"
+            self._write(lead + f"[reprokit: {missing} bytes {what} cut]\n".encode())
             self.cut += missing
             self.cut_lines += lines
         self._write(piece.data)

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING
 from reprokit.core.text import one_line
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.observation import last_exception
-from reprokit.evidence.text import bounded, find, is_regex, line_at
+from reprokit.evidence.text import LineNumbers, bounded, find, is_regex, line_at
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure
 
-OUTPUT_KEYS = frozenset({"exception", "message", "frames", "output"})
+TRACEBACK_KEYS = frozenset({"exception", "message", "frames"})
+"""Keys that are about the last traceback; they imply that the program did not handle the exception."""
+OUTPUT_KEYS = TRACEBACK_KEYS | {"output"}
 """Keys whose evidence is what the program itself wrote, which counts whatever ended the container."""
+
+HANDLED = "an exception is the failure only of a program that does not end with 0; if this is it, write exit_code: 0"
+"""Why a traceback is not the failure, and what to do about it."""
 
 
 def given_keys(failure: Failure) -> tuple[str, ...]:
@@ -29,17 +34,25 @@ def given_keys(failure: Failure) -> tuple[str, ...]:
     return given or ("exit_code",)
 
 
-def check(failure: Failure, ending: Ending, observation: Observation, text: str) -> tuple[Check, ...]:
-    """Hold every key of ``failure`` against a trial, in a fixed order. ``text`` is the cleaned log."""
+def check(
+    failure: Failure, ending: Ending, observation: Observation, text: str, numbers: LineNumbers
+) -> tuple[Check, ...]:
+    """Hold every key of ``failure`` against a trial, in a fixed order. ``text`` is the cleaned log, without cuts.
+
+    ``numbers``: those of its lines in the whole output, for words.
+    """
     checks: list[Check] = []
     keys = given_keys(failure)
     if "exit_code" in keys:
         checks.append(_exit_code("nonzero" if failure.exit_code is None else failure.exit_code, ending))
     if failure.signal is not None:
         checks.append(_signal(failure.signal, ending))
+    elif "exit_code" not in keys and TRACEBACK_KEYS & {*keys} and ending.exit_code == 0 and not ending.timed_out:
+        # Not said of a program that was stopped at its time limit: it had no end of its own.
+        checks.append(Check(key="exit_code", matched=False, why=HANDLED))
     checks.extend(_exception(failure, last_exception(observation)))
     if failure.output is not None:
-        checks.append(_output(failure.output, text))
+        checks.append(_output(failure.output, text, numbers))
     if failure.out_of_memory is not None:
         checks.append(_flag("out_of_memory", failure.out_of_memory, ending.oom, "memory ran out"))
     if failure.timed_out is not None:
@@ -98,7 +111,7 @@ def _flag(key: str, wanted: bool, seen: bool, words: str) -> Check:
     return Check(key=key, matched=wanted == seen, why=words if seen else f"{words}: no")
 
 
-def _output(pattern: str, text: str) -> Check:
+def _output(pattern: str, text: str, numbers: LineNumbers) -> Check:
     try:
         searched = bounded(text) if is_regex(pattern) else text
         span = find(pattern, searched)
@@ -108,7 +121,7 @@ def _output(pattern: str, text: str) -> Check:
         return Check(key="output", matched=False, why=f"the output has nothing that matches {pattern}")
     line = text.count("\n", 0, span[0]) + 1 if searched is text else line_at(text, span[0])
     shown = one_line(searched[searched.rfind("\n", 0, span[0]) + 1 : span[1] + 200])
-    return Check(key="output", matched=True, why=f"line {line}: {shown}", lines=(line,))
+    return Check(key="output", matched=True, why=f"line {numbers.whole(line)}: {shown}", lines=(line,))
 
 
 def _candidates(last: ExceptionSeen) -> Iterator[ExceptionSeen]:
@@ -134,7 +147,7 @@ def _best(failure: Failure, last: ExceptionSeen) -> tuple[ExceptionSeen, tuple[C
 def _exception(failure: Failure, last: ExceptionSeen | None) -> tuple[Check, ...]:
     if last is not None:
         return _best(failure, last)[1]
-    keys = [key for key in given_keys(failure) if key in ("exception", "message", "frames")]
+    keys = [key for key in given_keys(failure) if key in TRACEBACK_KEYS]
     return tuple(Check(key=key, matched=False, why="the output has no traceback") for key in keys)
 
 

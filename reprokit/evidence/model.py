@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-RULES_VERSION = "1"
+RULES_VERSION = "2"
 """Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
 
 
@@ -132,7 +132,10 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One key of the signature against one trial: ``key``, whether it ``matched``, ``why`` in words, log lines."""
+    """One key of the signature against one trial: ``key``, whether it ``matched``, ``why`` in words.
+
+    ``lines``: those of the log file; ``why`` has their numbers in the whole output (:class:`.text.LineNumbers`).
+    """
 
     key: str
     matched: bool

@@ -19,7 +19,7 @@ ANSWER = "answer"
 
 @dataclass(frozen=True, kw_only=True)
 class ExceptionRecord(JsonRecord):
-    """The exception that was judged, and the lines of the log (from 1) that its traceback takes."""
+    """The exception that was judged, and the lines of the log file (from 1) that its traceback takes."""
 
     type: str
     message: str
@@ -37,7 +37,7 @@ class ExceptionRecord(JsonRecord):
 class TrialRecord(JsonRecord):
     """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
 
-    ``lines``: those of the log that the signature matched. ``failure``: None where it did not fail by itself, and where
+    ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself, and where
     a store's version 1 kept it.
     """
 

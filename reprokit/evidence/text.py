@@ -13,9 +13,31 @@ _CONTROL = re.compile(
     r"|\x00"  # a dying DataLoader worker prints NUL bytes in the middle of its last words
     r"|\r+(?=\n)"
 )
-CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes \(\d+ lines\) cut\]$", re.MULTILINE)
+CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes (?:\((\d+) lines\)|of a line) cut\]$", re.MULTILINE)
+"""The line of a log file where output is missing: so many whole lines, or a part of the line around it."""
 LONG_LINE = 16 * 1024
 """Characters after which a line is broken before a regular expression sees it: ``.*`` takes quadratic time."""
+
+
+class LineNumbers:
+    """The lines of a log file (from 1) by their numbers in the whole output, of which the file may lack parts."""
+
+    def __init__(self, text: str) -> None:
+        """``text``: the file's."""
+        self.cuts: list[tuple[int, int]] = []
+        """Lines that say that something was cut, each with what is to be added to the numbers of the lines below it."""
+        if "[reprokit: " in text:
+            cleaned = clean(text)
+            at, line, added = 0, 1, 0
+            for mark in CUT_MARK.finditer(cleaned):
+                line += cleaned.count("\n", at, mark.start())
+                at = mark.start()
+                added += int(mark[1]) - 1 if mark[1] else -2
+                self.cuts.append((line, added))
+
+    def whole(self, line: int) -> int:
+        """The number in the whole output of a line of the file."""
+        return line + next((added for cut, added in reversed(self.cuts) if cut < line), 0)
 
 
 def clean(text: str) -> str:

@@ -10,7 +10,7 @@ import click
 from reprokit.core.errors import UsageError
 from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.evidence.text import clean
+from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
 from reprokit.report.labels import cell_name, expectation, seconds
 
@@ -119,10 +119,11 @@ def _log(trial: TrialRecord, folder: Path) -> str:
 
 
 def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
-    """The parts of a log around what the judge looked at, each matched line marked with ``>``.
+    """The parts of a log around what the judge looked at, by their lines in the whole output; matched ones have a ``>``.
 
     Without a match: the traceback that was judged, else the last lines.
     """
+    whole = LineNumbers(log).whole
     lines = [printable(line) for line in clean(log).rstrip("\n").split("\n")] if log else []
     matched = {number for number in trial.lines if 1 <= number <= len(lines)}
     interesting = set(matched)
@@ -136,12 +137,12 @@ def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
     before = 0
     for number in near_ones:
         if number > before + 1:
-            shown.append(f"      ... {number - before - 1} line(s) ...")
-        text = f"{'>' if number in matched else ' '} {number:>5} {lines[number - 1]}"
+            shown.append(f"      ... {whole(number) - whole(before) - 1} line(s) ...")
+        text = f"{'>' if number in matched else ' '} {whole(number):>5} {lines[number - 1]}"
         shown.append(click.style(text, fg="red", bold=True) if colour and number in matched else text)
         before = number
     if before < len(lines):
-        shown.append(f"      ... {len(lines) - before} line(s) ...")
+        shown.append(f"      ... {whole(len(lines)) - whole(before)} line(s) ...")
     return shown or ["(no output)"]
 
 

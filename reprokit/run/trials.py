@@ -12,7 +12,6 @@ from reprokit import environment
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
-from reprokit.environment.axes import AXIS_NAMES
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
@@ -29,7 +28,7 @@ from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
-"""What a program finds beside the variables of its case, which may unset it by an empty value: see ``Limits.output``."""
+"""What a program finds beside the variables of its case, which may unset it by an empty value."""
 
 
 def blank(task: Task) -> CellRecord:
@@ -134,8 +133,7 @@ def _lock_record(image: ImageSpec) -> LockRecord | None:
 
 def mismatches(task: Task, ready: BuiltImage, catalog: Catalog) -> list[str]:
     """Where the image measures otherwise than the cell asks, in words."""
-    asked = {name: value for name, value in task.cell.items() if name in AXIS_NAMES}
-    differs = environment.compare(asked, ready.measured, catalog)
+    differs = environment.compare(task.cell, ready.measured, catalog)
     differs += environment.compare_builds(task.spec, ready.measured, catalog)
     if task.held:
         own = not task.datasets

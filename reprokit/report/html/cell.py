@@ -8,12 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit import environment
-from reprokit.case.facts import canonical
 from reprokit.case.matrix import matches as covers
-from reprokit.environment.axes import AXIS_NAMES
-from reprokit.environment.versions import matches
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
-from reprokit.evidence.text import clean
+from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.history import changed
 from reprokit.report.html.gathering import RecordedCase
 
@@ -118,18 +115,10 @@ def _image(record: CellRecord) -> dict[str, Any] | None:
 
 def _asked(record: CellRecord) -> list[dict[str, Any]]:
     """What the cell asks for beside what was measured; ``differs`` says how, '' where it does not or none can tell."""
-    measured = record.environment
-    installed = {canonical(name): version for name, version in measured.packages["pip"].items()} if measured else {}
-    rows: list[dict[str, Any]] = []
-    for axis, value in record.cell.items():
-        found = measured.get(axis) if measured and axis in AXIS_NAMES else installed.get(canonical(axis))
-        differs = ""
-        if measured and axis in AXIS_NAMES:
-            differs = "; ".join(environment.compare({axis: value}, measured))
-        elif found and not matches(value, found.partition("+")[0]):
-            differs = f"the cell asks for {axis} {value}, the image measures {found}"
-        rows.append({"name": axis, "asked": value, "measured": found, "differs": differs})
-    return rows
+    return [
+        {"name": one.axis, "asked": one.asked, "measured": one.measured, "differs": one.differs}
+        for one in environment.compared(record.cell, record.environment)
+    ]
 
 
 def _by_hand(known: RecordedCase, record: CellRecord) -> list[str]:
@@ -189,17 +178,20 @@ def _judged(trial: TrialRecord) -> set[int]:
 
 
 def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:
-    """A log as ``{lines, parts}``: how many lines it has, and parts, each the number of its first line and its text.
+    """A log as ``{lines, parts, cuts}``: how many lines its file has, and parts: the number of the first line, and text.
+
+    ``cuts``: as :class:`~reprokit.evidence.text.LineNumbers` has them, by which lines of the file are numbered.
 
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
     much from its end, and what is around the lines that were ``judged``.
     """
     cleaned = clean(text)
     if not cleaned:
-        return {"lines": 0, "parts": []}
+        return {"lines": 0, "parts": [], "cuts": []}
     lines = cleaned.removesuffix("\n").split("\n")
+    cuts = LineNumbers(text).cuts
     if len(cleaned) <= most:
-        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]]}
+        return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
     end = max(most // 4, 5000)
     first, last = _within(lines, end), _within(lines[::-1], end)
     wanted = {*range(first), *range(len(lines) - last, len(lines))}
@@ -211,7 +203,7 @@ def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:
         line = lines[at]
         cut = f" ... {len(line) - end} more characters" if len(line) > end else ""
         parts[-1][1].append(line[:end] + cut)
-    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts]}
+    return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
 
 
 def _within(lines: list[str], most: int) -> int:

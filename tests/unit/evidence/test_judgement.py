@@ -13,7 +13,7 @@ import pytest
 from reprokit.case.model import Failure
 from reprokit.evidence import judge
 from reprokit.evidence.match import frames_match, type_matches
-from reprokit.evidence.model import Ending, ExceptionSeen, Frame, Outcome
+from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome
 from reprokit.evidence.text import LONG_LINE
 
 LOG = """\
@@ -135,7 +135,7 @@ def test_checks_name_their_lines() -> None:
         ("output", True, (1,)),
     ]
     assert judgement.exception is not None
-    assert judgement.rules == "1"
+    assert judgement.rules == RULES_VERSION
 
 
 @pytest.mark.parametrize(

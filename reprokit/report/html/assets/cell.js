@@ -99,12 +99,12 @@
       bar.replaceChildren(...cell.trials.map((one) => h("button", { type: "button", class: "trial", "aria-pressed": String(one === trial), on: { click: () => { trial = one; line = 0; reprokit.setQuery(state()); draw(); bar.querySelector("[aria-pressed=true]").focus(); view.show(); } } },
         h("span", { class: `sq key v-${looks(one.outcome)}`, "aria-hidden": "true" }, reprokit.parts.verdictGlyph(looks(one.outcome))), ` ${one.number} `,
         h("span", { class: "dim" }, `${words(one.outcome)} · ${ending(one)} · ${seconds(one.seconds)}`))));
-      const excerpt = cell[`log${trial.number}`] || { lines: 0, parts: [] };
+      const excerpt = cell[`log${trial.number}`] || { lines: 0, parts: [], cuts: [] };
       const gone = !excerpt.lines && !trial.file;
       view = reprokit.parts.logView(excerpt, trial, {
         wanted: line,
         to: (number) => href(path, { ...state(), at: `L${number}` }),
-        on: (number) => { line = number; reprokit.setQuery(state()); reprokit.announce(`Line ${number} is in the address`); },
+        on: (number) => { line = number; reprokit.setQuery(state()); reprokit.announce("The line is in the address"); },
         label: `Log of trial ${trial.number}`,
       });
       const wrap = h("button", { type: "button", class: "chip-button", "aria-pressed": String(wrapped()) }, "wrap lines");
@@ -114,7 +114,7 @@
       body.replaceChildren(
         trial.reason === cell.reason ? "" : h("p", { class: "reason-why" }, trial.reason),
         h("div", { class: "row-of log-bar" },
-          gone ? null : h("span", { class: "dim" }, excerpt.lines ? `${many(excerpt.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
+          gone ? null : h("span", { class: "dim" }, excerpt.lines ? `${many(view.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
           excerpt.lines ? wrap : null,
           trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "its beginning and end" : "the whole log") : null,

@@ -12,12 +12,14 @@
   // `to(line)`: the address that names a line; `on(line)`: a line was chosen.
   const logView = (excerpt, trial, { wanted, to, on, label }) => {
     const texts = new Map();
+    // The number of a line of the log's file in the whole output, of which the file may lack parts.
+    const whole = (line) => line + (excerpt.cuts.findLast(([cut]) => cut < line) || [0, 0])[1];
     for (const [first, text] of excerpt.parts) text.split("\n").forEach((line, at) => texts.set(first + at, line));
     const judged = new Set(trial.lines);
     const seen = trial.exception;
     const inTraceback = (line) => seen && line >= seen.line && line <= seen.end_line;
     const box = h("div", { class: "log", role: "region", "aria-label": label, tabindex: "0" });
-    box.style.setProperty("--digits", String(excerpt.lines).length);
+    box.style.setProperty("--digits", String(whole(excerpt.lines)).length);
     let open = [];
     let chosen = wanted;
 
@@ -45,7 +47,7 @@
       const body = h(judged.has(number) ? "mark" : "span", { class: "text" }, text.slice(0, CUT));
       let shown = CUT;
       const row = h("div", { class: `l${inTraceback(number) ? " tb" : ""}${judged.has(number) ? " hit" : ""}${number === chosen ? " chosen" : ""}`, data: { line: number } },
-        h("a", { class: "no", href: to(number), "aria-label": `Line ${number}${judged.has(number) ? ", matched" : ""}` }, String(number)), body);
+        h("a", { class: "no", href: to(number), "aria-label": `Line ${whole(number)}${judged.has(number) ? ", matched" : ""}` }, String(whole(number))), body);
       if (text.length > shown) {
         const button = h("button", { type: "button", class: "tool rest" }, `${(text.length - shown).toLocaleString("en")} more characters`);
         button.addEventListener("click", () => {
@@ -67,9 +69,9 @@
       if (!here) return h("div", { class: "gap" }, `${words} not in this page`);
       const button = (text, said, start, end) => h("button", { type: "button", class: "tool", "aria-label": said, on: { click: () => { unfold(start, end); draw(); (find(start) || box).focus({ preventScroll: true }); } } }, text);
       return h("div", { class: "gap" },
-        from > 1 && count > STEP ? button(`↓ ${STEP}`, `Show ${STEP} lines below line ${from - 1}`, from, from + STEP - 1) : null,
-        button(words, `Show the ${words} from ${from} to ${until}`, from, until),
-        until < excerpt.lines && count > STEP ? button(`↑ ${STEP}`, `Show ${STEP} lines above line ${until + 1}`, until - STEP + 1, until) : null);
+        from > 1 && count > STEP ? button(`↓ ${STEP}`, `Show ${STEP} lines below line ${whole(from - 1)}`, from, from + STEP - 1) : null,
+        button(words, `Show the ${words} from ${whole(from)} to ${whole(until)}`, from, until),
+        until < excerpt.lines && count > STEP ? button(`↑ ${STEP}`, `Show ${STEP} lines above line ${whole(until + 1)}`, until - STEP + 1, until) : null);
     };
 
     const find = (line) => box.querySelector(`[data-line="${line}"] .no`);
@@ -125,7 +127,7 @@
       if (wanted) row.scrollIntoView({ block: "center" });
       else box.scrollTop = row.offsetTop - box.clientHeight / 3;
     };
-    return { node: box, show, all: () => { unfold(1, excerpt.lines); draw(); } };
+    return { node: box, lines: whole(excerpt.lines), show, all: () => { unfold(1, excerpt.lines); draw(); } };
   };
 
   reprokit.parts.logView = logView;
