@@ -156,7 +156,7 @@ class FileEntry(Model):
     content: Scalar = Field(description="The text of the file.")
     mode: FileMode | None = Field(
         None,
-        description='Its permissions, such as "755". By default a text that begins with #! gets 755, and others get 644.',
+        description='Its permissions, such as "755". By default a text that begins with #! gets 755, any other 644.',
     )
 
 

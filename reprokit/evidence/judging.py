@@ -45,8 +45,9 @@ def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, 
     telling = next((r for r in records if r.outcome.value == verdict.value), None)
     if telling is not None and telling.outcome is not Outcome.PASSED:
         reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
-    elif telling is not None and telling.reason != describe_exit(0):  # it says why what was seen is not the failure
-        reason = f"{reason}; {telling.reason}"
+    elif verdict is Verdict.NOT_REPRODUCED:
+        why = next((record.reason for record in records if record.reason != describe_exit(0)), "")
+        reason = f"{reason}; {why}" if why else reason  # a traceback was seen, and is not the failure
     return verdict, reason
 
 

@@ -139,7 +139,7 @@ class LogTrimmer:
             lines += block.count(b"\n")
             for _ in self._scan.excerpts(block):
                 pass
-        self._store.begin(size, lines)
+        self._store.begin(size, lines, ends_line=self._ends_line)
         self._scan.begin(size, lines)
 
     def _decide(self, size: int) -> None:
@@ -298,9 +298,9 @@ class _Store:
         self.cut = 0
         self.cut_lines = 0
 
-    def begin(self, offset: int, lines: int) -> None:
-        """The file holds the first ``offset`` bytes, which are ``lines`` line ends."""
-        self._offset, self._line = offset, lines
+    def begin(self, offset: int, lines: int, *, ends_line: bool) -> None:
+        """The file holds the first ``offset`` bytes, which have ``lines`` line ends, and whether one is the last."""
+        self._offset, self._line, self._ends_line = offset, lines, ends_line
 
     def add(self, piece: _Piece) -> None:
         """Take an excerpt that stood later in the stream than those before."""

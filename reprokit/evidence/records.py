@@ -37,8 +37,8 @@ class ExceptionRecord(JsonRecord):
 class TrialRecord(JsonRecord):
     """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
 
-    ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself, and where
-    a store's version 1 kept it.
+    ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself, and
+    where a store's version 1 kept it.
     """
 
     number: int

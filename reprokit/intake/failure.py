@@ -59,6 +59,8 @@ _CMAKE = re.compile(
 )
 _STAMP = re.compile(r"^(?:#\d{1,4} )?\d{1,5}\.\d{1,3}(?=[ \n])", re.MULTILINE)
 """Seconds, as ``docker build`` writes them before each line of output."""
+_GOES_ON = re.compile(r"Exception in thread |Task exception was never retrieved|future: <Task")
+"""What Python prints above a traceback that does not end the program."""
 _FRAME = re.compile(r"^[ \t]+File \".+\", line \d+, in ", re.MULTILINE)
 _ERROR_WORDS = re.compile(
     r"error|traceback|exception|crash|log|output|actual|fail|problem|stack|报错|错误|异常|日志|崩溃|输出|信息",
@@ -128,7 +130,14 @@ def _in_piece(piece: ReportPiece) -> Shown | None:
         text = "\n".join(line.strip() for line in text.split("\n"))
         crash = telling_crash(observe(text))
     if exception is not None and not exception.ignored:
-        return _of_exception(exception, piece)
+        shown = _of_exception(exception, piece)
+        above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
+        if any(_GOES_ON.match(line) for line in above):
+            shown.signature["exit_code"] = "0"
+            shown.notes["exit_code"] = (
+                "Python goes on after such an exception; write nonzero if the program failed all the same"
+            )
+        return shown
     bare = _BARE.search(text)
     # An exception whose message mentions a signal or CUDA is still how the program ended.
     if crash is not None and not (bare and text.count("\n", 0, bare.start()) + 1 == crash.line):

@@ -119,7 +119,7 @@ def _log(trial: TrialRecord, folder: Path) -> str:
 
 
 def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
-    """The parts of a log around what the judge looked at, by their lines in the whole output; matched ones have a ``>``.
+    """The parts of a log around what the judge looked at, by the numbers of the whole output, matched lines with ``>``.
 
     Without a match: the traceback that was judged, else the last lines.
     """

@@ -178,7 +178,7 @@ def _judged(trial: TrialRecord) -> set[int]:
 
 
 def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:
-    """A log as ``{lines, parts, cuts}``: how many lines its file has, and parts: the number of the first line, and text.
+    """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
 
     ``cuts``: as :class:`~reprokit.evidence.text.LineNumbers` has them, by which lines of the file are numbered.
 

@@ -21,6 +21,7 @@ from reprokit.search.reduce.parts import Data, changed
 if TYPE_CHECKING:
     from lithium.strategies import ReductionIterator
 
+    from reprokit.case.tree import Loc
     from reprokit.search.reduce.trying import Asking, Trying
 
 Pieces = list[tuple[str, bool]]
@@ -32,22 +33,24 @@ def shorter(data: Data, trying: Trying, gone: dict[str, list[str]]) -> Asking[Da
 
     ``gone``: gets a line for each file that became shorter, below ``contents``.
     """
-    for path, text in (data.get("files") or {}).items():
-        after = yield from _shortened(data, path, text, trying)
+    for path, file in (data.get("files") or {}).items():
+        loc, text = (("files", path), file) if isinstance(file, str) else (("files", path, "content"), file["content"])
+        after = yield from _shortened(data, loc, text, trying)
         if after != text:
             left = f"{_lines(after)} of {_lines(text)} lines of {path} are left"
             gone.setdefault("contents", []).append(left)
-            data = changed(data, ("files", path), after)
+            data = changed(data, loc, after)
     return data
 
 
-def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
+def _shortened(data: Data, loc: Loc, text: str, trying: Trying) -> Asking[str]:
     from lithium.strategies import Minimize
     from lithium.testcases import TestcaseLine
 
     logging.getLogger("lithium").setLevel(logging.WARNING)
     # A text that the parser of its format rejects is not run, unless the parser rejected the original file too.
-    reads = _PARSERS.get(PurePosixPath(path).suffix, _anything)
+    path = loc[1]
+    reads = _PARSERS.get(PurePosixPath(str(path)).suffix, _anything)
     if not reads(text):
         reads = _anything
     for cut in _ways(text) if reads is _python else [_by_lines]:
@@ -62,7 +65,7 @@ def _shortened(data: Data, path: str, text: str, trying: Trying) -> Asking[str]:
             fails = False
             if reads(left):
                 name = f"{path} with {_lines(left)} of {_lines(text)} lines"
-                fails = yield from trying.fails(changed(data, ("files", path), left), name)
+                fails = yield from trying.fails(changed(data, loc, left), name)
             reduction.feedback(fails)
         text = _joined(reduction.testcase.parts)
     return text

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from reprokit.case.cellspec import FileSpec
 from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
@@ -126,7 +127,7 @@ def test_the_example_loads(full: CaseFile) -> None:
 def test_the_example_renders(full: CaseFile) -> None:
     spec = render(full.case, CELL)
     assert spec.environment.pip == ("paddlepaddle==2.6.2", "numpy<2")
-    assert {path: file.text for path, file in spec.files.items()} == {"make_data.py": 'print("2.6.2")\n'}
+    assert spec.files == {"make_data.py": FileSpec(text='print("2.6.2")\n')}
     assert spec.datasets["cityscapes"].generate == ("python make_data.py --out /workspace/PaddleSeg/data/cityscapes")
     assert spec.command[:4] == ("bash", "-eo", "pipefail", "-c")
     assert spec.command[4] == "cd PaddleSeg && python tools/train.py --paddle 2.6.2\n"
@@ -247,6 +248,9 @@ def test_the_folder_of_a_dataset_is_quoted_for_the_shell() -> None:
         ({"resources": {"memory": "{{ a }}"}}, ("resources", "memory"), "expected a size"),
         ({"resources": {"network": "{{ a }}"}}, ("resources", "network"), "expected none or bridge"),
         ({"files": {"f": "{{ a.b }}"}}, ("files", "f"), "no attribute 'b'"),
+        ({"files": {"f": {"content": "{{ a.b }}"}}}, ("files", "f", "content"), "no attribute 'b'"),
+        ({"files": {"f": {"content": "", "mode": "{{ a }}"}}}, ("files", "f", "mode"), "expected a file mode"),
+        ({"resources": {"output": "{{ a }}"}}, ("resources", "output"), "expected joined or separate"),
         ({"env": {"A": "{{ a.__class__ }}"}}, ("env", "A"), "unsafe"),
         ({"env": {"A": "{{ 'x' * 10**9 }}"}}, ("env", "A"), "not allowed"),
         ({"env": {"A": "{{ 'x' * 1000000000 }}"}}, ("env", "A"), "only allowed for numbers"),
@@ -279,3 +283,12 @@ def test_examples_in_the_documentation_of_limits(tmp_path: Path) -> None:
     assert limits.memory == 3 * 1024**3 // 2
     assert limits.timeout == 5400.0
     assert (limits.cpus, limits.pids, limits.user) == (0.5, 100, "1000:1000")
+
+
+def test_a_file_may_have_permissions_of_its_own_and_output_two_pipes() -> None:
+    files = {"a": {"content": "{{ a }}", "mode": "0{{ 750 }}"}, "b": {"content": "#!/bin/sh"}, "c": "#!/bin/sh"}
+    spec = render(make(files=files, resources={"output": "separate"}), {"a": "x"})
+    assert spec.files["a"] == FileSpec(text="x", mode=0o750)
+    assert spec.files["b"] == spec.files["c"] == FileSpec(text="#!/bin/sh")
+    assert [oct(file.permissions) for file in spec.files.values()] == ["0o750", "0o755", "0o755"]
+    assert (spec.limits.output, render(make(), {}).limits.output) == ("separate", "joined")

@@ -9,10 +9,11 @@ import tarfile
 import threading
 import time
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from reprokit.case.cellspec import Limits
+from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
 from reprokit.engine import containers, context, images, messages, wire
 from reprokit.engine.docker.engine import DockerEngine
@@ -210,3 +211,28 @@ def test_the_archive_of_files_ends_where_its_readers_stop() -> None:
         assert archive.getnames() == ["a", "a/b.txt"]
     header_and_text = 2 * tarfile.BLOCKSIZE
     assert len(data) == tarfile.BLOCKSIZE + header_and_text + 2 * tarfile.BLOCKSIZE
+
+
+@pytest.mark.parametrize(
+    ("output", "env", "argv"),
+    [
+        ("joined", {"A": "1"}, ["sh", "-c", 'exec "$@" 2>&1', "sh", "go", "a b"]),
+        ("joined", {"A": "1", "b.c": "x y"}, ["sh", "-c", 'exec "$@" 2>&1', "sh", "env", "b.c=x y", "go", "a b"]),
+        ("separate", {"A": "1", "b.c": "x y"}, ["go", "a b"]),
+    ],
+)
+def test_a_command_writes_to_one_pipe_unless_its_case_is_about_the_streams(
+    output: Literal["joined", "separate"], env: dict[str, str], argv: list[str]
+) -> None:
+    trial = Trial(image="i", command=("go", "a b"), env=env, workdir="/w", limits=Limits(output=output))
+    assert containers.create_body(trial, {})["Cmd"] == argv
+
+
+def test_files_of_a_case_are_packed_with_their_permissions() -> None:
+    texts = {"plain": "x", "tool": "#!/bin/sh\n", "given": FileSpec(text="#!/bin/sh\n", mode=0o640)}
+    found = members(containers.packed(as_files(texts)))
+    assert {name: oct(entry.mode) for name, entry in found.items()} == {
+        "plain": "0o644",
+        "tool": "0o755",
+        "given": "0o640",
+    }

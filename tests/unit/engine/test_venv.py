@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits
 from reprokit.core.errors import Unsupported
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.stream import Joined
@@ -180,7 +180,7 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
         {"gcc": "12", "cuda": "12.0", "cudnn": "8.9"},
         pip=("torch==2.5.0+cpu", "numpy<2", "-e ./mine"),
         setup="echo hi",
-        files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n"},
+        files={"a b.py": "x", "tools/run.sh": "#!/bin/sh\n", "odd": FileSpec(text="x", mode=0o600)},
         datasets={"d": DatasetSpec(path="data/d", generate="python make.py")},
     )
     rendered = dockerfile.render(resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script")

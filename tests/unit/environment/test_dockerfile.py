@@ -21,9 +21,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, Limits, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, SourceSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
+from reprokit.environment.lock import asked_digest
 from reprokit.environment.model import SourceTree
 from tests.conftest import as_files
 from tests.unit.serving import serving
@@ -138,6 +139,20 @@ def test_every_file_that_a_step_mounts_is_in_the_context(tmp_path: Path) -> None
         "executables/tools/run.sh": b"#!/bin/bash\nexec python train.py\n",
     }
     assert {name: content for name, content in found.context.items() if not name.startswith("reprokit/")} == copied
+
+
+def test_files_with_permissions_of_their_own_get_them_and_others_leave_the_image_as_it_was() -> None:
+    plain = cell({}, files={"a/b": "x", "c": "#!/bin/sh"})
+    given = cell({}, files={"a/b": FileSpec(text="x", mode=0o644), "c": FileSpec(text="#!/bin/sh", mode=0o755)})
+    odd = cell({}, files={"a/b": FileSpec(text="x", mode=0o755), "c": FileSpec(text="#!/bin/sh", mode=0o700)})
+    made = [rendered(spec) for spec in (plain, given, odd)]
+    assert made[0] == made[1]
+    assert {name for name in made[2].context if "/c" in name or "/b" in name} == {"executables/a/b", "files/c"}
+    assert "RUN chmod 700 /workspace/c" in made[2].dockerfile.splitlines()
+    assert "chmod 700" not in made[0].dockerfile
+    digests = [asked_digest(spec, reads_files=True) for spec in (plain, given, odd)]
+    assert digests[0] == "sha256:4688cfe5bc78768785983446fda055616f950300bdfd249341dbd9e6f1e2bf8b"
+    assert len(set(digests)) == 3
 
 
 def test_an_engine_may_hold_the_images_under_other_names() -> None:

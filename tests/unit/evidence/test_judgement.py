@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from reprokit.case.model import Failure
+from reprokit.case.model import Expect, Failure, Known
 from reprokit.evidence import judge
-from reprokit.evidence.match import frames_match, type_matches
+from reprokit.evidence.judging import concluded, judged
+from reprokit.evidence.match import HANDLED, frames_match, type_matches
 from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome
+from reprokit.evidence.sequential import Trials
 from reprokit.evidence.text import LONG_LINE
 
 LOG = """\
@@ -67,6 +69,80 @@ def outcome(failure: dict[str, Any], ending: Ending, text: str = "") -> Outcome:
 )  # fmt: skip
 def test_each_key(failure: dict[str, Any], code: int | None, text: str, expected: Outcome) -> None:
     assert outcome(failure, Ending(exit_code=code), text) is expected
+
+
+@pytest.mark.parametrize(
+    "key", [{"exception": "TypeError"}, {"message": "Type promotion"}, {"frames": ["train.py:<module>"]}]
+)
+def test_a_traceback_is_the_failure_only_of_a_program_that_fails(key: dict[str, Any]) -> None:
+    judgement = judge(Failure(**key), Ending(exit_code=0), LOG)
+    assert judgement.outcome is Outcome.PASSED
+    assert judgement.reason == f"exit status 0 with {SHOWN}: {HANDLED}"
+    assert outcome({**key, "exit_code": 0}, Ending(exit_code=0), LOG) is Outcome.REPRODUCED
+    for ending in (Ending(exit_code=139), Ending(exit_code=None), Ending(exit_code=0, timed_out=True)):
+        assert outcome(key, ending, LOG) is Outcome.REPRODUCED
+    record = judged(Expect(failure=Failure(**key)), 1, Ending(exit_code=0), LOG, "log")
+    assert concluded([record], Trials.of(1))[1].endswith(judgement.reason)
+
+
+NODE = """\
+node:internal/modules/cjs/loader:1080
+  throw err;
+  ^
+
+Error: Cannot find module '/workspace/nope.js'
+    at Module._resolveFilename (node:internal/modules/cjs/loader:1077:15)
+    at node:internal/main/run_main_module:23:47 {
+  code: 'MODULE_NOT_FOUND',
+  requireStack: []
+}
+
+Node.js v18.20.4
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (127, "bash: line 1: pyton: command not found\n"),
+        (127, "./a.out: error while loading shared libraries: libx.so: cannot open shared object file\n"),
+        (127, ""),
+        (126, "bash: line 1: ./run.sh: Permission denied\n"),
+        (2, "python: can't open file '/workspace/nope.py': [Errno 2] No such file or directory\n"),
+        (2, "/usr/bin/python3.6: can't open file 'nope.py': [Errno 2] No such file or directory\n\n"),
+        (2, "sh: 0: cannot open nope.sh: No such file\n"),
+        (2, "sh: 0: Can't open nope.sh\n"),
+        (2, "sh: can't open 'nope.sh': No such file or directory\n"),
+        (2, 'Can\'t open perl script "nope.pl": No such file or directory\n'),
+        (1, "ruby: No such file or directory -- nope.rb (LoadError)\n"),
+        (1, NODE),
+        (4, "no tests ran in 0.00s\nERROR: file or directory not found: nope.py\n\n"),
+    ],
+)
+def test_a_command_that_is_not_there_is_another_failure_unless_its_number_is_named(code: int, text: str) -> None:
+    output = {"output": text.split("\n")[0]} if text else {}
+    for failure in ({}, {"exit_code": "nonzero"}, output):
+        judgement = judge(Failure(**failure), Ending(exit_code=code), text)
+        assert judgement.outcome is Outcome.DIFFERENT_FAILURE
+        assert judgement.reason.startswith(f"exit status {code}: the ")
+        assert judgement.reason.endswith(f"if that is the failure, write exit_code: {code}")
+        known = Known(id="k", failure=Failure(**failure))
+        assert judge(Failure(signal="SIGSEGV"), Ending(exit_code=code), text, [known]).known == ""
+    assert outcome({**output, "exit_code": code}, Ending(exit_code=code), text) is Outcome.REPRODUCED
+    assert outcome({"exit_code": 1 if code != 1 else 2}, Ending(exit_code=code), text) is Outcome.DIFFERENT_FAILURE
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (2, "python: can't open file 'a.py': [Errno 2] No such file or directory\nerror: the second program\n"),
+        (1, NODE.replace("[]", "[ '/workspace/main.js' ]")),
+        (1, f"python: can't open file 'a.py': [Errno 2] No such file or directory\n{LOG}"),
+        (2, "make: *** No rule to make target 'x'.  Stop.\n"),
+    ],
+)
+def test_a_program_that_could_not_open_something_has_begun(code: int, text: str) -> None:
+    assert outcome({}, Ending(exit_code=code), text) is Outcome.REPRODUCED
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 import re
+import tempfile
 import tracemalloc
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,10 +18,11 @@ from reprokit.case.model import Failure
 from reprokit.evidence import LogTrimmer, judge, observe
 from reprokit.evidence.log_trimmer import BLOCK, Trimmed
 from reprokit.evidence.model import Ending, Outcome
+from reprokit.evidence.text import LineNumbers
 from reprokit.evidence.watch import required_text
 
 KIB = 1024
-CUT = re.compile(rb"^\[reprokit: (\d+) bytes \((\d+) lines\) cut\]\n", re.MULTILINE)
+CUT = re.compile(rb"^\[reprokit: (\d+) bytes (?:\((\d+) lines\)|of a line) cut\]\n", re.MULTILINE)
 
 
 def traceback_of(number: int) -> bytes:
@@ -49,6 +51,26 @@ def trimmed(path: Path, chunks: Iterable[bytes], output: str | None = None, **li
         trimmer.feed(chunk)
     result = trimmer.close()
     return path.read_bytes(), result
+
+
+@settings(max_examples=40)
+@given(seed=st.integers(0, 10**6), longest=st.sampled_from([90, 300 * KIB]))
+def test_the_lines_of_a_cut_log_have_the_numbers_of_the_whole_output(seed: int, longest: int) -> None:
+    chance = random.Random(seed)
+    rest = (b"x" * chance.randrange(chance.choice((1, 90, longest))) for _ in range(chance.randrange(20, 4000)))
+    lines, size = [], 0
+    for number, text in enumerate(rest, 1):
+        found = b'  File "x.py", line 1' if chance.random() < 0.01 else b""
+        lines.append(b"L%d:" % number + text + found)
+        size += len(lines[-1])
+        if size > 1200 * KIB:
+            break
+    with tempfile.TemporaryDirectory() as folder:
+        kept, result = trimmed(Path(folder, "log"), [b"\n".join(lines)])
+    numbers = LineNumbers(kept.decode())
+    assert bool(numbers.cuts) == bool(result.cut)
+    begun = [(at, re.match(rb"L(\d+):", line)) for at, line in enumerate(kept.split(b"\n"), 1)]
+    assert all(numbers.whole(at) == int(begin[1]) for at, begin in begun if begin)
 
 
 def accounted(kept: bytes, result: Trimmed) -> bool:

@@ -88,7 +88,7 @@ raise ValueError("x")
     assert "github-token" in made.text
     from reprokit.case.render import render as cell
 
-    assert '"{{ cuda }}", "{% for x in y %}"' in cell(made.case, {}).files["repro.py"]
+    assert '"{{ cuda }}", "{% for x in y %}"' in cell(made.case, {}).files["repro.py"].text
 
 
 def test_a_failing_build_is_the_command_rather_than_setup() -> None:
@@ -364,3 +364,12 @@ def test_long_rulers_and_empty_tables_are_read_at_once(unit: str) -> None:
     """A pattern with two ways to read the same characters would never come back from this."""
     line = unit * (3000 // len(unit))
     assert draft(f"{line}\nValueError: {line}!\n{line}x\n").data["expect"]["failure"]["exception"] == "ValueError"
+
+
+def test_an_exception_that_does_not_end_the_program_is_drafted_with_the_exit_status_that_follows() -> None:
+    traceback = (
+        'Traceback (most recent call last):\n  File "/app/go.py", line 3, in work\n    f()\nValueError: no item left\n'
+    )
+    for above, code in (("Exception in thread Thread-1 (work):\n", 0), ("starting\n", None)):
+        made = drafted(f"`python go.py` prints\n\n```\n{above}{traceback}```\n")
+        assert (made.case.expect.failure.exception, made.case.expect.failure.exit_code) == ("ValueError", code)

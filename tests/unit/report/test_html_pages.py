@@ -162,8 +162,9 @@ def test_packages_are_apart_from_the_few_facts(nights: Nights) -> None:
 def test_a_log_comes_without_colours_and_whole_while_it_is_small(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     data = cell(nights, 2, "\x1b[31mred\x1b[0m\n\nend\n")
-    assert data["log1"] == {"lines": 3, "parts": [[1, "red\n\nend"]]}
-    assert excerpt("", set()) == {"lines": 0, "parts": []}
+    assert data["log1"] == {"lines": 3, "parts": [[1, "red\n\nend"]], "cuts": []}
+    assert excerpt("", set()) == {"lines": 0, "parts": [], "cuts": []}
+    assert excerpt("a\n[reprokit: 9 bytes (4 lines) cut]\nf\n", set())["cuts"] == [(2, 3)]
 
 
 LINES = st.lists(st.text(st.characters(exclude_characters="\n\r\x1b\x00", exclude_categories=["Cs"]), max_size=40))

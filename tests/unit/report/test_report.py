@@ -85,6 +85,9 @@ def test_the_log_is_shown_around_what_matched_and_marked() -> None:
 
 def test_a_log_without_a_match_is_shown_from_its_end() -> None:
     assert detail.mark(LOG, TRIAL, colour=False)[-1] == "    100 line 100"
+    cut = LOG.replace("line 20\n", "line 20\n[reprokit: 900 bytes (100 lines) cut]\n")
+    shown = detail.mark(cut, dataclasses.replace(TRIAL, lines=(20, 51)), colour=False)
+    assert [line for line in shown if line.startswith(">")] == [">    20 line 20", ">   150 line 50"]
     assert detail.mark("", TRIAL, colour=False) == ["(no output)"]
 
 

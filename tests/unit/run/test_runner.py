@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case import read as read_module
+from reprokit.case.cellspec import FileSpec
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
@@ -154,7 +155,8 @@ def test_cases_that_differ_in_files_only_share_one_image(project: Project) -> No
     (project.folder / "other.yaml").write_text(CASE.replace("id: toy", "id: other"))
     project.run(cases=(str(project.folder),))
     assert len(project.engine.built) == 1
-    texts = {(trial.env["A"], trial.files.get("go.py")) for trial in project.engine.trials}
+    found = [(trial.env["A"], trial.files.get("go.py")) for trial in project.engine.trials]
+    texts = {(value, file and file.text) for value, file in found}
     assert texts == {("1", "print(1)"), ("2", "print(2)"), ("1", None), ("2", None)}
     kept = project.folder / "store" / "runs" / project.session.record.id
     copies = sorted(path for path in kept.rglob("files/*") if "001-" in str(path) or "toy" in str(path))
@@ -193,7 +195,7 @@ def test_files_take_the_place_of_files_of_a_source_only(project: Project, path: 
         assert set(project.verdicts) == {"build-failed"}
         assert f"files.src/s/{path} cannot be put into the source S: its {wrong}" in project.cells[0].reason
     else:
-        assert {str(trial.files) for trial in project.engine.trials} == {"{'src/s/a.py': 'new'}"}
+        assert [dict(trial.files) for trial in project.engine.trials] == [{"src/s/a.py": FileSpec(text="new")}] * 4
 
 
 def test_a_fix_that_does_not_help_is_a_departure(project: Project) -> None:
@@ -517,3 +519,13 @@ def test_the_record_is_written_by_our_libraries_not_by_files_of_the_folder(
     monkeypatch.chdir(project.folder)
     assert project.run() == 0
     assert Store(project.folder / "store").run("last").exit_status == 0
+
+
+def test_a_program_is_unbuffered_unless_its_case_says_otherwise(project: Project) -> None:
+    project.run()
+    assert "--env=PYTHONUNBUFFERED=1 " in project.cells[0].repeat
+    project.case.write_text(CASE.replace("env: {A", 'env: {PYTHONUNBUFFERED: "", A'))
+    project.session = project.new_session()
+    project.run()
+    assert {trial.env["PYTHONUNBUFFERED"] for trial in project.engine.trials} == {"1", ""}
+    assert len(set(project.engine.built)) == 1

@@ -117,10 +117,16 @@ fix: {summary: Another, env: {A: 0}}
 LOG = 'Traceback (most recent call last):\n  File "/w/go.py", line 4, in <module>\n    x\nValueError: {0}\n'
 
 
+def text_of(case: Any, path: str) -> str:
+    """The text of a file of a case."""
+    file = case.files.get(path, "")
+    return file if isinstance(file, str) else str(file.content)
+
+
 def needs(case: Any) -> str:
     """The message with which the toy fails: ``boom`` with A, --size and the raise; something else without."""
     command = case.command if isinstance(case.command, str) else " ".join(case.command)
-    if "python go.py" not in command or "raise" not in case.files.get("go.py", ""):
+    if "python go.py" not in command or "raise" not in text_of(case, "go.py"):
         return ""
     return "boom" if "A" in case.env and "--size 3" in command and "numpy<2" in case.environment.pip else "other"
 
@@ -195,18 +201,21 @@ def test_invalid_bash_or_python_is_not_run() -> None:
     for one in asked:
         assert one.file is not None
         assert one.file.case.command
-        compile(one.file.case.files.get("go.py", ""), "go.py", "exec")
+        compile(text_of(one.file.case, "go.py"), "go.py", "exec")
 
 
 def test_a_file_that_its_parser_rejects_is_still_shortened_by_lines() -> None:
     text = CASE.replace("    import os\n", "    import os; print 1\n")
     result, _ = reduce_toy(text=text)
     assert result.data["files"]["go.py"] == '    raise ValueError("boom")\n'.lstrip()
+    text = CASE.replace("\n    ", "\n      ").replace("  go.py: |\n", "  go.py:\n    mode: 600\n    content: |\n")
+    file = reduce_toy(text=text)[0].data["files"]["go.py"]
+    assert file == {"mode": "600", "content": 'raise ValueError("boom")\n'}
     text = CASE.replace("  data.txt: x\n", "  data.yml: |\n    a: [1,\n      2]\n    b: 3\n").replace(
         "python go.py", "cat data.yml; python go.py"
     )
     _, asked = reduce_toy(("contents",), text)
-    tried = {one.file.case.files.get("data.yml", "") for one in asked if one.file}
+    tried = {text_of(one.file.case, "data.yml") for one in asked if one.file}
     assert "b: 3\n" in tried
     assert not any("[1" in one and "2]" not in one for one in tried)
 

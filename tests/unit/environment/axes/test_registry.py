@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.environment import compare, probe
+from reprokit.environment import compare, compared, probe
 from reprokit.environment.axes import AXES, AXIS_NAMES, RESOLVING
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
+from reprokit.environment.comparing import Compared
 from reprokit.environment.measured import FURTHER, Measured
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -105,3 +106,29 @@ def test_a_new_axis_is_one_file(tmp_path: Path) -> None:
     listed = [sys.executable, "-m", "reprokit", "matrix", "--help"]
     done = subprocess.run(listed, capture_output=True, text=True, env=environ, cwd=tmp_path, timeout=120)
     assert "--madeup A,B" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured", "differs"),
+    [
+        ("2.13.0+cpu", "2.13.0+cpu", False),
+        ("2.13.0", "2.13.0+cpu", False),
+        ("2.13", "2.13.0+cpu", False),
+        ("2.13.0+cu118", "2.13.0+cpu", True),
+        ("2.13.0+cpu", "2.13.0", True),
+        ("2.12", "2.13.0+cpu", True),
+        ("nightly", "2.13.0+cpu", None),
+    ],
+)
+def test_a_free_axis_that_names_a_package_is_compared_with_what_is_installed_and_decides_nothing(
+    asked: str, measured: str, differs: bool | None
+) -> None:
+    image = Measured(packages={"pip": {"Some_Torch": measured}, "apt": {}})
+    (found,) = compared({"some-torch": asked}, image)
+    words = f"the cell asks for some-torch {asked}, the image measures {measured}" if differs else ""
+    assert (found.measured, found.differs) == (None if differs is None else measured, words)
+    assert compare({"some-torch": asked}, image) == []
+    assert compared({"some-torch": asked, "python": "3"}, None) == [
+        Compared(axis="some-torch", asked=asked),
+        Compared(axis="python", asked="3"),
+    ]
