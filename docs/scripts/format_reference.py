@@ -30,6 +30,7 @@ SECTIONS = {
     "Matrix": "matrix",
     "Environment": "environment",
     "Source": "sources",
+    "FileEntry": "files",
     "Dataset": "datasets",
     "LayoutRule": "datasets: layout",
     "Resources": "resources",

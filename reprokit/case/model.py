@@ -207,10 +207,16 @@ def _number_or_mapping(value: object) -> str:
 class Failure(Model):
     """The signature: every key given must match. Without any key, a nonzero exit code is the failure."""
 
-    exit_code: ExitCode = Field(None, description="A number, or nonzero (the default when nothing else is given).")
+    exit_code: ExitCode = Field(
+        None,
+        description="A number, or nonzero (the default when nothing else is given, and beside exception, message and "
+        "frames). 126 and 127, and a script that its interpreter cannot open, count only where the number is given.",
+    )
     signal: SignalName | None = Field(None, description="Signal that ended the process, such as SIGSEGV.")
     exception: ExceptionType | None = Field(
-        None, description="Type of the last traceback in the output, bare or dotted, such as RuntimeError."
+        None,
+        description="Type of the last traceback in the output, bare or dotted, such as RuntimeError. The program must "
+        "end with a nonzero status or by a signal, unless exit_code says otherwise.",
     )
     message: Pattern | None = Field(
         None, description="Substring of that exception's message; /.../ is a regular expression."

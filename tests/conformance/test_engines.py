@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine.protocol import Mount, Progress
@@ -105,6 +106,29 @@ def test_output_comes_at_once_and_in_order(subject: Subject, image: str) -> None
     assert b"".join(data for _, data in seen) == b"first\nprompt> done\n"
     last = seen[-1][0]
     assert b"".join(data for moment, data in seen if moment < last - 1.5) == b"first\nprompt> "
+
+
+def test_both_streams_come_in_the_order_in_which_they_were_written(subject: Subject, image: str) -> None:
+    script = "for n in 1 2 3 4 5 6; do echo out $n; echo err $n >&2; echo >&2; done; kill -9 $$"
+    expected = "".join(f"out {number}\nerr {number}\n\n" for number in range(1, 7))
+    for _ in range(20):
+        ending, output = subject.run(image, script)
+        assert (ending.exit_code, output) == (137, expected)
+
+
+@pytest.mark.parametrize(("output", "same"), [("joined", True), ("separate", False)])
+def test_a_program_finds_one_pipe_or_two(subject: Subject, image: str, output: str, same: bool) -> None:
+    script = """fds=$(ls -l /proc/$$/fd); echo "$fds" | grep ' 1 -> '; echo "$fds" | grep ' 2 -> ' >&2"""
+    ending, said = subject.run(image, script, output=output)
+    pipes = {line.rpartition(" ")[2] for line in said.splitlines()}
+    assert (ending.exit_code, len(pipes) == 1) == (0, same), said
+    assert all(pipe.startswith("pipe:") for pipe in pipes)
+
+
+def test_files_have_the_permissions_that_the_case_gives(subject: Subject, image: str) -> None:
+    files = {"tool": FileSpec(text="echo tool\n", mode=0o755), "plain": FileSpec(text="#!/bin/sh\n", mode=0o640)}
+    shown = subject.run(image, "ls -l plain tool; ./tool", files=files)[1].splitlines()
+    assert [line[:10] for line in shown] == ["-rw-r-----", "-rwxr-xr-x", "tool"]
 
 
 def test_every_trial_has_a_work_folder_of_its_own(subject: Subject, image: str) -> None:
