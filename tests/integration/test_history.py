@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from reprokit.evidence.model import RULES_VERSION
 from tests.integration.test_run import User, user
 
 __all__ = ["user"]
@@ -50,6 +51,6 @@ def test_an_edited_signature_tells_what_recorded_logs_would_have_been(user: User
     assert "name=bool: reproduced -> different-failure (EXPECTED reproduced)" in shown
     user.types("rejudge", "--case", "edited.yaml", "--write")
     assert [cell["verdict"] for cell in user.cells()] == ["different-failure", "not-reproduced"]
-    assert "by rules 1: reproduced" in user.types("show", "last", "1")
+    assert f"by rules {RULES_VERSION}: reproduced" in user.types("show", "last", "1")
     user.types("rejudge", "--case", "case.yaml", "--write")
     assert [cell["verdict"] for cell in user.cells()] == ["reproduced", "not-reproduced"]
