@@ -159,6 +159,10 @@ def case(case_id: str, title: str, axes: Mapping[str, Sequence[str]], **more: An
     }
 
 
+CUT = "begins\n[reprokit: 900 bytes (100 lines) cut]\nwhat matched\nends\n"
+"""The log file of a trial whose output had 103 lines."""
+
+
 def traceback(before: int, after: int, word: str = "step") -> tuple[str, tuple[int, ...], ExceptionRecord]:
     """A log with a traceback in its middle, the lines of it, and the exception as recorded."""
     own = [
@@ -246,7 +250,7 @@ def hostile(maker: Maker) -> str:
     long = "begin\n" + "L" * 1_000_000 + "\nend\n"
     odd = f"{HOSTILE}\n\x1b[31mred\x1b[0m\x07bell\n\u2066isolated\u2069\nok\n"
     cells = [
-        Made(cell={"x": value}, verdict=Verdict.REPRODUCED, reason=HOSTILE, logs=[(odd, (1,)), (long, (2,))])
+        Made(cell={"x": value}, verdict=Verdict.REPRODUCED, reason=HOSTILE, logs=[(odd, (1,)), (long, (2,)), (CUT, (3,))])
         for value in values
     ]
     return maker.night(about, cells)

@@ -49,6 +49,16 @@ def test_a_line_is_named_by_an_address(look: Look, site: Site) -> None:
     assert page.locator(".trial[aria-pressed=true]").inner_text().split()[:2] == ["R", "2"]
 
 
+def test_the_lines_of_a_log_that_was_cut_have_the_numbers_of_the_whole_output(look: Look, site: Site) -> None:
+    looking = look(site.cell("hostile", 1) + "?trial=3")
+    page = looking.page
+    assert lines(page) == [1, 2, 102, 103]
+    assert "103 lines, 1 matched" in page.locator(".log-bar").inner_text()
+    page.get_by_label("Line 102, matched").click()
+    looking.go(looking.route)
+    assert page.locator(".chosen .text").inner_text() == "what matched"
+
+
 def test_a_trial_is_chosen_by_click_and_by_key(look: Look, site: Site) -> None:
     looking = look(site.cell("grid", 23))
     page = looking.page
