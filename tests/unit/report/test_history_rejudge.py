@@ -111,7 +111,7 @@ def test_newer_rules_are_listed_first_and_recorded_when_asked_with_what_was_ther
     assert verdicts(folder) == ["reproduced", "not-reproduced", "not-reproduced"]
     assert {cell.rules for cell in new.cells} == {"9"}
     [was] = new.cells[1].details.rejudged
-    assert (was.before.verdict, was.before.rules) == ("different-failure", "1")
+    assert (was.before.verdict, was.before.rules) == ("different-failure", model.RULES_VERSION)
     assert [one.outcome for one in was.before.trials] == ["different-failure", "different-failure"]
     assert new.cells[1].details.trials is not None
     assert new.cells[1].details.trials.reproduced == 0
