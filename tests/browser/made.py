@@ -249,10 +249,8 @@ def hostile(maker: Maker) -> str:
     )
     long = "begin\n" + "L" * 1_000_000 + "\nend\n"
     odd = f"{HOSTILE}\n\x1b[31mred\x1b[0m\x07bell\n\u2066isolated\u2069\nok\n"
-    cells = [
-        Made(cell={"x": value}, verdict=Verdict.REPRODUCED, reason=HOSTILE, logs=[(odd, (1,)), (long, (2,)), (CUT, (3,))])
-        for value in values
-    ]
+    logs = [(odd, (1,)), (long, (2,)), (CUT, (3,))]
+    cells = [Made(cell={"x": value}, verdict=Verdict.REPRODUCED, reason=HOSTILE, logs=logs) for value in values]
     return maker.night(about, cells)
 
 
