@@ -41,18 +41,39 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PipStep:
+    """What one ``pip install`` takes; ``options`` of its own, which follow those of all steps."""
+
+    requirements: tuple[str, ...]
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class EnvironmentSpec:
     """``environment`` of the case, rendered. ``setup`` is shell text, run at build time after apt and pip.
 
+    ``pip``: requirements, or steps that are installed one after the other.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
     """
 
     image: str = ""
     apt: tuple[str, ...] = ()
-    pip: tuple[str, ...] = ()
+    pip: tuple[str, ...] | tuple[PipStep, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
+
+    @property
+    def pip_steps(self) -> tuple[PipStep, ...]:
+        """The steps in which pip installs; none is empty, and requirements alone are one step."""
+        plain = tuple(item for item in self.pip if isinstance(item, str))
+        steps = (PipStep(requirements=plain), *(item for item in self.pip if isinstance(item, PipStep)))
+        return tuple(step for step in steps if step.requirements)
+
+    @property
+    def requirements(self) -> tuple[str, ...]:
+        """The requirements of all steps."""
+        return tuple(requirement for step in self.pip_steps for requirement in step.requirements)
 
 
 @dataclass(frozen=True, kw_only=True)

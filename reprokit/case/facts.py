@@ -90,7 +90,7 @@ def requirement(text: str) -> tuple[str, str] | None:
 
 def _packages(case: Case, cells: Sequence[Cell]) -> dict[str, tuple[str, ...]]:
     found: dict[str, dict[str, None]] = {}
-    for text in case.environment.pip:
+    for text in (text for step in case.environment.pip_steps for text in step.requirements):
         for item in rendered(text, cells):
             wanted = requirement(item)
             if wanted:

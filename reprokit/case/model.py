@@ -10,10 +10,10 @@ The descriptions of the fields are what editors show on hover: they go into the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 from reprokit.case.matrix import matches
 from reprokit.case.scalars import (
@@ -55,7 +55,9 @@ from reprokit.case.scalars import (
     Truth,
     User,
     Whole,
+    expected,
 )
+from reprokit.case.tree import Loc
 
 RESERVED = ("exclude", "include")
 """Keys of ``matrix`` that are not axes."""
@@ -106,12 +108,52 @@ class Matrix(Model):
     include: tuple[Partial, ...] = Field((), description="Whole extra cells to add.")
 
 
+class PipStep(Model):
+    """One of several steps of `environment.pip`: what one `pip install` takes, after the steps before it."""
+
+    requirements: tuple[OneLine, ...] = Field(description="Python requirements to install, as pip writes them.")
+    options: tuple[OneLine, ...] = Field((), description="Options of this step, behind those of pip_options.")
+
+
+class PlacedStep(NamedTuple):
+    """A step of pip with the paths, in the case, of its requirements and of its own options."""
+
+    loc: Loc
+    requirements: tuple[str, ...]
+    options_loc: Loc
+    options: tuple[str, ...]
+
+
+def _requirement_or_step(value: object) -> str:
+    if isinstance(value, (dict, PipStep)):
+        return "mapping"
+    return "list" if isinstance(value, (list, tuple)) else "requirement"
+
+
+def _one_kind(items: tuple[object, ...]) -> tuple[object, ...]:
+    if len({_requirement_or_step(item) == "requirement" for item in items}) > 1:
+        raise expected("requirements alone or steps alone", "a step of one requirement is a list as well: [numpy<2]")
+    return items
+
+
+PipItem = Annotated[
+    Annotated[OneLine, Tag("requirement")]
+    | Annotated[tuple[OneLine, ...], Tag("list")]
+    | Annotated[PipStep, Tag("mapping")],
+    Discriminator(_requirement_or_step),
+]
+
+
 class Environment(Model):
     """What the image holds beside what the known axes ask for."""
 
     image: Image = Field("", description="An explicit base image instead of one chosen from the axes.")
     apt: tuple[OneLine, ...] = Field((), description="Packages of the distribution to install.")
-    pip: tuple[OneLine, ...] = Field((), description="Python requirements to install, as pip writes them.")
+    pip: Annotated[tuple[PipItem, ...], AfterValidator(_one_kind)] = Field(
+        (),
+        description="Python requirements to install, as pip writes them; or a list of steps, installed one after the "
+        "other: each is a list of requirements, or has `requirements` and `options`.",
+    )
     pip_options: tuple[OneLine, ...] = Field(
         (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
     )
@@ -121,6 +163,19 @@ class Environment(Model):
         description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA) are what "
         "the case is about. refuse (default): such a cell is unsupported.",
     )
+
+    @property
+    def pip_steps(self) -> Iterator[PlacedStep]:
+        """The steps in which pip installs; requirements that are in no list are one."""
+        loc: Loc = ("environment", "pip")
+        if plain := tuple(item for item in self.pip if isinstance(item, str)):
+            yield PlacedStep(loc, plain, loc, ())
+        for at, item in enumerate(self.pip):
+            own = (*loc, at)
+            if isinstance(item, PipStep):
+                yield PlacedStep((*own, "requirements"), item.requirements, (*own, "options"), item.options)
+            elif not isinstance(item, str):
+                yield PlacedStep(own, item, own, ())
 
 
 class Source(Model):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from reprokit.case import units
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep, SourceSpec
 from reprokit.case.descriptions import dotted, found
-from reprokit.case.model import Case, Dataset, FileEntry, Resources, Source
+from reprokit.case.model import Case, Dataset, Environment, FileEntry, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
 from reprokit.core.errors import ReprokitError
@@ -52,7 +52,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
         environment=EnvironmentSpec(
             image=fill.parsed(("environment", "image"), case.environment.image, units.image).strip(),
             apt=fill.items(("environment", "apt"), case.environment.apt),
-            pip=fill.items(("environment", "pip"), case.environment.pip),
+            pip=fill.pip(case.environment),
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options),
             setup=fill.text(("environment", "setup"), case.environment.setup),
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
@@ -87,6 +87,15 @@ class _Fill:
         """A list whose items may come to nothing, so that ``{% if %}`` can leave one out."""
         texts = (self.parsed((*loc, index), text, units.one_line).strip() for index, text in enumerate(templates))
         return tuple(text for text in texts if text)
+
+    def pip(self, environment: Environment) -> tuple[str, ...] | tuple[PipStep, ...]:
+        """Requirements alone stay what they are: locks remember what was asked for, as it was written."""
+        steps = tuple(
+            PipStep(requirements=self.items(at, requirements), options=self.items(options_at, options))
+            for at, requirements, options_at, options in environment.pip_steps
+        )
+        alone = all(isinstance(item, str) for item in environment.pip)
+        return tuple(text for step in steps for text in step.requirements) if alone else steps
 
     def parsed(self, loc: Loc, template: str, parse: Callable[[str], _T]) -> _T:
         text = self.text(loc, template)

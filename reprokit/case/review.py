@@ -17,7 +17,7 @@ from enum import Enum
 from reprokit.case.facts import rendered, requirement
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
-from reprokit.case.model import Case
+from reprokit.case.model import Case, Environment
 from reprokit.case.tree import Loc
 from reprokit.core.text import is_visible, pluralize
 
@@ -176,20 +176,27 @@ class _Reader:
         if plain:
             words = f"installs {pluralize(plain, 'package')} of the distribution"
             yield self.ask("apt", ("environment", "apt"), words, look=False)
-        yield from self._pip(environment.pip)
-        for index, template in enumerate(environment.pip_options):
-            loc = ("environment", "pip_options", index)
-            yield from self.each("pip-options", loc, template, _option)
+        yield from self._pip(environment)
+        yield from self._pip_options(("environment", "pip_options"), environment.pip_options)
+        for step in environment.pip_steps:
+            yield from self._pip_options(step.options_loc, step.options)
 
-    def _pip(self, items: Sequence[str]) -> Iterator[ReviewItem]:
+    def _pip_options(self, loc: Loc, options: Sequence[str]) -> Iterator[ReviewItem]:
+        for index, template in enumerate(options):
+            yield from self.each("pip-options", (*loc, index), template, _option)
+
+    def _pip(self, environment: Environment) -> Iterator[ReviewItem]:
         plain: set[str] = set()
-        for index, template in enumerate(items):
+        placed = [
+            ((*step.loc, at), text) for step in environment.pip_steps for at, text in enumerate(step.requirements)
+        ]
+        for loc, template in placed:
             for text in self.texts(template):
                 named = requirement(text)
                 if named and not re.search(r"://|(^|[\s@])[./~]", text):
                     plain.add(named[0])
                 elif said := _option(text) if text.startswith("-") else _elsewhere(text):
-                    yield self.ask("pip", ("environment", "pip", index), said)
+                    yield self.ask("pip", loc, said)
         if plain:
             words = f"installs {pluralize(len(plain), 'Python package')} by name, which may run code of theirs as root"
             yield self.ask("pip", ("environment", "pip"), words, look=False)

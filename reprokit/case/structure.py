@@ -35,6 +35,7 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     ((), model.Case),
     (("report",), model.Report),
     (("environment",), model.Environment),
+    (("environment", "pip", "*"), model.PipStep),
     (("sources", "*"), model.Source),
     (("datasets", "*"), model.Dataset),
     (("datasets", "*", "layout", "*"), model.LayoutRule),

@@ -7,7 +7,6 @@ needs the same image gets the same tag, which is a hash over the Dockerfile, the
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import json
@@ -15,16 +14,15 @@ import posixpath
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from reprokit.case.cellspec import CellSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
+from reprokit.environment import installing
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
 from reprokit.environment.supply import Recipe
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment as Templates
     from jinja2.bccache import Bucket
 
-    from reprokit.environment.lock import Artefact, Pins
+    from reprokit.environment.lock import Pins
     from reprokit.environment.model import SourceTree
 
 TAG_PREFIX = "reprokit/img:"
@@ -42,9 +40,6 @@ VENV_PREFIX = "reprokit/venv:"
 _TEMPLATES: Mapping[Recipe, str] = {"dockerfile": "Dockerfile.j2", "script": "venv.sh.j2"}
 _PREFIXES: Mapping[Recipe, str] = {"dockerfile": TAG_PREFIX, "script": VENV_PREFIX}
 FORMAT = "reprokit-image/v1"
-LARGE = {"jax", "jaxlib", "mxnet", "paddlepaddle", "paddlepaddle-gpu", "tensorflow", "tensorflow-cpu", "torch"}
-"""Packages that come as wheels of hundreds of megabytes. Pinned, they get a layer of their own, before GCC and the
-distribution's packages: cells that differ in smaller things share it."""
 SUPPORT = (
     "apt.conf",
     "conda_gcc.py",
@@ -140,14 +135,9 @@ def render(
         context[f"{'executables' if file.permissions == 0o755 else 'files'}/{name}"] = file.text.encode()
         if file.permissions not in (0o644, 0o755):
             modes.setdefault(f"{file.permissions:03o}", []).append(posixpath.join(workdir, name))
-    early, late = _pip(environment.pip, environment.pip_options)
-    large = _large(early)
-    options = _words(environment.pip_options)
     if pins:
-        locks = _locks(pins, environment)
-        pins = _without_parts(pins, environment)
-        large, early = ([one.name for one in group] for group in (pins.pip_large, pins.pip_small))
-        options = index_options(options)
+        locks = installing.lock_files(pins, environment)
+    installs = installing.locked_calls(environment, pins) if pins else installing.calls(environment)
     generated = _generated(spec, given_datasets, context)
     if environment.setup:
         context["reprokit/setup.sh"] = environment.setup.encode()
@@ -164,11 +154,9 @@ def render(
             executables=any(name.startswith("executables/") for name in context),
             modes=modes,
             release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
-            pip_options=options,
+            pip_options=installing.common_options(environment, locked=pins is not None),
             pins=pins,
-            pip_large=large,
-            pip_early=early if early != large else [],
-            pip_late=late,
+            pip=installs,
             setup=bool(environment.setup),
             datasets=generated,
         )
@@ -197,44 +185,6 @@ def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) 
     return Rendered(dockerfile=text, context=dict(sorted({**files, **support}.items())))
 
 
-def _without_parts(pins: Pins, environment: Environment) -> Pins:
-    """The pins without the wheels of axes, which have steps of their own."""
-    return dataclasses.replace(pins, pip=tuple(one for one in pins.pip if not _part_of(one, environment)))
-
-
-def _locks(pins: Pins, environment: Environment) -> dict[str, list[str]]:
-    """The files that locked steps install from, by name in the context's folder reprokit/, as lines."""
-    others = _without_parts(pins, environment)
-    groups = {name: getattr(others, name) for name in ("pip_itself", "cuda", "cudnn", "pip_large", "pip_small")}
-    for axis, part in environment.parts.items():
-        own = [one for one in pins.pip if _part_of(one, environment) == axis]
-        groups[part.group] = (*pins.trees.get(axis, ()), *own)
-    locks = {f"{name}.lock": [one.requirement for one in group] for name, group in groups.items()}
-    return {**locks, "apt.lock": [f"{name}={version}" for name, version in sorted(pins.apt.items())]}
-
-
-def _part_of(one: Artefact, environment: Environment) -> str:
-    """The axis whose wheel a file is, '' for one that is of none."""
-    for part in environment.parts.values():
-        if canonicalize_name(one.name) in {canonicalize_name(wheel.partition("==")[0]) for wheel in part.wheels}:
-            return part.axis
-    return ""
-
-
-TAKES_VALUE = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--trusted-host"}
-TAKES_VALUE |= {"--no-binary", "--only-binary", "--config-settings", "--global-option"}
-FLAGS = {"--pre", "--no-index", "--prefer-binary", "--no-build-isolation", "--use-pep517"}
-
-
-def index_options(words: Sequence[str]) -> list[str]:
-    """Of pip's arguments those that say where distribution files come from, and how they are built."""
-    kept: list[str] = []
-    for place, word in enumerate(words):
-        if word in FLAGS or word.partition("=")[0] in TAKES_VALUE:
-            kept += [word] if word in FLAGS or "=" in word else list(words[place : place + 2])
-    return kept
-
-
 def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
     """Whether a step of the build may read the case's files: ``setup``, data that is generated, a local requirement.
 
@@ -243,7 +193,7 @@ def build_reads_files(spec: CellSpec, given_datasets: Collection[str]) -> bool:
     """
     generates = any(data.generate and name not in given_datasets for name, data in spec.datasets.items())
     asked = spec.environment
-    return bool(asked.setup or generates or _pip(asked.pip, asked.pip_options)[1])
+    return bool(asked.setup or generates or installing.reads_files(asked))
 
 
 def _generated(spec: CellSpec, given: Collection[str], context: dict[str, bytes | Path]) -> list[dict[str, str]]:
@@ -266,54 +216,6 @@ def _folders(workdir: str, spec: CellSpec) -> list[str]:
         steps = posixpath.normpath(path).split("/")[:-1]
         wanted += [posixpath.join(workdir, *steps[: end + 1]) for end in range(len(steps))]
     return sorted(set(wanted))
-
-
-def _pip(pip: Sequence[str], pip_options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """pip's arguments: those that need no file of the case, and those that must wait for its files."""
-    options = _words(pip_options)
-    waiting = _local(options)
-    early: list[str] = []
-    late: list[str] = []
-    for requirement in pip:
-        words = split_words(requirement)
-        (late if waiting or _local(words) else early).extend(words)
-    return early, late
-
-
-def _large(early: Sequence[str]) -> list[str]:
-    """The requirements of the layer of large packages: exact pins, which nothing that follows can move.
-
-    ``early``: the arguments that wait for no file. None where an option stands among them: an index, say, may be what
-    the pins need.
-    """
-    if any(word.startswith("-") for word in early):
-        return []
-    pinned = (re.match(r"([A-Za-z0-9._-]+)(\[[^]]*\])?==[^*,;\s]+$", word) for word in early)
-    return [pin[0] for pin in pinned if pin and re.sub(r"[-_.]+", "-", pin[1]).lower() in LARGE]
-
-
-def _words(options: Sequence[str]) -> list[str]:
-    return [word for option in options for word in shlex.split(option)]
-
-
-def split_words(argument: str) -> list[str]:
-    """pip's words in one item of ``environment.pip`` or ``pip_options``; a requirement is one word."""
-    return shlex.split(argument) if argument.startswith("-") else [argument.strip()]
-
-
-FILE_OPTIONS = {"-r", "--requirement", "-c", "--constraint", "-e", "--editable", "-f", "--find-links"}
-
-
-def _local(words: Sequence[str]) -> bool:
-    """Whether pip would look for a file of the case: a relative path, or an option's value that is no URL."""
-    for place, word in enumerate(words):
-        option, given, value = word.partition("=") if word.startswith("-") else ("", "", word)
-        if not given and option:
-            value = words[place + 1] if option in FILE_OPTIONS and place + 1 < len(words) else ""
-        names_file = option in FILE_OPTIONS or value.startswith(".") or "/" in value
-        if value and names_file and "://" not in value:
-            return True
-    return False
 
 
 def _digest(content: bytes | Path) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import CellSpec, PipStep
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.measured import Measured
@@ -49,13 +49,18 @@ class Asked:
 
 def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What the requirements of a cell are not built for, each in words with the nearest that is."""
-    found = list(asked(environment.pip, environment.pip_options, catalog=catalog))
+    found = list(_asked_of(environment.pip, environment.pip_options, catalog=catalog))
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = [text for one in found if (text := _other_cuda(one, cuda, catalog))] if cuda != versions.NONE else []
     if environment.python is not None:
         python = ".".join(versions.parts(environment.python.version)[:2])
         texts += [text for one in found if (text := _other_python(one, python, catalog))]
     return texts
+
+
+def _asked_of(steps: Iterable[PipStep], pip_options: Iterable[str], **how: Any) -> Iterator[Asked]:
+    for step in steps:
+        yield from asked(step.requirements, (*pip_options, *step.options), **how)
 
 
 def asked(
@@ -186,7 +191,8 @@ def differences(spec: CellSpec, measured: Measured, catalog: Catalog) -> list[st
     """The frameworks of a cell with a CUDA version that measure as built for another one, or for none, in words."""
     cuda = spec.cell.get("cuda", versions.NONE)
     texts = []
-    found = asked(spec.environment.pip, spec.environment.pip_options, conditional=True, catalog=catalog)
+    wanted = spec.environment
+    found = _asked_of(wanted.pip_steps, wanted.pip_options, conditional=True, catalog=catalog)
     for one in found if cuda != versions.NONE else ():
         framework = GPU_PACKAGES.get(one.package)
         if framework is None or one.cuda == versions.NONE or (framework == "jax" and not one.cuda):

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import canonicalize_name
+
 from reprokit.case.cellspec import CellSpec, FileSpec
 from reprokit.case.matrix import cell_key
 from reprokit.environment.axes import AXES, AXIS_NAMES
@@ -37,6 +39,11 @@ class Artefact:
     sha256: str
     size: int
     url: str = ""
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it gets the layer of large files, where the order of the steps allows it."""
+        return self.size >= LARGE_BYTES
 
     @property
     def requirement(self) -> str:
@@ -86,8 +93,9 @@ class Pins:
     """Everything that goes into a locked image: base, the distribution's packages beyond it, and files for pip.
 
     ``date`` is when these packages were the archive's, RFC 3339 in UTC. ``pip_itself`` replaces the pip of the virtual
-    environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks. ``local``: name ->
-    version of what pip installs from the case's own files, which the build does again. ``trees``: what goes below
+    environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks; where pip
+    installs in several steps, that is what the last one does, and ``pip_steps`` is what those before do. ``local``:
+    name -> version of what pip installs from the case's own files, which the build does again. ``trees``: what goes below
     /usr/local/cuda for other axes, by name.
     """
 
@@ -98,6 +106,7 @@ class Pins:
     cuda: tuple[Artefact, ...] = ()
     cudnn: tuple[Artefact, ...] = ()
     pip: tuple[Artefact, ...] = ()
+    pip_steps: tuple[tuple[Artefact, ...], ...] = ()
     trees: Mapping[str, tuple[Artefact, ...]] = field(default_factory=dict)
     local: Mapping[str, str] = field(default_factory=dict)
 
@@ -106,14 +115,15 @@ class Pins:
         return self.trees[name] if name in self.trees else getattr(self, name, ())
 
     @property
-    def pip_large(self) -> tuple[Artefact, ...]:
-        """Those of ``pip`` that get the layer of large files."""
-        return tuple(one for one in self.pip if one.size >= LARGE_BYTES)
+    def steps(self) -> tuple[tuple[Artefact, ...], ...]:
+        """What each step of pip installs, or changes, of what the steps before it did."""
+        return (*self.pip_steps, self.pip)
 
     @property
-    def pip_small(self) -> tuple[Artefact, ...]:
-        """The others."""
-        return tuple(one for one in self.pip if one.size < LARGE_BYTES)
+    def installed(self) -> Mapping[str, str]:
+        """Name -> version of what pip has installed after its last step."""
+        files = (one for group in (self.pip_itself, *self.steps) for one in group)
+        return {canonicalize_name(one.name): one.version for one in files} | dict(self.local)
 
 
 @dataclass(frozen=True, kw_only=True)

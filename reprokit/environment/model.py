@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from reprokit.case.cellspec import PipStep
+
 BASE_PREFIX = "reprokit/base:"
 """Name of the images that are made from a distribution's packages, before the release's name."""
 
@@ -186,7 +188,7 @@ class Environment:
     None when the case's own image brings what it wants, or there is to be none.
     ``components`` of the distribution's archive are enabled in it. ``tool`` is the interpreter, of the distribution,
     that runs installers in stages of the build that are thrown away; None where there is none.
-    ``parts``: what serves the other axes, by name.
+    ``parts``: what serves the other axes, by name. ``pip``: its steps, none of which is empty.
     ``host``: the programs of this host that serve ``python`` and ``gcc`` in a virtual environment of it.
     """
 
@@ -201,7 +203,7 @@ class Environment:
     cudnn: Cudnn | None = None
     parts: Mapping[str, Part] = field(default_factory=dict)
     apt: tuple[str, ...] = ()
-    pip: tuple[str, ...] = ()
+    pip: tuple[PipStep, ...] = ()
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     host: OnHost | None = None

@@ -53,7 +53,7 @@ def resolve_on(host: Host, spec: CellSpec, *, catalog: Catalog = OURS, network_w
         cuda=found["cuda"],
         cudnn=found["cudnn"],
         parts=parts_of(found),
-        pip=asked.pip,
+        pip=asked.pip_steps,
         pip_options=asked.pip_options,
         setup=asked.setup,
         host=OnHost(python=python, gcc=gcc),
@@ -104,7 +104,7 @@ def _limits(host: Host, limits: Limits) -> Iterator[str]:
 
 def _places(host: Host, spec: CellSpec) -> Iterator[str]:
     """Where the work folder cannot be at its place, nothing may name that place."""
-    workdir = spec.workdir.rstrip("/")
+    workdir, asked = spec.workdir.rstrip("/"), spec.environment
     if not workdir:
         yield "workdir /: a virtual environment needs a folder of its own"
     elif host.powers.namespaces:
@@ -112,7 +112,11 @@ def _places(host: Host, spec: CellSpec) -> Iterator[str]:
             "command": spec.command,
             "env": spec.env.values(),
             "files": [file.text for file in spec.files.values()],
-            "environment": (*spec.environment.pip, *spec.environment.pip_options, spec.environment.setup),
+            "environment": (
+                *(text for step in asked.pip_steps for text in (*step.requirements, *step.options)),
+                *asked.pip_options,
+                asked.setup,
+            ),
             "datasets": [dataset.generate for dataset in spec.datasets.values()],
         }
         for key, values in texts.items():

@@ -30,7 +30,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
             base=Base(name=asked.image, source="image", reference=asked.image),
             os="",
             apt=asked.apt,
-            pip=asked.pip,
+            pip=asked.pip_steps,
             pip_options=asked.pip_options,
             setup=asked.setup,
         )
@@ -53,7 +53,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
         cudnn=found["cudnn"],
         parts=parts_of(found),
         apt=tuple(package for package in asked.apt if package != TOOLKIT),
-        pip=asked.pip,
+        pip=asked.pip_steps,
         pip_options=asked.pip_options,
         setup=asked.setup,
     )

@@ -19,7 +19,7 @@ from reprokit.case.facts import requirement
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.text import pluralize
-from reprokit.environment.dockerfile import LARGE
+from reprokit.environment.installing import LARGE
 from reprokit.environment.model import SourceTree
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
@@ -195,7 +195,7 @@ def _sizes(units: Iterable[_Unit], known: PastFigures) -> dict[str, float]:
 
 def _large(task: Task) -> list[str]:
     """The large packages that a task pins, such as ``torch-2.13.0+cpu``."""
-    pins = [found for text in task.spec.environment.pip if (found := requirement(text)) and found[0] in LARGE]
+    pins = [found for text in task.spec.environment.requirements if (found := requirement(text)) and found[0] in LARGE]
     return [f"{name}-{version}" if version else name for name, version in pins]
 
 

@@ -204,9 +204,13 @@ def portable(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """What setup lines install. ``ignored``: lines with nothing that a case can hold."""
+    """What setup lines install. ``ignored``: lines with nothing that a case can hold.
+
+    ``unisolated``: those of ``pip`` that are built with ``--no-build-isolation``, behind what other lines install.
+    """
 
     pip: tuple[str, ...] = ()
+    unisolated: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     apt: tuple[str, ...] = ()
     clones: tuple[tuple[str, str, str], ...] = ()
@@ -226,13 +230,15 @@ _KEPT_OPTIONS = {
     "-i": "--index-url",
     "-f": "--find-links",
 }
-_PIP_FLAGS = frozenset({"--pre", "--no-build-isolation"})
+_UNISOLATED = "--no-build-isolation"
+_PIP_FLAGS = frozenset({"--pre", _UNISOLATED})
 
 
 def installs(lines: Sequence[CommandLine]) -> Installed:
     """What the setup lines install. Requirements are kept as written; ``-r FILE`` is ignored."""
     pip: list[str] = []
     options: list[str] = []
+    unisolated: list[str] = []
     apt: list[str] = []
     clones: list[tuple[str, str, str]] = []
     refs: list[str] = []
@@ -243,6 +249,9 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
             re.search(r"pip\d?(?:\.\d+)?$", word) for word in words[: words.index("install")]
         ):
             found, opts = _pip(words[words.index("install") + 1 :])
+            if pip and _UNISOLATED in opts:
+                unisolated += found
+                opts.remove(_UNISOLATED)
             pip += found
             options += opts
             if not found:
@@ -258,6 +267,7 @@ def installs(lines: Sequence[CommandLine]) -> Installed:
             ignored.append(line)
     return Installed(
         pip=tuple(dict.fromkeys(pip)),
+        unisolated=tuple(dict.fromkeys(unisolated)),
         options=tuple(dict.fromkeys(options)),
         apt=tuple(dict.fromkeys(apt)),
         clones=tuple(dict.fromkeys(clones)),

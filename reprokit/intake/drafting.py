@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
+from reprokit.case.facts import requirement
 from reprokit.core.errors import UsageError
 from reprokit.core.redaction import for_shell, scrub
 from reprokit.core.text import pluralize
@@ -245,7 +246,8 @@ class _Work:
             if claimed := grouping.reproduces(matrix.cells, self.statements):
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
         environment: dict[str, Any] = {}
-        for key, value in (("apt", wanted.apt), ("pip", wanted.pip), ("pip_options", wanted.options)):
+        pip = _steps(wanted.pip, self.installed.unisolated)
+        for key, value in (("apt", wanted.apt), ("pip", pip), ("pip_options", wanted.options)):
             if value:
                 environment[key] = value
                 self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))
@@ -389,3 +391,13 @@ def _own_url(report: ParsedReport) -> str:
         r"^(?:url|link|原文|链接)\s*[:：]\s*(https?://\S+)", report.text[:4000], re.IGNORECASE | re.MULTILINE
     )
     return found[1] if found else ""
+
+
+def _steps(pip: list[str], unisolated: Sequence[str]) -> list[Any]:
+    """The requirements, in two steps where some are to be built with what the others install."""
+    names = {found[0] for text in unisolated if (found := requirement(text))}
+    later = [text for text in pip if (found := requirement(text)) and found[0] in names]
+    first = [text for text in pip if text not in later]
+    if not (first and later):
+        return list(pip)
+    return [first, {"requirements": later, "options": ["--no-build-isolation"]}]

@@ -126,7 +126,6 @@ def of_cell(name: str, run: RunRecord, cell: CellRecord, asked: Mapping[str, Map
 def of_entry(name: str, entry: LockEntry) -> Side:
     """An environment of a lock."""
     pins = entry.pins
-    artefacts = [one for group in GROUPS for one in pins.group(group)]
     facts: dict[str, dict[str, Any]] = {
         "operating system": {"base": pins.base.reference},
         "Python": {"served by": entry.served_by.get("python")},
@@ -136,7 +135,7 @@ def of_entry(name: str, entry: LockEntry) -> Side:
         **{axis.title: {"served by": entry.served_by.get(axis.name)} for axis in FURTHER},
         "sources": {source: tree.commit or tree.digest for source, tree in entry.sources.items()},
     }
-    pip = {one.name: one.version for one in artefacts} | dict(pins.local)
+    pip = {one.name: one.version for group in GROUPS for one in pins.group(group)} | dict(pins.installed)
     _sort_packages(facts, {"pip": pip, "apt": {**pins.base.packages, **pins.apt}})
     cells = ", ".join(" ".join(f"{key}={value}" for key, value in one.cell.items()) for one in entry.cells)
     return Side(name=name, title=cells, facts=_known(facts), locked=True)

@@ -97,7 +97,7 @@ def between(
 def distributions(file: CaseFile, cell: Partial, axis: str, value: str) -> tuple[str, ...]:
     """The packages whose version is the value of ``axis``: those that an item of ``environment.pip`` pins to it."""
     found: list[str] = []
-    for template in file.case.environment.pip:
+    for template in (text for step in file.case.environment.pip_steps for text in step.requirements):
         used = inspect(template)
         if axis not in used.names | used.guarded:
             continue
@@ -171,7 +171,9 @@ def _of_project(
 ) -> Releases:
     at = f"--axis {axis}={ends[0]}..{ends[1]}"
     low, high = sorted(_version(at, value) for value in ends)
-    options = [render_text(text, {**cell, axis: end}) for text in file.case.environment.pip_options for end in ends]
+    asked = file.case.environment
+    templates = [*asked.pip_options, *(text for step in asked.pip_steps for text in step.options)]
+    options = [render_text(text, {**cell, axis: end}) for text in templates for end in ends]
     found = files_of(name, tuple(dict.fromkeys(options)))
     grouped = _by_version(found.files, name)
     unknown = () if grouped else (f"no index that was asked has {name}: only the values of the matrix are known",)

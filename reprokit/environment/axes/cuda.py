@@ -41,7 +41,7 @@ ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.* /usr/lib/*-linux-gnu/lib
 def calls_nvcc(spec: CellSpec) -> bool:
     """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
     asked = spec.environment
-    if any("nvcc" in text for text in (*asked.apt, *asked.pip, asked.setup)):
+    if any("nvcc" in text for text in (*asked.apt, *asked.requirements, asked.setup)):
         return False
     programs = [file.text for file in spec.files.values() if file.permissions & 0o111]
     call = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import threading
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress, Trial
-from reprokit.environment import bootstrap, dockerfile
+from reprokit.environment import bootstrap, dockerfile, installing
 from reprokit.environment.axes import AXES
 from reprokit.environment.lock import Artefact, LockedBase, Pins, base_reference
 from reprokit.environment.measured import Measured
@@ -31,13 +31,26 @@ SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """An image that stands, with its base, and what was measured in the two."""
+    """An image that stands, with its base, and what was measured in the two.
+
+    ``before``: builds of the image as each step of pip leaves it, but for the last step.
+    """
 
     environment: Environment
     image: ImageInfo
     base: ImageInfo
     measured: Measured
     base_measured: Measured
+    before: tuple[Build, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Hashed:
+    """The files of the axes by group, those that each step of pip put there, and name -> version of local packages."""
+
+    groups: Mapping[str, tuple[Artefact, ...]] = field(default_factory=dict)
+    steps: tuple[tuple[Artefact, ...], ...] = ((),)
+    local: Mapping[str, str] = field(default_factory=dict)
 
 
 def pins_of(
@@ -47,19 +60,22 @@ def pins_of(
     environment = standing.environment
     _check_providers(environment)
     before, after = standing.base_measured.packages, standing.measured.packages
-    found = _hashes(engine, standing, cancel, on_progress) if after.get("pip") or environment.installs else {}
-    groups = {name: [Artefact(**one) for one in rows] for name, rows in found.get("groups", {}).items()}
-    own = [one for one in groups.get("pip", []) if one.name == "pip" and environment.installs]
+    hashed = _Hashed()
+    if after.get("pip") or environment.installs:
+        hashed = _hashes(engine, standing, cancel, on_progress)
+    own = [one for step in hashed.steps for one in step if one.name == "pip" and environment.installs]
+    *earlier, last = (tuple(one for one in step if one not in own) for step in hashed.steps)
     return Pins(
         base=_base(standing),
         date=_date(standing.image.created),
         apt={name: version for name, version in after["apt"].items() if before["apt"].get(name) != version},
         pip_itself=tuple(own),
-        pip=tuple(one for one in groups.get("pip", []) if one not in own),
-        cuda=tuple(groups.get("cuda", [])),
-        cudnn=tuple(groups.get("cudnn", [])),
-        trees={name: tuple(found) for name, found in groups.items() if name in environment.parts},
-        local={canonicalize_name(name): version for name, version in found.get("local", {}).items()},
+        pip=last,
+        pip_steps=tuple(earlier),
+        cuda=hashed.groups.get("cuda", ()),
+        cudnn=hashed.groups.get("cudnn", ()),
+        trees={name: found for name, found in hashed.groups.items() if name in environment.parts},
+        local=hashed.local,
     )
 
 
@@ -104,19 +120,70 @@ def _date(created: str) -> str:
 
 def _hashes(
     engine: Engine, standing: Standing, cancel: threading.Event, on_progress: Callable[[Progress], None]
+) -> _Hashed:
+    """What pip installed; its cache is warm from the build."""
+    environment = standing.environment
+    brought = standing.base_measured.packages.get("pip", {})
+    # A virtual environment of ours sees nothing of what its base brought.
+    skip = {} if environment.venv else {str(canonicalize_name(name)): version for name, version in brought.items()}
+    axes = {axis.name: wheels for axis in AXES if axis.locked and (wheels := axis.locked(environment))}
+    steps: list[tuple[Artefact, ...]] = []
+    local: dict[str, str] = {}
+    groups: dict[str, tuple[Artefact, ...]] = {}
+    for number, before in enumerate((*standing.before, None)):
+        own = environment.pip[number : number + 1]
+        said = [text for step in own for text in (*step.options, *step.requirements)]
+        words = [word for text in (*environment.pip_options, *said) for word in installing.split_words(text)]
+        asked = {"options": installing.index_options(words), "skip": skip, "groups": {} if before else axes}
+        with _as_left(engine, before, standing.image.tag, cancel, on_progress) as image:
+            found = _asked_inside(engine, image, asked, cancel, on_progress)
+        groups = {name: tuple(Artefact(**one) for one in rows) for name, rows in found["groups"].items()}
+        steps.append(groups.pop("pip"))
+        local |= {canonicalize_name(name): version for name, version in found["local"].items()}
+        skip = {**skip, **local, **{one.name: one.version for one in steps[-1]}}
+    return _Hashed(groups=groups, steps=tuple(steps), local=local)
+
+
+@contextlib.contextmanager
+def _as_left(
+    engine: Engine, before: Build | None, whole: str, cancel: threading.Event, on_progress: Callable[[Progress], None]
+) -> Iterator[str]:
+    """The tag of the image as a step of pip leaves it, most of which the engine's cache has; ``whole``: after all."""
+    if before is None:
+        yield whole
+        return
+    try:
+        engine.build(before, site.current(), on_progress, cancel)
+    except BuildFailed as error:
+        raise EngineError(f"the steps of pip cannot be taken again, one by one: {error}") from error
+    try:
+        yield before.tag
+    finally:
+        engine.remove_image(before.tag)
+
+
+def _asked_inside(
+    engine: Engine,
+    image: str,
+    asked: Mapping[str, Any],
+    cancel: threading.Event,
+    on_progress: Callable[[Progress], None],
 ) -> dict[str, Any]:
-    """What ``hashes_inside.py`` prints in the image; pip's cache is warm from the build."""
-    rendered = _rendered(standing)
-    digest = hashlib.sha256(json.dumps([rendered.dockerfile, rendered.tag(standing.image.id)]).encode()).hexdigest()
-    tag = TAG_PREFIX + digest[:32]
+    """What ``hashes_inside.py`` prints in an image."""
+    files: Mapping[str, bytes | Path] = {
+        "reprokit/hashes_inside.py": (Path(__file__).parent / "hashes_inside.py").read_bytes(),
+        "reprokit/asked.json": json.dumps(asked, sort_keys=True).encode(),
+    }
+    rendered = dockerfile.render_one("hashes.j2", files, image=image)
+    tag = lock_tag(rendered)
     build = Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context, labels=IMAGE_LABELS)
     try:
-        image = engine.build(build, site.current(), on_progress, cancel)
+        made = engine.build(build, site.current(), on_progress, cancel)
     except BuildFailed as error:
         said = [line for line in error.tail if "ERROR" in line] or list(error.tail[-3:])
         raise EngineError(f"what pip installed cannot be fetched again, to be hashed: {' '.join(said)}") from error
     try:
-        found = _read(engine, image, cancel)
+        found = _read(engine, made, cancel)
     finally:
         engine.remove_image(tag)
     if found["refused"]:
@@ -124,21 +191,9 @@ def _hashes(
     return found
 
 
-def _rendered(standing: Standing) -> dockerfile.Rendered:
-    environment = standing.environment
-    words = [word for option in (*environment.pip_options, *environment.pip) for word in dockerfile.split_words(option)]
-    brought = standing.base_measured.packages.get("pip", {})
-    asked = {
-        "options": dockerfile.index_options(words),
-        # A virtual environment of ours sees nothing of what its base brought.
-        "skip": {} if environment.venv else {canonicalize_name(name): version for name, version in brought.items()},
-        "groups": {axis.name: found for axis in AXES if axis.locked and (found := axis.locked(environment))},
-    }
-    files: Mapping[str, bytes | Path] = {
-        "reprokit/hashes_inside.py": (Path(__file__).parent / "hashes_inside.py").read_bytes(),
-        "reprokit/asked.json": json.dumps(asked, sort_keys=True).encode(),
-    }
-    return dockerfile.render_one("hashes.j2", files, image=standing.image.tag)
+def lock_tag(rendered: dockerfile.Rendered) -> str:
+    """The name of an image that is removed at once."""
+    return TAG_PREFIX + rendered.tag("").rpartition(":")[2]
 
 
 def _read(engine: Engine, image: ImageInfo, cancel: threading.Event) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,12 +13,15 @@ from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import ReprokitError, Unsupported, UsageError
 from reprokit.core.files import write
+from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.core.text import pluralize
+from reprokit.engine.protocol import Build
+from reprokit.environment import dockerfile
 from reprokit.environment.lock import Lock, LockedCell, LockedSource, LockEntry
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, measure
-from reprokit.run.lock_making.collect import Standing, pins_of
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, handed_files, measure
+from reprokit.run.lock_making.collect import Standing, lock_tag, pins_of
 from reprokit.run.lock_making.stale import doubt, identity
 from reprokit.run.locking import file
 from reprokit.run.locking.held import asked_of
@@ -155,7 +158,7 @@ def _entry(
     on_progress: Callable[[Progress], None],
 ) -> LockEntry:
     """What a standing image is locked to, but for its cells. Raises ReprokitError for what cannot be pinned."""
-    image, ready, _ = found
+    image, ready, tasks = found
     cancel = threading.Event()
     standing = Standing(
         environment=image.environment,
@@ -163,6 +166,7 @@ def _entry(
         base=ready.base,
         measured=ready.measured,
         base_measured=measure(engine, measurements, ready.base, cancel=cancel, user="root"),
+        before=tuple(_before(image, ready, tasks[0])),
     )
     return LockEntry(
         image="",
@@ -173,6 +177,21 @@ def _entry(
         served_by=image.environment.served_by,
         sources={name: LockedSource(commit=tree.commit, digest=tree.digest) for name, tree in image.sources.items()},
     )
+
+
+def _before(image: ImageSpec, ready: BuiltImage, task: Task) -> Iterator[Build]:
+    """Builds of the image as the steps of pip leave it, each but the last."""
+    names = {name: base.tag for name, base in ready.bases.items()}
+    spec = replace(task.spec, files={}) if handed_files(task) else task.spec
+    for count in range(1, len(image.environment.pip)):
+        environment = replace(image.environment, pip=image.environment.pip[:count], setup="")
+        rendered = dockerfile.render(environment, spec, sources=image.sources, given_datasets=set(spec.datasets))
+        yield Build(
+            tag=lock_tag(rendered),
+            dockerfile=rendered.starting_from(names),
+            context=rendered.context,
+            labels=IMAGE_LABELS,
+        )
 
 
 def _providers(image: ImageSpec) -> Mapping[str, str]:

@@ -101,7 +101,8 @@ def _entry(entry: LockEntry) -> dict[str, Any]:
         providers=Flow(entry.providers),
         served_by=_sorted(entry.served_by),
         sources={name: Flow(commit=one.commit, digest=one.digest) for name, one in sorted(entry.sources.items())},
-        **{group: {one.name: _artefact(one) for one in pins.group(group)} for group in GROUPS},
+        **{group: _artefacts(pins.group(group)) for group in GROUPS},
+        pip_steps=[_artefacts(step) for step in pins.pip_steps],
         local=_sorted(pins.local),
         apt=_sorted(pins.apt),
     )
@@ -110,6 +111,10 @@ def _entry(entry: LockEntry) -> dict[str, Any]:
 def _cell(one: LockedCell) -> Flow:
     reason = {"reason": one.reason} if one.reason else {}
     return Flow(cell=Flow(one.cell), variant=one.variant, asked=one.asked, **reason)
+
+
+def _artefacts(group: Sequence[Artefact]) -> dict[str, Any]:
+    return {one.name: _artefact(one) for one in group}
 
 
 def _artefact(one: Artefact) -> dict[str, Any]:
@@ -149,6 +154,7 @@ class _Reader:
         reference = self.text((*at, "base"))
         groups = {group: self.artefacts((*at, group)) for group in GROUPS}
         own = {group: groups.pop(group) for group in ("pip_itself", "cuda", "cudnn", "pip")}
+        earlier = [(*at, "pip_steps", number) for number in range(len(self.list((*at, "pip_steps"))))]
         sources = self.mapping((*at, "sources"))
         return LockEntry(
             image=self.text((*at, "image"), like=_IMAGE, what="reprokit/img: and hexadecimal digits"),
@@ -160,7 +166,11 @@ class _Reader:
                 apt=self.versions((*at, "apt")),
                 local=self.versions((*at, "local")),
                 trees={name: found for name, found in groups.items() if found},
-                **own,
+                pip_steps=tuple(map(self.artefacts, earlier)),
+                pip_itself=own["pip_itself"],
+                cuda=own["cuda"],
+                cudnn=own["cudnn"],
+                pip=own["pip"],
             ),
             providers=self.providers((*at, "providers")),
             served_by=self.texts((*at, "served_by")),

@@ -30,14 +30,14 @@ def explained(error: BuildFailed, lock: Lock, entry: LockEntry) -> ReprokitError
         for group, one in _artefacts(entry):
             if one.sha256 == found[1]:
                 reason = (
-                    f"{lock.where(entry, group, one.name, 'hash')}: the sha256 of {one.name} {one.version} is not "
+                    f"{lock.where(entry, *group, one.name, 'hash')}: the sha256 of {one.name} {one.version} is not "
                     f"that of the file which the index serves: locked {found[1]}, served {found[2]}"
                 )
                 return BuildFailed(reason, step=error.step, tail=error.tail, reason=reason)
     if found := _NO_FILE.search(text):
         for group, one in _artefacts(entry):
             if canonicalize_name(one.name) == canonicalize_name(found[1]):
-                reason = f"{lock.where(entry, group, one.name)}: the index no longer has {one.name} {one.version}"
+                reason = f"{lock.where(entry, *group, one.name)}: the index no longer has {one.name} {one.version}"
                 return BuildFailed(reason, step=error.step, tail=error.tail, reason=reason)
     gone = list(dict.fromkeys((*_NO_VERSION.findall(text), *_NO_PACKAGE.findall(text))))
     if gone := [name for name in gone if name in entry.pins.apt]:
@@ -77,13 +77,10 @@ def departures(lock: Lock, entry: LockEntry, tag: str, measured: Measured, *, co
         found.append(f"{another_image(lock, entry, tag)}; make it anew (reprokit lock --upgrade)")
     pins = entry.pins
     apt = {**pins.base.packages, **pins.apt}
-    pip: dict[str, str] = {canonicalize_name(one.name): one.version for one in (*pins.pip_itself, *pins.pip)} | dict(
-        pins.local
-    )
     has = measured.packages
     found += _differing(lock, entry, "apt", apt, has.get("apt", {}), whole=bool(pins.base.packages))
     normal: dict[str, str] = {canonicalize_name(name): version for name, version in has.get("pip", {}).items()}
-    found += _differing(lock, entry, "pip", pip, normal, whole=bool(pins.pip_itself))
+    found += _differing(lock, entry, "pip", pins.installed, normal, whole=bool(pins.pip_itself))
     return found
 
 
@@ -101,5 +98,6 @@ def _differing(
     return words + ([f"{len(wrong) - SHOWN} more {kind} packages differ"] if len(wrong) > SHOWN else [])
 
 
-def _artefacts(entry: LockEntry) -> list[tuple[str, Artefact]]:
-    return [(group, one) for group in GROUPS for one in entry.pins.group(group)]
+def _artefacts(entry: LockEntry) -> list[tuple[tuple[str | int, ...], Artefact]]:
+    earlier = [(("pip_steps", at), one) for at, step in enumerate(entry.pins.pip_steps) for one in step]
+    return [*(((group,), one) for group in GROUPS for one in entry.pins.group(group)), *earlier]

@@ -7,6 +7,7 @@ version; ``memory``, ``pids`` and ``timeout``, which protect the host.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -74,7 +75,10 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
         yield _patches
     elif kind == "pip":
         yield _items(kind, ("environment", "pip_options"))
-        yield _items(kind, ("environment", "pip"))
+        for at, step in enumerate(value_at(data, ("environment", "pip")) or ()):
+            if isinstance(step, dict):
+                yield _items(kind, ("environment", "pip", at, "options"))
+        yield _requirements
     elif kind == "apt":
         yield _items(kind, ("environment", "apt"))
     elif kind == "image":
@@ -127,6 +131,25 @@ def _items(kind: str, loc: Loc) -> Callable[[Data], PartGroup]:
         return PartGroup(kind=kind, names=tuple(here), without=without)
 
     return group
+
+
+def _requirements(data: Data) -> PartGroup:
+    """The requirements of all steps of pip; a step without any goes, with its options."""
+    here = value_at(data, ("environment", "pip")) or []
+    steps = [step["requirements"] if isinstance(step, dict) else step for step in here]
+    names = tuple(name for step in steps for name in ([step] if isinstance(step, str) else step))
+
+    def without(gone: frozenset[int]) -> Data:
+        numbers = itertools.count()
+        left: list[Any] = []
+        for item, step in zip(here, steps, strict=True):
+            kept = [name for name in ([step] if isinstance(step, str) else step) if next(numbers) not in gone]
+            if kept:
+                whole = {**item, "requirements": kept} if isinstance(item, dict) else kept
+                left.append(item if isinstance(step, str) else whole)
+        return changed(data, ("environment", "pip"), left or None)
+
+    return PartGroup(kind="pip", names=names, without=without)
 
 
 def _patches(data: Data) -> PartGroup:

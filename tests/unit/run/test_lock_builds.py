@@ -14,7 +14,8 @@ from reprokit.core.errors import BuildFailed, Unsupported
 from reprokit.engine.protocol import Engine, EngineInfo
 from reprokit.environment import Supply, bootstrap, resolve
 from reprokit.environment.catalog import OURS
-from reprokit.environment.dockerfile import index_options, render
+from reprokit.environment.dockerfile import render
+from reprokit.environment.installing import index_options
 from reprokit.environment.lock import Artefact, Lock, LockedBase, LockedCell, LockEntry, Pins, base_reference
 from reprokit.environment.measured import Measured
 from reprokit.run.locking import file
