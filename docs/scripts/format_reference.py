@@ -29,6 +29,7 @@ SECTIONS = {
     "Report": "report",
     "Matrix": "matrix",
     "Environment": "environment",
+    "PipStep": "environment: pip",
     "Source": "sources",
     "FileEntry": "files",
     "Dataset": "datasets",

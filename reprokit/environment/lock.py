@@ -95,8 +95,8 @@ class Pins:
     ``date`` is when these packages were the archive's, RFC 3339 in UTC. ``pip_itself`` replaces the pip of the virtual
     environment; ``cuda`` and ``cudnn`` go below /usr/local/cuda, ``pip`` goes where Python looks; where pip
     installs in several steps, that is what the last one does, and ``pip_steps`` is what those before do. ``local``:
-    name -> version of what pip installs from the case's own files, which the build does again. ``trees``: what goes below
-    /usr/local/cuda for other axes, by name.
+    name -> version of what pip installs from the case's own files, which the build does again. ``trees``: what goes
+    below /usr/local/cuda for other axes, by name.
     """
 
     base: LockedBase

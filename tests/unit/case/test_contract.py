@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
-from reprokit.case.cellspec import FileSpec
+from reprokit.case.cellspec import FileSpec, PipStep
 from reprokit.case.files import CaseFile
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
@@ -225,6 +225,31 @@ def test_a_template_may_leave_out_a_requirement_and_a_limit() -> None:
     assert render(case, {"cuda": "none"}).limits.memory is None
     assert render(case, {"cuda": "12.0"}).environment.pip == ("a", "b")
     assert render(case, {"cuda": "12.0"}).limits.memory == 8 * 1024**3
+
+
+STEPS = [["wheel", "numpy=={{ n }}"], {"requirements": ["old==1"], "options": ["--no-build-isolation"]}]
+
+
+def test_pip_installs_in_one_step_or_in_several() -> None:
+    alone = render(make(environment={"pip": ["a", "b"]}), {}).environment
+    assert alone.pip == ("a", "b")
+    assert alone.pip_steps == render(make(environment={"pip": [["a", "b"]]}), {}).environment.pip_steps
+    several = render(make(environment={"pip": [*STEPS, ["{% if n == '2' %}more{% endif %}"]]}), {"n": "1"}).environment
+    assert several.pip_steps == (
+        PipStep(requirements=("wheel", "numpy==1")),
+        PipStep(requirements=("old==1",), options=("--no-build-isolation",)),
+    )
+    assert several.requirements == ("wheel", "numpy==1", "old==1")
+
+
+def test_the_schema_knows_steps_of_pip() -> None:
+    import json
+
+    for text in (json.dumps({"environment": {"pip": STEPS}}), json.dumps({"fix": {"environment": {"pip": [["a"]]}}})):
+        _validate(text)
+    for text in ("environment: {pip: [{requirement: [a]}]}", "environment: {pip: [[[a]]]}"):
+        with pytest.raises(jsonschema.ValidationError):
+            _validate(text)
 
 
 def test_a_command_as_a_list_is_run_as_it_is() -> None:

@@ -45,6 +45,11 @@ def test_a_bare_case_asks_for_nothing_to_look_at() -> None:
         ("environment:\n  pip: [numpy, ./local, /abs/path, pkg.whl]\n", ["pip 6"] * 3),
         ("environment:\n  pip: ['-r requirements.txt']\n", ["pip 6"]),
         ("environment:\n  pip: ['--no-deps']\n", []),
+        ("environment:\n  pip:\n  - [numpy]\n  - - ./a\n    - b\n    - https://x.example/c.whl\n", ["pip 8", "pip 10"]),
+        (
+            "environment:\n  pip:\n  - requirements: [x @ git+https://x.example/x]\n    options:\n    - -i https://x\n",
+            ["pip 7", "pip-options 9"],
+        ),
         ("environment:\n  pip_options: ['--extra-index-url https://x.example']\n", ["pip-options 6"]),
         (
             "environment:\n  pip_options: ['--find-links ./wheels', '--no-deps', '--only-binary :all:']\n",

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, SourceSpec
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep, SourceSpec
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.environment import Supply, dockerfile, resolve
 from reprokit.environment.lock import asked_digest
@@ -267,6 +267,33 @@ def test_cells_share_the_layer_of_a_framework_whatever_else_they_install() -> No
 )
 def test_what_is_not_pinned_or_is_alone_or_needs_an_option_is_installed_in_one_go(pip: tuple[str, ...]) -> None:
     assert sum("pip install" in line and "pip==" not in line for line in steps({}, pip=pip)) == 1
+
+
+def installs(**parts: Any) -> list[str]:
+    lines = steps({}, files={"requirements.txt": ""}, **parts)
+    return [line.split("pip install ")[1].removesuffix(" \\") for line in lines if "&& pip install " in line][1:]
+
+
+def test_steps_are_installed_one_after_the_other_each_with_its_options() -> None:
+    two = (
+        PipStep(requirements=("setuptools<60", "numpy==1.23.5")),
+        PipStep(requirements=("old==1",), options=("--no-build-isolation", "-i https://index.example/simple")),
+    )
+    assert installs(pip=two, pip_options=("--pre",)) == [
+        "--pre 'setuptools<60' numpy==1.23.5",
+        "--pre --no-build-isolation -i https://index.example/simple old==1",
+    ]
+    assert installs(pip=(PipStep(requirements=("a", "b")),)) == installs(pip=("a", "b"))
+
+
+def test_no_step_overtakes_another() -> None:
+    local = PipStep(requirements=("-r requirements.txt", "six"))
+    framework = PipStep(requirements=("torch==2.0.1",))
+    assert installs(pip=(framework, PipStep(requirements=("six",)))) == ["torch==2.0.1", "six"]
+    # A layer of its own would come before what it is to follow.
+    assert installs(pip=(PipStep(requirements=("six",)), framework)) == ["six", "torch==2.0.1"]
+    # What follows a step that needs the case's files needs them as well.
+    assert installs(pip=(local, framework)) == ["six", "-r requirements.txt", "torch==2.0.1"]
 
 
 def test_cells_share_the_large_layers() -> None:

@@ -88,6 +88,40 @@ def test_of_pips_words_those_stay_that_say_where_files_come_from(words: list[str
     assert index_options(words) == kept
 
 
+def test_a_lock_installs_in_the_steps_of_the_case(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text(
+        "schema: reprokit/v1\nid: x\ntitle: X\ncommand: go\nfiles: {w/setup.py: ''}\nenvironment:\n  pip:\n"
+        "  - [apip, six==1.15.0, etorch]\n  - requirements: [old==1, six==1.16.0]\n"
+        "    options: [--no-build-isolation, --upgrade]\n  - [./w]\n  - [last]\n"
+    )
+    [task] = plan(load_all([str(tmp_path / "x.yaml")]), Request(cases=("x",)))
+    environment = resolve(task.spec, Supply(base_source="bootstrap"))
+    six, newer = artefact("six", "1.15.0"), artefact("six", "1.16.0")
+    pins = replace(
+        PINS,
+        pip_steps=((six, artefact("etorch", size=10**9)), (newer, artefact("old")), (artefact("brought"),)),
+        pip=(artefact("last"),),
+        local={"w": "0.0.0"},
+    )
+    made = render(environment, task.spec, sources={}, given_datasets=set(), pins=pins)
+    words = [line.partition("pip install ")[2] for line in made.dockerfile.splitlines() if "&& pip install " in line]
+    lock = "--no-deps --require-hashes -r /run/reprokit/"
+    assert [word.removesuffix(" \\") for word in words][1:] == [
+        f"{lock}pip_large.lock",
+        f"{lock}pip_small.lock",
+        f"--no-deps --no-build-isolation {lock.removeprefix('--no-deps ')}pip_small_2.lock",
+        f"{lock}pip_small_3.lock",
+        "--no-index --no-deps --no-build-isolation ./w",
+        f"{lock}pip_small_4.lock",
+        "--no-index --no-deps --no-build-isolation last",
+    ]
+    context = made.context
+    assert context["reprokit/pip_small.lock"] == f"six==1.15.0 --hash=sha256:{'s' * 64}\n".encode()
+    assert bytes(context["reprokit/pip_small_2.lock"]).startswith(b"six==1.16.0 ")  # type: ignore[arg-type]
+    assert pins.installed["six"] == "1.16.0"
+    assert pins.installed["w"] == "0.0.0"
+
+
 @pytest.fixture
 def locked(tmp_path: Path) -> tuple[Lock, LockEntry]:
     cells = (LockedCell(cell={}, variant="case", asked=""),)

@@ -83,6 +83,18 @@ def test_what_is_written_is_read_again_with_the_line_of_every_hash(tmp_path: Pat
     assert '"no": {version: "1.10"' in path.read_text().splitlines()[int(where.rpartition(":")[2]) - 1]
 
 
+def test_what_each_step_of_pip_installs_is_written_and_read_again(tmp_path: Path) -> None:
+    one = entry()
+    old = replace(one.pins.pip[0], version="1.25.0", sha256="e" * 64)
+    written = lock(tmp_path / "x.lock.yaml", replace(one, pins=replace(one.pins, pip_steps=((old,), ()))))
+    (tmp_path / "x.lock.yaml").write_text(file.dumps(written, "x.yaml"))
+    read = file.load(tmp_path / "x.lock.yaml")
+    assert read is not None
+    assert read.entries[0].pins.steps == ((old,), (), one.pins.pip)
+    number = int(read.where(read.entries[0], "pip_steps", 0, "numpy", "hash").rpartition(":")[2])
+    assert "1.25.0" in (tmp_path / "x.lock.yaml").read_text().splitlines()[number - 1]
+
+
 def with_sorted(one: LockEntry) -> LockEntry:
     apt = dict(sorted(one.pins.apt.items()))
     return replace(one, pins=replace(one.pins, apt=apt), served_by=dict(sorted(one.served_by.items())))

@@ -128,7 +128,11 @@ def needs(case: Any) -> str:
     command = case.command if isinstance(case.command, str) else " ".join(case.command)
     if "python go.py" not in command or "raise" not in text_of(case, "go.py"):
         return ""
-    return "boom" if "A" in case.env and "--size 3" in command and "numpy<2" in case.environment.pip else "other"
+    return "boom" if "A" in case.env and "--size 3" in command and _installs(case) else "other"
+
+
+def _installs(case: Any) -> bool:
+    return any("numpy<2" in step.requirements for step in case.environment.pip_steps)
 
 
 def reduce_toy(
@@ -466,3 +470,18 @@ def test_every_case_of_the_library_can_be_read_and_rewritten() -> None:
         assert whole is not None, file.path
         assert whole.file is not None
         assert candidates.same(whole) == candidates.same(Candidate(cell=cell, file=file))
+
+
+@pytest.mark.parametrize(
+    ("pip", "left"),
+    [
+        ("[[six], [numpy<2, other]]", [["numpy<2"]]),
+        ("[[numpy<2], {requirements: [other, six], options: [--pre]}]", [["numpy<2"]]),
+        ("\n  - - six\n    - numpy<2\n  - requirements: [other]\n    options: [--pre]", [["numpy<2"]]),
+    ],
+)
+def test_requirements_of_steps_are_removed_and_steps_without_any(pip: str, left: Any) -> None:
+    text = CASE.replace('[numpy<2, "torch=={{ a }}"]', pip)
+    asks: list[Query] = []
+    result, _ = reduce_toy(("pip",), text, asks)
+    assert result.data["environment"]["pip"] == left

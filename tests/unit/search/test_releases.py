@@ -227,3 +227,11 @@ def test_wheel_tags_follow_the_interpreter_and_the_libc() -> None:
     assert not {"cp36-cp36-linux_x86_64", "cp36-cp36m-manylinux_2_28_x86_64"} & names
     assert "cp36-cp36m-manylinux2014_x86_64" not in {str(tag) for tag in tags("3.6.9", "2.12")}
     assert "cp38-cp38-manylinux2010_x86_64" in {str(tag) for tag in tags("3.8", "2.31")}
+
+
+def test_a_package_of_any_step_of_pip_is_found_on_the_indexes_of_its_step(tmp_path: Path, wheels: Path) -> None:
+    put(wheels, *(f"demo_lib-1.{minor}-py3-none-any.whl" for minor in range(3)))
+    for step in ('["demo-lib=={{ demo }}"]', '{requirements: ["demo-lib=={{ demo }}"], options: [--pre]}'):
+        text = CASE.replace('["demo-lib[extra]=={{ demo }}", other]', f"[[setuptools], {step}]")
+        found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
+        assert (found.of, found.values) == ("demo-lib", ("1.0", "1.1", "1.2"))
