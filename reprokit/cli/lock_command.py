@@ -25,7 +25,7 @@ Examples:
 @options.cases_argument()
 @options.selection_options
 @options.filter_options
-@click.option("--fix", is_flag=True, help="The fixed variant too.")
+@click.option("--fix/--no-fix", default=True, help="The fixed variant too, where a case has one.  [default: fix]")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where a lock is missing or stale.")
 @click.option("--upgrade", is_flag=True, help="Build again with today's versions, and replace up-to-date locks, too.")
 @options.stand_in_options
@@ -38,9 +38,9 @@ Examples:
 def command(**given: Any) -> int:
     """Record what each cell is built from: base image, packages, hashes of wheels, commits of sources.
 
-    The images are built, or found, and their contents are written to CASE.lock.yaml beside the case. `--locked` then
-    builds the same images again, with the same identity on any machine. It is refused where the lock is missing or
-    stale: where a cell asks for another environment, other sources or files than when it was locked. Title,
+    The images of the case and of its fix are built, or found, and their contents are written to CASE.lock.yaml beside
+    the case. `--locked` then builds the same images again, with the same identity on any machine. It is refused where
+    the lock is missing or stale: where a cell asks for another environment, other sources or files than when it was locked. Title,
     description, command and expectations do not make it stale.
 
     Without --locked, a run ignores the lock and uses the versions that are available today.

@@ -162,6 +162,11 @@ class Lock:
     unsupported: tuple[LockedCell, ...] = ()
     lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict, compare=False)
 
+    @property
+    def cells(self) -> tuple[LockedCell, ...]:
+        """All cells that it holds, the unsupported ones last."""
+        return (*(cell for entry in self.entries for cell in entry.cells), *self.unsupported)
+
     def find(self, cell: Mapping[str, str], variant: str) -> tuple[LockEntry | None, LockedCell] | None:
         """The entry of a cell, without one where it was unsupported; None where the lock does not hold it."""
         key = cell_key(cell)

@@ -109,12 +109,19 @@ class Session(Invocation):
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
         """Write the locks of cases; 0, or 3 where a cell cannot be locked. ``check``: only look; 1 where one is stale.
 
-        ``upgrade``: lock anew what is fresh, too, from images that are built again.
+        ``upgrade``: lock anew what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
+        as well, in the cells that have one.
         """
         from reprokit.run.lock_making import updating
 
         check_locks(request)  # else every cell would be locked as unsupported
-        tasks = self._approved(load_all(request.cases), request)
+        files, fix = load_all(request.cases), request.fix
+        fixable = (
+            task.file.fixed and task.case.fix_applies(task.cell)
+            for task in plan(files, dataclasses.replace(request, fix=False))
+        )
+        request = dataclasses.replace(request, fix=fix and any(fixable))
+        tasks = self._approved(files, request)
         wishes = updating.wishes(tasks, upgrade=upgrade)
         for wish in wishes:
             if not wish.todo:
@@ -133,7 +140,7 @@ class Session(Invocation):
             stand = runner.build(todo, fresh=upgrade)
             entries, refused = updating.entries_of(engine, self.folder, stand, request, listener)
         refused += updating.undecided(todo, runner.records)
-        whole = ["case", *(["fix"] if request.fix else [])] if request.selection == Selection() else []
+        whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
         for wish in wishes:
             if text := updating.keep(wish, entries, refused, whole):
                 self._say(text)

@@ -105,3 +105,56 @@ def test_a_lock_that_is_missing_is_named_with_what_makes_it(user: User) -> None:
     said = user.types("run", "six.yaml", "--locked", status=2)
     assert "six.lock.yaml: there is no such lock" in said
     assert "fix: reprokit lock six.yaml" in said
+
+
+STEPS = """\
+schema: reprokit/v1
+id: lock-steps
+title: A package is built with what an earlier step installs
+files:
+  built/setup.py: |
+    import six, setuptools
+    setuptools.setup(name="built", version=six.__version__, py_modules=[])
+environment:
+  pip:
+  - [setuptools, wheel, six==1.15.0]
+  - {requirements: [docopt==0.6.2, six==1.16.0], options: [--no-build-isolation]}
+  - {requirements: [./built], options: [--no-build-isolation]}
+command: python -c 'import docopt, six; from importlib import metadata; print(six.__version__, metadata.version("built"))'
+expect: {reproduces: none}
+fix:
+  summary: Another version
+  environment: {pip: [six==1.17.0]}
+  command: python -c 'import six; assert six.__version__ == "1.17.0"'
+"""
+
+
+def test_steps_of_pip_and_the_fix_are_locked_and_installed_in_their_order(user: User) -> None:
+    user.write("steps.yaml", STEPS)
+    said = user.types("lock", "steps.yaml")
+    assert "steps.lock.yaml: 2 environments, 2 cells" in said
+    text = (user.folder / "steps.lock.yaml").read_text()
+    (user.folder / "seen.txt").write_text(text)
+    first, second = re.search(r"\n    pip_steps:\n(.*?)\n    [a-z]", text, re.S)[1].split("\n      - ")  # type: ignore[index]
+    assert "1.15.0" in first
+    assert re.search(r'docopt: \{version: "0.6.2".*six: \{version: "1.16.0"', second, re.S)
+    user.types("run", "steps.yaml", "--locked", "--fix")
+    assert {(cell["variant"], cell["verdict"]) for cell in user.cells()} == {
+        ("case", "not-reproduced"),
+        ("fix", "not-reproduced"),
+    }
+    assert {cell["image"]["tag"] for cell in user.cells()} == set(re.findall(r"image: (\S+)", text))
+    assert "1.16.0 1.16.0" in user.types("show", "last", "1")
+    # In one step the package cannot be built.
+    user.write("one.yaml", STEPS.replace("  - [setup", "  - [./built, setup").replace("id: lock-steps", "id: one-step"))
+    user.types("run", "one.yaml", status=3)
+    (user.folder / "seen.txt").write_text(text)
+
+
+def test_a_lock_of_before_that_has_no_fix_is_refused_for_the_fix_alone(user: User) -> None:
+    user.write("six.yaml", CASE + "fix: {summary: Another, environment: {apt: [tree, file]}}\n")
+    user.types("lock", "six.yaml", "--no-fix")
+    (user.folder / "seen.txt").write_text((user.folder / "six.lock.yaml").read_text())
+    said = user.types("run", "six.yaml", "--locked", "--fix", status=2)
+    assert "made without the fix, so the cell six=1.16.0 [fix] is not in it" in said
+    assert "fix: reprokit lock six.yaml" in said

@@ -89,7 +89,7 @@ def _reasons(lock: Lock, files: Sequence[CaseFile]) -> list[str]:
     tasks = plan(files, Request(cases=(files[0].path,), fix=files[0].fixed is not None))
     known = {(task.variant, label(task.cell)): task for task in tasks}
     reasons = []
-    for locked in (*(cell for entry in lock.entries for cell in entry.cells), *lock.unsupported):
+    for locked in lock.cells:
         task = known.get((locked.variant, label(locked.cell)))
         if task is not None and (why := doubt(lock, task)):
             reasons.append(why)

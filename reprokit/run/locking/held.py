@@ -24,7 +24,12 @@ def fault(lock: Lock, task: Task) -> str:
     name = label(task.cell) + (" [fix]" if task.variant == "fix" else "")
     found = lock.find(task.cell, task.variant)
     if found is None:
-        return f"the cell {name} is not in it"
+        without = task.variant == "fix" and not any(one.variant == "fix" for one in lock.cells)
+        return (
+            f"it was made without the fix, so the cell {name} is not in it"
+            if without
+            else f"the cell {name} is not in it"
+        )
     if found[1].asked != asked_of(task):
         return f"the environment, sources or files of the cell {name} changed since it was locked"
     return ""
@@ -43,7 +48,7 @@ def held(tasks: Iterable[Task]) -> list[Task]:
         if path not in locks:
             locks[path] = file.load(path)
         lock = locks[path]
-        fix = f"reprokit lock {task.file.path}{' --fix' if task.variant == 'fix' else ''}"
+        fix = f"reprokit lock {task.file.path}"
         if lock is None:
             faults[f"{path}: there is no such lock"] = fix
         elif why := fault(lock, task):

@@ -59,9 +59,9 @@ STRUCTURE = [
     ),
     ("environment:\n  pip: [[a, {b: c}]]\n", 2, 13, "environment.pip[0][1]: expected text, found a mapping", ""),
     (
-        "environment:\n  pip:\n  - [a]\n  - {option: [b]}\n",
+        "environment:\n  pip:\n  - [a]\n  - {requirements: [b], option: [c]}\n",
         4,
-        6,
+        25,
         "unknown key 'option' in environment.pip[1]",
         "options",
     ),

@@ -273,3 +273,14 @@ def test_a_folder_that_cannot_be_written_into_is_told_before_anything_is_built(
     with pytest.raises(UsageError, match=r"numbers.lock.yaml: cannot be written: its folder is read-only"):
         updating.check_folders(found)
     updating.check_folders(updating.wishes(planned(tmp_path), upgrade=False))
+
+
+def test_a_lock_without_the_fix_says_so(tmp_path: Path) -> None:
+    case = locked_folder(tmp_path)
+    case.write_text(case.read_text() + "fix: {summary: Another, environment: {apt: [tree]}}\n")
+    files = load_all([str(case)])
+    with pytest.raises(
+        UsageError, match=r"made without the fix, so the cell numpy=1.25.2 \[fix\] is not in it"
+    ) as caught:
+        held(plan(files, Request(cases=(str(case),), fix=True)))
+    assert f"fix: reprokit lock {case}" in str(caught.value)
