@@ -40,8 +40,8 @@ def command(**given: Any) -> int:
 
     The images of the case and of its fix are built, or found, and their contents are written to CASE.lock.yaml beside
     the case. `--locked` then builds the same images again, with the same identity on any machine. It is refused where
-    the lock is missing or stale: where a cell asks for another environment, other sources or files than when it was locked. Title,
-    description, command and expectations do not make it stale.
+    the lock is missing or stale: where a cell asks for another environment, other sources or files than when it was
+    locked. Title, description, command and expectations do not make it stale.
 
     Without --locked, a run ignores the lock and uses the versions that are available today.
     Cells with an up-to-date lock are skipped. An unsupported cell is locked as such, with the reason.
