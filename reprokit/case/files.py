@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -52,22 +52,25 @@ class CaseFile:
 def load(source: str, known: KnownAxes, *, stdin: TextIO | None = None) -> list[CaseFile]:
     """The cases in a file, folder, Markdown file, standard input (``-``) or web address, in a fixed order.
 
-    ``known``: the axes that mean something. Raises CaseError with all problems of all files, and UsageError when there
-    is nothing to read.
+    ``known``: the axes that mean something. In a folder the copy of a case in a Markdown file, such as a shared issue,
+    does not count beside the case's YAML file, whichever of the two was edited later.
+    Raises CaseError with all problems of all files, and UsageError when there is nothing to read.
     """
     files: list[CaseFile] = []
     problems: list[Problem] = []
     ids: dict[str, Problem] = {}
+    trees: list[tuple[CaseTree, bool]] = []
     for item in read(source, stdin):
         if isinstance(item, Problem):
             problems.append(item)
-            continue
-        for tree in _trees(item):
-            checked = check(tree, known)
-            problems += checked.problems
-            problems += _doubled(tree, ids)
-            if checked.case is not None:
-                files.append(_case_file(tree, checked, checked.case))
+        else:
+            trees += [(tree, item.optional) for tree in _trees(item)]
+    for tree in _without_copies(trees):
+        checked = check(tree, known)
+        problems += checked.problems
+        problems += _doubled(tree, ids)
+        if checked.case is not None:
+            files.append(_case_file(tree, checked, checked.case))
     if problems:
         raise CaseError(problems)
     if not files:
@@ -122,10 +125,25 @@ def _trees(item: Text) -> Iterator[CaseTree]:
         yield parse(item.path, block.text, first_line=block.first_line, shifts=block.shifts)
 
 
+def _without_copies(trees: Sequence[tuple[CaseTree, bool]]) -> Iterator[CaseTree]:
+    """The trees, each with whether it is of Markdown that a folder has, without those that another one stands for."""
+    written = {_id(tree) for tree, optional in trees if not optional}
+    seen: set[tuple[str, str]] = set()
+    for tree, optional in trees:
+        same = (_id(tree), digest_of(tree.text))
+        if not optional or (_id(tree) not in written and same not in seen) or not _id(tree):
+            yield tree
+        seen.add(same)
+
+
+def _id(tree: CaseTree) -> str:
+    name = tree.data.get("id") if isinstance(tree.data, dict) else None
+    return name if isinstance(name, str) else ""
+
+
 def _doubled(tree: CaseTree, ids: dict[str, Problem]) -> Iterator[Problem]:
     """The problem that another case of the same ``load`` has the same id."""
-    name = tree.data.get("id") if isinstance(tree.data, dict) else None
-    if not isinstance(name, str) or not name:
+    if not (name := _id(tree)):
         return
     here = tree.problem(*tree.position(("id",)), f"the id {name!r} is taken")
     first = ids.setdefault(name, here)

@@ -29,6 +29,7 @@ VERDICTS = {
     "N": (Verdict.NOT_REPRODUCED, Outcome.PASSED),
     "O": (Verdict.DIFFERENT_FAILURE, Outcome.DIFFERENT_FAILURE),
     "?": (Verdict.BUILD_FAILED, None),
+    "E": (Verdict.ENGINE_ERROR, None),
 }
 """F is flaky: one of three trials."""
 

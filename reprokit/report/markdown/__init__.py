@@ -26,6 +26,13 @@ _FOUND: dict[Verdict | None, str] = {
     Verdict.BUILD_FAILED: "The build that failed",
 }
 """What the log of a cell shows, where it is not the failure that the case is about."""
+WHAT = (
+    "reprokit builds each environment of the case below as a container, runs its command there and says where it fails."
+)
+INSTALL = (
+    "Install it on Linux with `pip install .` in a checkout of its repository "
+    "(the package of that name on Python's index is another project)."
+)
 RESERVED = 1_000
 """Characters kept for saying what was cut."""
 
@@ -41,20 +48,18 @@ class Shared:
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What is shared: the ``cells`` of one case in ``run``, with the case's ``text`` and its ``digest``.
+    """What is shared: the cells of one case in ``run``, with the case's ``text`` and its ``digest``.
 
+    ``run`` is None for a case that was not run here. ``fix``: the summary of its fix, None where it has no fix.
     ``answer``: the words of a search that asked for the cells.
     """
 
-    run: RunRecord
+    run: RunRecord | None
     title: str
     text: str
     digest: str
+    fix: str | None = None
     answer: Sequence[str] = ()
-
-    @property
-    def cells(self) -> tuple[CellRecord, ...]:
-        return self.run.cells
 
 
 def share(
@@ -71,13 +76,14 @@ def share(
     ``folder``: the store's, for logs. ``texts`` and ``file_of`` find cases by their digest. The case itself is in it as
     it is, between fences, so that the text of the issue can be run; everything else of a stranger is text only.
     """
-    run = scrubbed(subject.run, scrub)
+    run = scrubbed(subject.run, scrub) if subject.run else None
     sections = [
         Section(name="the title", worth=100, forms=(_head(subject, run),)),
-        *_verdicts(run.cells),
-        *_explained(run.cells, file_of, [scrub(line) for line in subject.answer]),
-        *_failure(run, folder, texts, scrub),
-        Section(name="how to run it", worth=99, forms=(_how(subject.digest),)),
+        *_fix(subject),
+        *(_verdicts(run.cells) if run else ()),
+        *(_explained(run.cells, file_of, [scrub(line) for line in subject.answer]) if run else ()),
+        *(_failure(run, folder, texts, scrub) if run else ()),
+        Section(name="how to run it", worth=99, forms=(_how(subject),)),
         Section(name="the case itself", worth=98, forms=(_case(subject.text), _too_large(subject, limit))),
     ]
     found, cut = fit(sections, limit - RESERVED)
@@ -123,11 +129,20 @@ def _case_forms(title: str, cells: Sequence[CellRecord], file_of: FileOf) -> tup
     )
 
 
-def _head(subject: Subject, run: RunRecord) -> str:
+def _head(subject: Subject, run: RunRecord | None) -> str:
+    if run is None:
+        return f"## {prose(subject.title)}\n\n**Not run yet here:** this is the case alone, without verdicts.\n"
     same = ", ".join(verdicts.fixed_axes(run.cells)) if len(run.cells) > 1 else ""
     always = f" In every cell: {same}." if same else ""
     said = summary(run.cells).removesuffix("; nothing departs")  # who reads it does not know from what
     return f"## {prose(subject.title)}\n\n**{prose(said)}.** {_ran(run)}{always}\n"
+
+
+def _fix(subject: Subject) -> list[Section]:
+    if subject.fix is None:
+        return []
+    what = f"**The fix:** {prose(subject.fix)}" if subject.fix else "The case has a fix"
+    return [Section(name="the fix", worth=90, forms=(f"{what.removesuffix('.')}. `--fix` runs it beside the case.\n",))]
 
 
 def _ran(run: RunRecord) -> str:
@@ -183,10 +198,13 @@ def _titled(title: str, forms: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(f"### {title}\n\n{form}" if form else "" for form in forms)
 
 
-def _how(digest: str) -> str:
-    commands = ["reprokit run URL-OF-THIS-ISSUE    # or its text, saved as a file: issue.md"]
-    # No `pip install`: the package of that name on Python's index is another project's.
-    return f"### Run it\n\n{block(commands, 'sh')}\nThe text of the case below is {code(digest)}.\n"
+def _how(subject: Subject) -> str:
+    fix = " --fix" if subject.fix is not None else ""
+    commands = [f"reprokit run URL-OF-THIS-ISSUE{fix}    # or its text, saved as a file: issue.md"]
+    return (
+        f"### Run it\n\n{WHAT} {INSTALL}\n\n{block(commands, 'sh')}\n"
+        f"The text of the case below is {code(subject.digest)}.\n"
+    )
 
 
 def _case(text: str) -> str:

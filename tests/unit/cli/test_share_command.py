@@ -10,9 +10,11 @@ import pytest
 
 from reprokit import cli
 from reprokit.core.ownership import HOST
+from reprokit.core.redaction import Omitted
 from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import ANSWER, RequestRecord, SearchRecord
+from reprokit.intake.draft import summary
 from tests.unit.nights import CASE, Nights
 
 
@@ -49,9 +51,10 @@ def test_a_run_a_case_and_a_file_of_it_are_shared_and_read_back(
 def test_an_edited_case_is_not_the_one_that_ran(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     nights.run({"1": "N", "2": "R"})
     Path("nightly.yaml").write_text(CASE + "tags: [x]\n")
-    assert "no run of the current text of the case 'nightly' is recorded; run it first" in output(
-        capsys, "share", "nightly.yaml", status=2
-    )
+    text = output(capsys, "share", "nightly.yaml")
+    assert "Not run yet here" in text
+    assert "tags: [x]" in text
+    assert "reproduced" not in text
     assert "holds no run" in output(capsys, "share", "nightlies", status=2)
 
 
@@ -103,3 +106,61 @@ def test_a_search_is_shared_with_its_answer(nights: Nights, capsys: pytest.Captu
     text = output(capsys, "share")
     assert "it takes numpy 1 -> 2" in text
     assert "It reproduces exactly" not in text
+
+
+FIXED = CASE + "fix: {summary: Guard *it*., env: {A: b}}\n"
+
+
+def test_a_case_is_shared_before_anything_was_run_with_its_fix_and_how_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    monkeypatch.chdir(tmp_path)
+    Path("nightly.yaml").write_text(FIXED)
+    text = output(capsys, "share", "nightly.yaml", "-o", "issue.md") or Path("issue.md").read_text()
+    assert not (tmp_path / "store").exists()
+    assert "**Not run yet here:** this is the case alone, without verdicts." in text
+    assert "**The fix:** Guard \\*it\\*. `--fix` runs it beside the case." in text
+    assert "reprokit run URL-OF-THIS-ISSUE --fix " in text
+    assert "`pip install .` in a checkout" in text
+    assert "pip install reprokit" not in text
+    # The copy breaks nothing beside the case, not even once the case is edited.
+    Path("nightly.yaml").write_text(FIXED + "tags: [x]\n")
+    Path("notes.md").write_text("# Notes\n\n```yaml\nkey: value\n```\n")
+    Path("again.md").write_text(text)
+    assert output(capsys, "validate", ".") == "nightly.yaml: nightly: valid (2 cells)\n"
+    assert "1 case, 2 cells" in output(capsys, "list", ".")
+    Path("nightly.yaml").unlink()
+    assert output(capsys, "validate", ".") == "again.md: nightly: valid (2 cells)\n"
+    assert "nothing was run here yet" in output(capsys, "share", status=2)
+
+
+def test_the_last_run_that_says_something_is_shared(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("nightly.yaml").write_text(CASE)
+    failed = nights.run({"1": "E"})
+    assert "Not run yet here" in output(capsys, "share", "nightly.yaml")
+    assert "Not run yet here" in output(capsys, "share", "nightly")
+    assert "says anything about its case" in output(capsys, "share", status=2)
+    assert "engine-error" in output(capsys, "share", failed.id)  # a run that is named is shared as it is
+    nights.run({"1": "?"})
+    assert "build-failed" in output(capsys, "share")
+    nights.run({"1": "N", "2": "R"})
+    nights.run({"1": "?", "2": "?"})
+    nights.run({"1": "E", "2": "E"})
+    for words in ((), ("nightly",), ("nightly.yaml",)):
+        assert "It reproduces exactly when numpy = 2" in output(capsys, "share", *words)
+
+
+def test_what_a_draft_says_it_left_out_is_no_secret(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    comments = "".join(
+        f"# {line}\n"
+        for line in summary((
+            Omitted(kind="aws-access-key", where="line 20"),
+            Omitted(kind="secret", where="env HF_TOKEN"),
+            Omitted(kind="authorization", where="file a.sh, line 3"),
+        ))
+    )  # fmt: skip
+    Path("draft.yaml").write_text(comments.replace("# ", "# - ") + CASE)
+    assert "# - aws-access-key: line 20" in output(capsys, "share", "draft.yaml")
+    Path("draft.yaml").write_text("# - aws-access-key: hunter2hunter\n" + CASE)
+    assert "seems to contain a secret (secret, line 1" in output(capsys, "share", "draft.yaml", status=2)
