@@ -24,7 +24,7 @@ LONG = 1000
 def part(cell: CellRecord, name: str, folder: Path, trial: int) -> str:
     """One part of a cell as plain text: ``log``, ``dockerfile``, ``environment`` or ``repeat``."""
     if name == "log":
-        return _log(_trial(cell, trial), folder)
+        return recorded(_trial(cell, trial), folder).decode("utf-8", "replace")
     if name == "environment":
         return _environment(cell.environment)
     text = cell.dockerfile if name == "dockerfile" else cell.repeat
@@ -61,7 +61,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     if record.trials:
         shown = _trial(record, trial)
         yield head(f"Log of trial {shown.number}")
-        yield from mark(_log(shown, folder), shown, colour)
+        yield from mark(recorded(shown, folder), shown, colour)
         yield f"(whole log: {folder / shown.log})"
     if record.environment:
         yield head("Environment, as measured in the image")
@@ -110,40 +110,48 @@ def _trial(record: CellRecord, number: int) -> TrialRecord:
     return record.trials[number - 1]
 
 
-def _log(trial: TrialRecord, folder: Path) -> str:
+def recorded(trial: TrialRecord, folder: Path) -> bytes:
+    """The log of a trial as the store has it. Raises UsageError where it is gone."""
     path = folder / trial.log
     try:
-        return path.read_bytes().decode("utf-8", "replace")
+        return path.read_bytes()
     except FileNotFoundError:
         raise UsageError(f"the log {path} is gone") from None
 
 
-def mark(log: str, trial: TrialRecord, colour: bool) -> Sequence[str]:
+def mark(log: bytes, trial: TrialRecord, colour: bool) -> Sequence[str]:
     """The parts of a log around what the judge looked at, by the numbers of the whole output, matched lines with ``>``.
 
     Without a match: the traceback that was judged, else the last lines.
     """
-    whole = LineNumbers(log).whole
-    lines = [printable(line) for line in clean(log).rstrip("\n").split("\n")] if log else []
+    lines = log.split(b"\n")
+    while lines and not _cleaned(lines[-1]):
+        lines.pop()
+    # Of a large log only few lines are looked at; all that its numbers take is where it was cut.
+    whole = LineNumbers("\n".join(_cleaned(line) if b"[reprokit: " in line else "" for line in lines)).whole
     matched = {number for number in trial.lines if 1 <= number <= len(lines)}
     interesting = set(matched)
     if trial.exception:
         interesting |= set(trial.exception.lines)
     if not interesting:
         interesting = {len(lines)}
-    first, last = max(1, min(interesting) - CONTEXT), min(len(lines), max(interesting) + CONTEXT)
-    near_ones = [n for n in range(first, last + 1) if any(abs(n - i) <= CONTEXT for i in interesting)]
+    near_ones = {n for i in interesting for n in range(i - CONTEXT, i + CONTEXT + 1) if 1 <= n <= len(lines)}
     shown: list[str] = []
     before = 0
-    for number in near_ones:
+    for number in sorted(near_ones):
         if number > before + 1:
             shown.append(f"      ... {whole(number) - whole(before) - 1} line(s) ...")
-        text = f"{'>' if number in matched else ' '} {whole(number):>5} {lines[number - 1]}"
+        text = f"{'>' if number in matched else ' '} {whole(number):>5} {printable(_cleaned(lines[number - 1]))}"
         shown.append(click.style(text, fg="red", bold=True) if colour and number in matched else text)
         before = number
     if before < len(lines):
         shown.append(f"      ... {whole(len(lines)) - whole(before)} line(s) ...")
     return shown or ["(no output)"]
+
+
+def _cleaned(line: bytes) -> str:
+    """One line as :func:`clean` leaves it in its log."""
+    return clean(line.decode("utf-8", "replace") + "\n")[:-1]
 
 
 def printable(line: str) -> str:

@@ -191,6 +191,14 @@ def scrubbing(folder: Path) -> None:
         print(f"scrubbing 1 MB of {text!r}: {took:.2f} s, {ratio:.1f} times that of a quarter")
 
 
+def logs(folder: Path) -> None:
+    """What people see of logs of 9 MiB."""
+    from tests.bench.logs import ratios
+
+    for name, took, ratio in ratios(folder):
+        print(f"{name}: {took:.2f} s, {ratio:.1f} times reading and splitting")
+
+
 def pages(folder: Path) -> None:
     """The pages of a case of ten thousand cells, in a browser on one core."""
     from tests.bench.pages import report
@@ -210,6 +218,7 @@ BENCHES = {
     "transitions": transitions,
     "explaining": explaining,
     "scrubbing": scrubbing,
+    "logs": logs,
     "pages": pages,
 }
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
+from reprokit.core.private_patterns import PEM
 from reprokit.evidence.records import TrialRecord
+from reprokit.evidence.text import CUT_MARK
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import Log, cell_data
+from reprokit.report.html.cell import Log, cell_data, judged, to_show, within
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
@@ -27,6 +29,10 @@ LOG_BYTES = 256 * 1024
 """Of a log that is copied: its beginning and its end."""
 ALL_LOGS = 200 * 1024**2
 """Bytes of logs in a report, after which they are left out: a site on GitHub Pages has 1 GB."""
+LINE = 48 * 1024
+"""Characters of one line of a log that is not copied whole."""
+CONTEXT = 5
+"""Lines beside those that are shown which are looked at as well, to tell what is private in these."""
 CHUNK = 200
 """Cells that are in memory at a time."""
 
@@ -108,23 +114,46 @@ def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clea
         text = whole.read_bytes().decode("utf-8", "replace")
     except OSError:
         return Log(text="", note="the log is gone")
-    text = same_lines(text, clean)
+    kept: Set[int] | None = None
+    shown, note = "", ""
+    if len(text) > LOG_BYTES:
+        text, shown, note, kept = thinned(text, judged(trial), clean)
+    else:
+        text = shown = same_lines(text, clean)
     if built.logs > ALL_LOGS:
         built.left_out += 1
-        return Log(text=text, note="the whole log is not in this report, for its size")
-    shown, note = capped(text)
+        return Log(text=text, note="the whole log is not in this report, for its size", kept=kept)
     folder.text(f"data/logs/{path}", shown)
     built.logs += len(shown)
-    return Log(text=text, file=f"logs/{path}", note=note)
+    return Log(text=text, file=f"logs/{path}", note=note, kept=kept)
 
 
-def capped(text: str, most: int = LOG_BYTES) -> tuple[str, str]:
-    """A log as it is copied, and what is said of that: of a long one its beginning and its end."""
-    if len(text) <= most:
-        return text, ""
-    head, tail = text[: most // 4], text[-(most - most // 4) :]
-    note = f"{len(text) - most:,} characters of {len(text):,} are left out in the middle"
-    return f"{head}\n[... {note} ...]\n{tail}", note
+def thinned(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, Set[int]]:
+    """A long log cleaned where it is shown, its other lines emptied; as it is copied; what is said of that; and the
+    numbers of the lines that hold what they held. Cleaning takes most of the time that a report takes.
+    """
+    lines = PEM.sub(lambda key: "<private-key>" + "\n" * key[0].count("\n"), text).split("\n")
+    head, tail = LOG_BYTES // 4, LOG_BYTES - LOG_BYTES // 4
+    wanted = to_show(lines, judged, head, tail)
+    near = {at + by for at in wanted for by in range(-CONTEXT, CONTEXT + 1)}
+    near |= {at for at, line in enumerate(lines) if CUT_MARK.fullmatch(line)}  # by these, lines are numbered
+    found = same_lines("\n".join(_cut(line) if at in near else "" for at, line in enumerate(lines)), clean)
+    parts = found.split("\n")
+    first, last = within(lines, head), within(lines[::-1], tail)
+    shown, note = found, ""
+    if first + last < len(lines):
+        left = sum(len(line) + 1 for line in lines[first:-last])
+        note = f"{left:,} characters of {len(text):,} are left out in the middle"
+        shown = "\n".join([*parts[:first], f"[... {note} ...]", *parts[-last:]])
+    return found, shown, note, {at + 1 for at in wanted}
+
+
+def _cut(line: str) -> str:
+    """A line, of a very long one the beginning: no word is cut in two, so that none of it goes unrecognised."""
+    if len(line) <= LINE:
+        return line
+    start = line[:LINE].rpartition(" ")[0]
+    return f"{start} ... {len(line) - len(start)} more characters"
 
 
 def same_lines(text: str, clean: Clean) -> str:
@@ -138,7 +167,7 @@ def same_lines(text: str, clean: Clean) -> str:
     if lost <= 0:
         return "\n".join(found)
     end = 0  # of the lines at the end, as many as stayed what they are
-    while end < len(found) and clean(lines[-1 - end]) == found[-1 - end]:
+    while end < len(found) and found[-1 - end] in (lines[-1 - end], clean(lines[-1 - end])):
         end += 1
     return "\n".join([*found[: len(found) - end], *[""] * lost, *found[len(found) - end :]])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,16 @@ AROUND = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """A trial's log as it may be shown: ``text`` whole and scrubbed ('' where there is none), with as many lines as the
-    recorded one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or
-    what is left out of it.
+    """A trial's log as it may be shown: ``text`` scrubbed ('' where there is none), with as many lines as the recorded
+    one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or what is
+    left out of it. ``kept``: the numbers, from 1, of the lines that hold what they held, of which long ones are cut;
+    None: all do, and none is.
     """
 
     text: str
     file: str = ""
     note: str = ""
+    kept: Set[int] | None = None
 
 
 def cell_data(
@@ -60,7 +62,7 @@ def cell_data(
     for trial in record.trials:
         found = log(trial)
         trials.append(_trial(trial, found))
-        logs[f"log{trial.number}"] = excerpt(found.text, _judged(trial), MOST if found.file else 0)
+        logs[f"log{trial.number}"] = excerpt(found.text, judged(trial), MOST if found.file else 0, found.kept)
     return {
         "case": known.id,
         "run": run.id,
@@ -172,41 +174,47 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
     }
 
 
-def _judged(trial: TrialRecord) -> set[int]:
+def judged(trial: TrialRecord) -> set[int]:
     """The lines, from 1, that the judge looked at."""
     return {*trial.lines, *(trial.exception.lines if trial.exception else ())}
 
 
-def excerpt(text: str, judged: set[int], most: int = MOST) -> dict[str, Any]:
+def excerpt(text: str, judged: Set[int], most: int = MOST, kept: Set[int] | None = None) -> dict[str, Any]:
     """A log as ``{lines, parts, cuts}``: how many lines its file has; of each part its first line and text.
 
     ``cuts``: as :class:`~reprokit.evidence.text.LineNumbers` has them, by which lines of the file are numbered.
 
     A log of up to ``most`` characters is one part; of a longer one come a quarter of ``most`` from its beginning, as
-    much from its end, and what is around the lines that were ``judged``.
+    much from its end, and what is around the lines that were ``judged``, as far as it is ``kept``: see :class:`Log`.
     """
     cleaned = clean(text)
     if not cleaned:
         return {"lines": 0, "parts": [], "cuts": []}
     lines = cleaned.removesuffix("\n").split("\n")
     cuts = LineNumbers(text).cuts
-    if len(cleaned) <= most:
+    if len(cleaned) <= most and kept is None:
         return {"lines": len(lines), "parts": [[1, "\n".join(lines)]], "cuts": cuts}
     end = max(most // 4, 5000)
-    first, last = _within(lines, end), _within(lines[::-1], end)
-    wanted = {*range(first), *range(len(lines) - last, len(lines))}
-    wanted |= {number - 1 + by for number in judged for by in range(-AROUND, AROUND + 1)}
+    wanted = to_show(lines, judged, end, end)
     parts: list[tuple[int, list[str]]] = []
-    for at in sorted(wanted & set(range(len(lines)))):
+    for at in sorted(wanted if kept is None else {at for at in wanted if at + 1 in kept}):
         if not parts or parts[-1][0] + len(parts[-1][1]) != at + 1:
             parts.append((at + 1, []))
         line = lines[at]
-        cut = f" ... {len(line) - end} more characters" if len(line) > end else ""
-        parts[-1][1].append(line[:end] + cut)
+        cut = f"{line[:end]} ... {len(line) - end} more characters"
+        parts[-1][1].append(cut if len(line) > end and kept is None else line)
     return {"lines": len(lines), "parts": [[at, "\n".join(some)] for at, some in parts], "cuts": cuts}
 
 
-def _within(lines: list[str], most: int) -> int:
+def to_show(lines: Sequence[str], judged: Set[int], head: int, tail: int) -> set[int]:
+    """The indices of the lines at the beginning and the end, of so many characters, and around those ``judged``."""
+    first, last = within(lines, head), within(lines[::-1], tail)
+    wanted = {*range(first), *range(len(lines) - last, len(lines))}
+    around = {number - 1 + by for number in judged for by in range(-AROUND, AROUND + 1)}
+    return wanted | {at for at in around if 0 <= at < len(lines)}
+
+
+def within(lines: Sequence[str], most: int) -> int:
     """How many of the first lines have ``most`` characters together; at least one."""
     size = 0
     for at, line in enumerate(lines):

@@ -181,7 +181,7 @@ def _failure(run: RunRecord, folder: Path, texts: Texts, scrub: Scrub) -> list[S
     if bad is None:
         return []
     title = f"{_FOUND.get(bad.verdict, 'The failure')}, in cell {bad.number}"
-    excerpts = tuple(parts.log(bad, folder, scrub, most) for most in parts.LOG_LINES)
+    excerpts = parts.log(bad, folder, scrub, parts.LOG_LINES)
     found = [Section(name="the log", worth=60, forms=_titled(title, (*excerpts, "")))]
     good = parts.nearest(bad, run.cells)
     if good is not None:

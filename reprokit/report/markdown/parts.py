@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -71,24 +70,26 @@ def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.T
     return head + block(_first(differences.table(found), most))
 
 
-def log(cell: CellRecord, folder: Path, scrub: Scrub, most: int) -> str:
-    """The failure of a cell: how it ended, and its log around what the judge looked at."""
+def log(cell: CellRecord, folder: Path, scrub: Scrub, lengths: Sequence[int]) -> tuple[str, ...]:
+    """The failure of a cell: how it ended, and its log around what the judge looked at; once for each of ``lengths``,
+    which are numbers of lines.
+    """
     failure = cell.details.failure
     title = f"{code(failure.title)}\n\n" if failure else ""
     if built := cell.details.build:
-        return f"{code(short_step(built.step))}\n\n{block(_public(built.tail[-most:]))}"
+        return tuple(f"{code(short_step(built.step))}\n\n{block(_public(built.tail[-most:]))}" for most in lengths)
     trial = next((one for one in cell.trials if one.outcome.value == str(cell.verdict)), None) or next(
         iter(cell.trials), None
     )
     if trial is None:
-        return title
+        return (title,)
     try:
-        text = detail.part(replace(cell, trials=(trial,)), "log", folder, 1)
+        text = detail.recorded(trial, folder).decode("utf-8", "replace")
     except UsageError:
-        return f"{title}The log is not there any more.\n"
+        return (f"{title}The log is not there any more.\n",)
     # Line by line, since what the judge looked at is known by the numbers of lines; a private key has several.
-    shown = _around(detail.mark(_KEY.sub(_blanked, text), trial, colour=False), most)
-    return title + block(map(scrub, _public(shown)))
+    marked = detail.mark(_KEY.sub(_blanked, text).encode(), trial, colour=False)
+    return tuple(title + block(map(scrub, _public(_around(marked, most)))) for most in lengths)
 
 
 def _public(lines: Iterable[str]) -> Iterator[str]:

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reprokit.core.redaction import scrub
 from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
 from reprokit.report.history.series import gather
+from reprokit.report.html.building import PagesRequest, build, thinned
 from reprokit.report.html.case import case_data
 from reprokit.report.html.cell import Log, cell_data, excerpt
 from reprokit.report.html.gathering import RecordedCase, known_cases
@@ -198,6 +200,63 @@ def test_a_line_of_a_long_log_is_cut_with_a_word_about_it() -> None:
     [[_, line]] = found["parts"]
     assert len(line) < 100_000
     assert line.endswith("... 950000 more characters")
+
+
+KEY = "-----BEGIN PRIVATE KEY-----\n" + "Ab1+Ab1+Ab1+Ab1+\n" * 30 + "-----END PRIVATE KEY-----"
+LONG_LOG = [f"line {number} of /home/alice/run" for number in range(1, 40_001)]
+
+
+def seen_of(text: str, judged: set[int]) -> tuple[dict[int, str], str, str, int]:
+    """Lines of the page by number, the copied log, what is said of it, and how many characters were scrubbed."""
+    sizes: list[int] = []
+
+    def clean(one: str) -> str:
+        sizes.append(len(one))
+        return scrub(one).text
+
+    found, shown, note, kept = thinned(text, judged, clean)
+    parts = excerpt(found, judged, kept=kept)
+    assert parts["lines"] == len(text.rstrip("\n").split("\n"))
+    lines = {at: line for first, part in parts["parts"] for at, line in enumerate(part.split("\n"), first)}
+    return lines, shown, note, sum(sizes)
+
+
+def test_of_a_long_log_only_what_is_shown_is_scrubbed() -> None:
+    text = "\n".join(LONG_LOG) + "\n"
+    lines, shown, note, scrubbed = seen_of(text, {20_000})
+    assert scrubbed < len(text) // 3
+    assert {1, 19_950, 20_000, 20_050, 40_000} <= lines.keys()
+    assert all(line == f"line {number} of ~/run" for number, line in lines.items())
+    assert "alice" not in shown
+    head, rest = shown.split(f"\n[... {note} ...]\n")
+    copied = [*head.split("\n"), *rest.rstrip("\n").split("\n")]
+    assert set(copied) <= {f"line {number} of ~/run" for number in range(1, 40_001)}
+    left = sum(len(line) + 1 for line in LONG_LOG) - sum(len(line) + len("/home/alice") for line in copied)
+    assert note == f"{left:,} characters of {len(text):,} are left out in the middle"
+
+
+def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
+    # A key that begins above what is shown, and a word that is longer than what is shown of its line.
+    token = "ghp_" + "a1B2" * 9
+    middle = [*LONG_LOG[:20_000], *KEY.split("\n"), "x" * 47_000 + " " + "y" * 2_100 + " " + token + "z" * 50_000]
+    text = "\n".join([*middle, *LONG_LOG[20_000:]])
+    lines, shown, _, _ = seen_of(text, {20_032 + 50, 20_033})
+    everything = "\n".join([*lines.values(), shown])
+    assert "Ab1+" not in everything
+    assert "a1B2" not in everything
+    assert lines[20_033].endswith(f" ... {len(token) + 50_001} more characters")
+    assert lines[20_034] == "line 20001 of ~/run"
+
+
+def test_a_cell_page_of_a_long_log_says_what_is_left_out(nights: Nights) -> None:
+    nights.run({"1": "N", "2": "R"})
+    (nights.store.folder / "none").write_text("\n".join(LONG_LOG))
+    target = nights.store.folder / "pages"
+    build(nights.store, target, PagesRequest(), lambda text: scrub(text).text)
+    written = "".join(path.read_text() for path in target.glob("data/**/*") if path.is_file())
+    assert "alice" not in written
+    assert "characters of 1,1" in written
+    assert "line 40000 of ~/run" in written
 
 
 def test_series_of_other_cases_do_not_matter(nights: Nights) -> None:

@@ -76,7 +76,7 @@ def test_a_row_of_the_table_stays_one_line_however_narrow_the_terminal(width: in
 
 
 def test_the_log_is_shown_around_what_matched_and_marked() -> None:
-    shown = detail.mark(LOG, dataclasses.replace(TRIAL, lines=(50,)), colour=False)
+    shown = detail.mark(LOG.encode(), dataclasses.replace(TRIAL, lines=(50,)), colour=False)
     assert ">    50 line 50" in shown
     assert shown[0] == "      ... 37 line(s) ..."
     assert shown[-1] == "      ... 38 line(s) ..."
@@ -84,11 +84,11 @@ def test_the_log_is_shown_around_what_matched_and_marked() -> None:
 
 
 def test_a_log_without_a_match_is_shown_from_its_end() -> None:
-    assert detail.mark(LOG, TRIAL, colour=False)[-1] == "    100 line 100"
+    assert detail.mark(LOG.encode(), TRIAL, colour=False)[-1] == "    100 line 100"
     cut = LOG.replace("line 20\n", "line 20\n[reprokit: 900 bytes (100 lines) cut]\n")
-    shown = detail.mark(cut, dataclasses.replace(TRIAL, lines=(20, 51)), colour=False)
+    shown = detail.mark(cut.encode(), dataclasses.replace(TRIAL, lines=(20, 51)), colour=False)
     assert [line for line in shown if line.startswith(">")] == [">    20 line 20", ">   150 line 50"]
-    assert detail.mark("", TRIAL, colour=False) == ["(no output)"]
+    assert detail.mark(b"", TRIAL, colour=False) == ["(no output)"]
 
 
 def test_what_would_disturb_a_terminal_is_shown_as_its_number() -> None:
@@ -154,3 +154,12 @@ def test_the_line_that_repeats_a_trial_keeps_odd_names_whole() -> None:
     ]
     # Quotes only where there must be any: the client's CSV knows none inside of a plain field.
     assert "--mount=type=bind,source=/store/it's.txt,target=/workspace/it's.txt,readonly" in words
+
+
+def test_of_a_large_log_only_the_lines_that_are_shown_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(detail, "clean", lambda text: read.append(text) or text)
+    shown = detail.mark(b"\xff\x00 line\n" * 100_000, dataclasses.replace(TRIAL, lines=(50_000,)), colour=False)
+    assert len(read) < 100
+    assert "> 50000 \N{REPLACEMENT CHARACTER}\\x00 line" in shown
+    assert shown[-1] == "      ... 49988 line(s) ..."
