@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
@@ -142,7 +141,7 @@ def _print_json(data: Any) -> None:
 
 def _table(header: tuple[str, str, str], lines: Sequence[tuple[str, str, str]]) -> None:
     """Three columns; where the terminal is too narrow for a line, its last column goes below it."""
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    room = columns()
     first = max(len(line[0]) for line in (header, *lines))
     widest = max(len(line[2]) for line in lines)
     second = min(max(len(line[1]) for line in (header, *lines)), max(20, room - first - widest - 4))

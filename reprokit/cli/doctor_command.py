@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
-import sys
 import textwrap
 from typing import TYPE_CHECKING
 
 import click
 
 from reprokit.cli import doctor
+from reprokit.cli.display.plain import columns
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ def command(as_json: bool) -> int:
         document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
         click.echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        room = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
-        for line in lines(findings, min(room, WIDEST)):
+        for line in lines(findings, min(columns(), WIDEST)):
             click.echo(line)
     return doctor.exit_status(findings)
 

@@ -11,6 +11,7 @@ import click
 
 from reprokit.case.matrix import in_group, parse_group
 from reprokit.cli import options
+from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.report import timeline
@@ -86,7 +87,7 @@ def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
     click.echo(f"{case_id}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
-    for line in timeline.grid(history, history.series, shown, options.width()):
+    for line in timeline.grid(history, history.series, shown, columns()):
         click.echo(line)
     if verbose:
         click.echo()

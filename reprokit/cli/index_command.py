@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.text import pluralize
@@ -99,8 +100,9 @@ def _check(path: Path, text: str) -> int:
     lines = list(
         difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "as it would be", "", "", 0, "")
     )
+    room = columns()
     for line in lines[:DIFF_LINES]:
-        click.echo(line if len(line) <= 160 else f"{line[:159]}…")
+        click.echo(line if len(line) <= room else f"{line[: room - 1]}…")
     if len(lines) > DIFF_LINES:
         click.echo(f"... and {len(lines) - DIFF_LINES} more lines")
     what = "is not up to date" if path.is_file() else "does not exist"

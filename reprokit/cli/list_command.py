@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +12,7 @@ import click
 
 from reprokit.case.filters import choose
 from reprokit.cli import options
+from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.run.plan import load_all
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.evidence.records import CellRecord, RunRecord
 
-WIDE = 10_000
-"""Columns in a pipe or a file, where lines need not fit a terminal."""
 EXAMPLES = """\b
 Examples:
   reprokit list cases/ --tag loss
@@ -115,7 +112,7 @@ def _print(rows: list[_Row]) -> None:
     cells = [(row.file.case.id, str(len(row.facts.cells)), ", ".join(row.facts.needs), row.last) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
     titles = [" ".join(row.file.case.title.split()) for row in rows]
-    room = shutil.get_terminal_size().columns if sys.stdout.isatty() else WIDE
+    room = columns()
     below = sum(widths) + 2 * len(widths) + max(map(len, titles)) > room
 
     def line(values: tuple[str, ...]) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -343,11 +341,6 @@ def last_run(store: Store, case_id: str) -> RunRecord:
     if seen is None:
         raise UsageError(f"the case {case_id!r} was only searched: name the run of a search")
     return store.run(seen[0].id).of_case(case_id)
-
-
-def width() -> int:
-    """Columns of the terminal; as many as there may be where no one reads the end of a line."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
 
 
 def typed(option: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shlex
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.cli.display.live import print_table
+from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.report import detail, explanation, failures
 from reprokit.report.formats import run_format
@@ -79,14 +81,18 @@ def _table(record: RunRecord) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = 160
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
     if record.request.search:
         click.echo(f"reprokit {shlex.join(record.request.search.line)}")
     engine = record.host.engine or "no engine was needed"
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
-    print_table(console, record.cells)
+    if console.is_terminal:
+        print_table(console, record.cells)
+    else:
+        plain = Console(file=io.StringIO(), highlight=False, width=columns())
+        with plain.capture() as captured:
+            print_table(plain, record.cells)
+        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
     for line in failures.lines(record.cells):
         click.echo(line)
 

@@ -136,14 +136,15 @@ def not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
 
 
 def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
-    """What the end of a run says: of a few cases everything in short, of many only those that are not as expected."""
+    """What the end of a run says: of a few cases all in short; of many those not as expected, and how to see the others."""
     compared = [one for one in cases if one.explanation.bad and one.explanation.good]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
     for one in shown:
         name = f"{one.id}: " if len(cases) > 1 else ""
         yield from (f"{name}{line}" for line in short(one))
-    if shown and len(shown) < len(compared):
-        yield f"{len(compared) - len(shown)} more cases: reprokit explain {run_id}"
+    if left := len(compared) - len(shown):
+        more = pluralize(left, "more case") if shown else f"{left} cases reproduce in some cells and not in others"
+        yield f"{more}: reprokit explain {run_id}"
 
 
 def short(explained: Explained) -> Iterator[str]:

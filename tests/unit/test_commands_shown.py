@@ -85,7 +85,8 @@ def test_pages_show_commands_that_exist(path: Path) -> None:
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
 def test_options_that_stand_alone_are_of_some_command(path: Path) -> None:
-    known = {name for command in COMMANDS for each in _command(command).params for name in each.opts}
+    options = [each for command in COMMANDS for each in _command(command).params]
+    known = {name for each in options for name in (*each.opts, *each.secondary_opts)}
     codes = INLINE.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
     alone = {re.split(r"[ =]", code)[0] for code in codes if re.match(r"--[a-z]", code)}
     assert alone <= known | OTHERS

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from reprokit.cli.display.plain import labels
+from reprokit.cli.display.plain import UNLIMITED, labels
 from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import expectation, seconds, style, summary
@@ -101,14 +101,15 @@ class LiveListener:
         return (1 if self._states[number][0] == "queued" else 0), number
 
 
-def _table() -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
+def _table(*, whole: bool = False) -> Table:
+    """``whole``: nothing is cut or folded, however wide it gets."""
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=not whole)
     table.add_column("#", justify="right", style="dim", no_wrap=True)
-    table.add_column("cell", overflow="fold", max_width=60)
+    table.add_column("cell", overflow="fold", max_width=None if whole else 60)
     table.add_column("verdict", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     # Takes the remaining width and is cut, so that a row stays one line.
-    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=1, min_width=12)
+    table.add_column("why", overflow="ellipsis", no_wrap=True, ratio=None if whole else 1, min_width=12)
     return table
 
 
@@ -130,7 +131,7 @@ def print_table(console: Console, cells: Sequence[CellRecord], limit: int = 200)
     shown = list(cells)
     if len(shown) > limit:
         shown = sorted(shown, key=lambda cell: (cell.as_expected is not False, cell.as_expected is True))[:limit]
-    table = _table()
+    table = _table(whole=console.width >= UNLIMITED)
     for record in shown:
         _add(table, record, names[record.number])
     console.print(table)

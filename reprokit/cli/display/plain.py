@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,17 @@ from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import case_names, expectation, seconds
 from reprokit.run.task import Task
+
+UNLIMITED = 10_000
+"""Columns of output that no terminal shows: what reads it cuts nothing, and misses what was cut."""
+
+
+def columns() -> int:
+    """Columns that a table may take: what COLUMNS says, else those of the terminal; in a pipe or a file any number."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    return shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else UNLIMITED
 
 
 def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
@@ -55,7 +68,6 @@ class PlainListener:
         self._labels: dict[int, str] = {}
         self._states: dict[int, str] = {}
         self._partial: dict[int, bytes] = {}
-        self._decided = 0
         self._total = ""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
@@ -106,12 +118,11 @@ class PlainListener:
         rest = self._partial.pop(record.number, b"")
         if self._verbose and rest:
             self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
-        with self._lock:
-            self._decided += 1
-            count = f"[{self._decided}{self._total}]"
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
-        self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")
+        verdict = f"{record.verdict} ({expectation(record)}{took})"
+        # The number by which `show` knows the cell, whichever is decided first.
+        self._print(f"[{record.number}{self._total}] {name}: {verdict}: {first_line(record.reason)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -165,12 +165,14 @@ def run_of(*cells: CellRecord) -> RunRecord:
     return RunRecord(id="r", started_at="", version="", cells=cells)
 
 
-def test_a_run_over_many_cases_explains_those_that_depart_and_no_others() -> None:
+def test_a_run_over_many_cases_explains_those_that_depart_and_says_how_to_see_the_others() -> None:
     cells = [
         cell(number, verdict, case=f"case{number}", a=str(verdict)) for number in range(9) for verdict in (BAD, GOOD)
     ]
     quiet = [CellRecord(**{**vars(one), "expected": one.verdict}) for one in cells]
-    assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == []
+    assert list(explanation.at_the_end(explanation.of_run(run_of(*quiet)), "r")) == [
+        "9 cases reproduce in some cells and not in others: reprokit explain r"
+    ]
     lines = list(explanation.at_the_end(explanation.of_run(run_of(*quiet[:16], *cells[16:])), "r"))
     assert lines == [
         "case8: reproduces exactly when a = reproduced (in the 2 cells decided)",

@@ -12,8 +12,9 @@ import pytest
 from rich.console import Console
 
 from reprokit.case.cellspec import Limits
+from reprokit.cli import invoke
 from reprokit.cli.display.live import print_table
-from reprokit.cli.display.plain import labels
+from reprokit.cli.display.plain import PlainListener, labels
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.details import CellDetails, FailedBuildRecord
@@ -22,6 +23,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import detail
 from reprokit.report import labels as report_labels
 from tests.conftest import as_files
+from tests.unit.nights import Nights
 
 LOG = "".join(f"line {n}\n" for n in range(1, 101))
 TRIAL = TrialRecord(
@@ -73,6 +75,31 @@ def test_a_row_of_the_table_stays_one_line_however_narrow_the_terminal(width: in
     assert len(lines) == 4
     assert "cuda=2" in lines[2]
     assert "not-reproduced" in lines[2]
+
+
+@pytest.mark.parametrize(("columns", "cut"), [("", False), ("0", False), ("90", True)])
+def test_a_table_in_a_pipe_is_not_cut_unless_columns_says_how_wide(
+    columns: str, cut: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    Nights(tmp_path / "store").run({"1" * 70: "N", "2": "R"}, reason="a long reason " * 20)
+    assert invoke(["show"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if line.lstrip().startswith("2 "))
+    assert row.endswith("a long reason " * 19 + "a long reason") is not cut
+    assert any("numpy=" + "1" * 70 in line for line in lines) is not cut
+    assert all(line == line.rstrip() for line in lines)
+    assert not cut or max(map(len, lines[1:4])) <= 90
+
+
+def test_the_number_in_a_line_of_progress_is_that_of_the_cell() -> None:
+    stream = io.StringIO()
+    listener = PlainListener(stream)
+    listener.planned("", [])
+    listener.decided(cell(2, Verdict.NOT_REPRODUCED))
+    listener.decided(cell(1, Verdict.NOT_REPRODUCED))
+    assert [line.partition(" ")[0] for line in stream.getvalue().splitlines()[1:]] == ["[2/0]", "[1/0]"]
 
 
 def test_the_log_is_shown_around_what_matched_and_marked() -> None:
