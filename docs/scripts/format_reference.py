@@ -223,7 +223,8 @@ def _kind(value: Mapping[str, Any], say: Callable[[str], str]) -> str:
     if kinds == "array":
         if "null" in _below(value["items"]):
             return say("list of partial cells")
-        return say("list of {}").format(_plural(_kind(value["items"], say)))
+        kind = _plural(_kind(value["items"], say))
+        return say("list of {}").format(f"({kind})" if say(" or ") in kind else kind)
     if kinds == "object":
         below = value.get("additionalProperties")
         if value.get("properties") or not isinstance(below, Mapping):

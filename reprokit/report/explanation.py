@@ -136,7 +136,7 @@ def not_run(file: CaseFile, ran: Sequence[CellRecord]) -> list[Cell]:
 
 
 def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
-    """What the end of a run says: of a few cases all in short; of many those not as expected, and how to see the others."""
+    """What the end of a run says: of a few cases all in short; of many those that depart, and how to see the others."""
     compared = [one for one in cases if one.explanation.bad and one.explanation.good]
     shown = compared if len(compared) <= FEW_CASES else [one for one in compared if one.departs][:SHOWN]
     for one in shown:

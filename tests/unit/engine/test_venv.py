@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits
+from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep
 from reprokit.core.errors import Unsupported
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.stream import Joined
@@ -201,6 +201,15 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
     assert "mkdir -p . ./data ./data/d ./tools" in rendered.dockerfile
     assert rendered.tag("x").startswith("reprokit/venv:")
     assert json.loads(bytes(rendered.context["reprokit/venv.json"])) == {"workdir": "/workspace", "prefix": "/usr"}  # type: ignore[arg-type]
+
+
+def test_the_script_installs_each_step_of_pip_with_its_options() -> None:
+    asked = spec(pip=(PipStep(requirements=("six",)), PipStep(requirements=("./mine",), options=("--no-deps",))))
+    script = dockerfile.render(
+        resolve_on(HOST, asked), asked, sources={}, given_datasets=set(), recipe="script"
+    ).dockerfile
+    lines = [line for line in script.splitlines() if line.startswith("pip install")]
+    assert lines == ["pip install six", "pip install --no-deps ./mine"]
 
 
 def test_another_build_of_the_interpreter_is_another_environment() -> None:
