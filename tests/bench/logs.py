@@ -91,22 +91,22 @@ def _record(store: Store, run_id: str, logs: list[bytes]) -> None:
 
 def ratios(folder: Path) -> list[tuple[str, float, float]]:
     """What is done, its seconds of processor time, and that as a multiple of reading and splitting its logs."""
-    from reprokit.report import detail, markdown
+    from reprokit.intake import sharing
+    from reprokit.report import detail
     from reprokit.report.formats.html import FORMAT as PAGES
     from reprokit.report.html.building import PagesRequest
-    from reprokit.report.markdown import Subject
 
     store, other = fill(folder / "text"), fill(folder / "binary", binary=True)
     flooded, binary = store.run("last"), other.run("last")
     digest = flooded.cells[0].case_digest
-    subject = Subject(run=flooded, title="x", text=CASE, digest=digest)
+    subject = sharing.Subject(run=flooded, title="x", text=CASE, digest=digest)
     scrub = Scrubber([flooded])
 
     def pages() -> object:
         return PAGES.write(store, folder / "pages", PagesRequest(), scrub)
 
     def shared() -> object:
-        return markdown.share(subject, store.folder, texts=store.case_text, scrub=scrub)
+        return sharing.share(subject, store.folder, texts=store.case_text, scrub=scrub)
 
     def shown() -> object:
         return detail.cell(binary, binary.cells[0], other.folder, 1, colour=False)
