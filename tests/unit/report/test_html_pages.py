@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reprokit.core.redaction import scrub
 from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, ImageRecord, RunRecord
+from reprokit.evidence.text import LineNumbers
 from reprokit.report.history.series import gather
 from reprokit.report.html.building import PagesRequest, build, thinned
 from reprokit.report.html.case import case_data
@@ -233,6 +234,13 @@ def test_of_a_long_log_only_what_is_shown_is_scrubbed() -> None:
     assert set(copied) <= {f"line {number} of ~/run" for number in range(1, 40_001)}
     left = sum(len(line) + 1 for line in LONG_LOG) - sum(len(line) + len("/home/alice") for line in copied)
     assert note == f"{left:,} characters of {len(text):,} are left out in the middle"
+
+
+def test_of_a_long_log_that_was_cut_lines_keep_the_numbers_of_the_whole_output() -> None:
+    cut = "[reprokit: 9000 bytes (900 lines) cut]"
+    text = "\n".join([*LONG_LOG[:15_000], cut, *LONG_LOG[15_000:30_000], cut, *LONG_LOG[30_000:]])
+    found, _, _, kept = thinned(text, {20_000}, str)
+    assert excerpt(found, {20_000}, kept=kept)["cuts"] == LineNumbers(text).cuts == [(15_001, 899), (30_002, 1798)]
 
 
 def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
