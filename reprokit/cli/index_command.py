@@ -76,7 +76,7 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     for path in results:
         merged = verdicts.merge(seen, path, files, known)
         seen = merged.verdicts
-        click.echo(f"{path}: verdicts of {len(merged.taken)} cases copied")
+        click.echo(f"{path}: verdicts of {pluralize(len(merged.taken), 'case')} copied")
         for names, why in (
             (merged.outdated, "not copied, since the case was changed after the run"),
             (merged.strange, f"not copied, since {folder} has no such case"),

@@ -84,7 +84,9 @@ def _table(record: RunRecord) -> None:
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
     if record.request.search:
         click.echo(f"reprokit {shlex.join(record.request.search.line)}")
-    engine = record.host.engine or "no engine was needed"
+    engine = record.host.engine or (
+        "no engine was needed" if record.exit_status is not None else "engine not recorded yet"
+    )
     click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
     if console.is_terminal:
         print_table(console, record.cells)

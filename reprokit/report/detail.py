@@ -43,7 +43,10 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
     yield f"{record.case_id}: {record.details.tried or cell_name(record)}"
-    yield f"{record.verdict} ({expectation(record)}): {record.reason}"
+    if record.verdict:
+        yield f"{record.verdict} ({expectation(record)}): {record.reason}"
+    else:
+        yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
     yield from _failures(record)

@@ -119,7 +119,7 @@ def _add(table: Table, record: CellRecord, name: str) -> None:
     table.add_row(
         str(record.number),
         escape(name),
-        f"[{colour}]{record.verdict}{departs}[/{colour}]",
+        f"[{colour}]{record.verdict or 'undecided'}{departs}[/{colour}]",
         seconds(record.seconds),
         escape(first_line(record.reason)),
     )

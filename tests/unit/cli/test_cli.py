@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.cli import COMMANDS, invoke
+from reprokit.store.database import Store
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import CASE, toy
 
@@ -128,6 +130,25 @@ def test_a_run_is_shown_listed_and_remembered(
     assert invoke(["list", "."]) == 0
     assert " changed since [fake]  A toy" in capsys.readouterr().out
     assert invoke(["show", "last", "9"]) == 2
+
+
+def test_a_run_that_is_not_finished_shows_its_cells_as_undecided(
+    folder: Path, engine: FakeEngine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["run", "toy.yaml", "--base", "registry"]) == 0
+    store = Store(folder / "store")
+    done = store.run("last")
+    cells = tuple(dataclasses.replace(cell, verdict=None, reason="", trials=()) for cell in done.cells)
+    host = dataclasses.replace(done.host, engine=None)
+    begun = dataclasses.replace(done, id="20990101-000000-0000", exit_status=None, cells=cells, host=host)
+    store.begin(dataclasses.replace(begun, started_at="2099-01-01T00:00:00.000Z"), {})
+    capsys.readouterr()
+    assert invoke(["show", "last"]) == 0
+    table = capsys.readouterr().out
+    assert "not finished, engine not recorded yet" in table
+    assert table.count(" undecided ") == 4
+    assert invoke(["show", "last", "3"]) == 0
+    assert "undecided: the run was stopped, or has not come to this cell yet" in capsys.readouterr().out
 
 
 def test_the_result_on_standard_output_is_only_the_result(

@@ -353,7 +353,9 @@ def test_the_page_with_a_catalogue_and_verdicts(folder: Path, capsys: pytest.Cap
     (folder / "catalogue.yaml").write_text(CATALOGUE)
     path = result_of(folder, {"old-torch": [seen("reproduced"), seen("not-reproduced", "fix")]})
     assert invoke(["index", "cases/", "--results", str(path)]) == 0
-    assert "not in any entry of the catalogue: arrays" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert f"{path}: verdicts of 1 case copied" in printed
+    assert "not in any entry of the catalogue: arrays" in printed
     text = (folder / "README.md").read_text()
     for line in (
         "# Bugs",
