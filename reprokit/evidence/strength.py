@@ -13,15 +13,20 @@ in others: a few trials cannot tell "seldom" from "never".
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Outcome
 
-LUCK = 0.005
+LUCK = 0.01
 """The largest likelihood ratio that excludes a rival."""
+
+MANY = 1_000_000
+"""More trials than anyone runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +68,19 @@ def log_ratio(named: Tally, denied: Tally) -> float:
     return _log_likelihood(named.failed, named.of + denied.of) - _log_likelihood(named.failed, named.of)
 
 
-def excludes(named: Tally, denied: Tally) -> bool:
-    """Whether trials exclude that the cells in ``denied`` fail at the rate of those in ``named``, and passed by luck."""
-    return log_ratio(named, denied) <= math.log(LUCK)
+def excludes(named: Tally, denied: Tally, chances: int = 1) -> bool:
+    """Whether trials exclude that the cells in ``denied`` fail at the rate of those in ``named``, and passed by luck.
+
+    ``chances``: how many statements like this one could have been found in the same trials; of two cells, 2.
+    """
+    return not denied.failed and denied.passed >= passes_needed(named, chances)
+
+
+@cache
+def passes_needed(named: Tally, chances: int = 1) -> int:
+    """How many passing trials of other cells exclude that these fail at the rate of ``named``; see :func:`excludes`."""
+    limit = math.log(LUCK / chances)
+    return bisect.bisect_left(range(MANY), True, key=lambda passed: log_ratio(named, Tally(passed=passed)) <= limit)
 
 
 def _log_likelihood(failed: float, of: float) -> float:
