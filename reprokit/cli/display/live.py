@@ -71,6 +71,9 @@ class LiveListener:
         """A row gets its verdict."""
         with self._lock:
             self._records[record.number] = record
+            self._states[record.number] = ("decided", "", time.monotonic())
+
+    repeated = decided
 
     def note(self, text: str) -> None:
         """A line above the table."""
@@ -84,7 +87,7 @@ class LiveListener:
             table = _table()
             for number in sorted(shown):
                 record = self._records.get(number)
-                if record is not None:
+                if record is not None and self._states[number][0] != "confirming":
                     _add(table, record, self._labels[record.number])
                     continue
                 state, text, since = self._states[number]

@@ -10,6 +10,7 @@ from typing import TextIO
 
 from reprokit.case.matrix import label
 from reprokit.core.text import first_line
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import case_names, expectation, seconds
 from reprokit.run.task import Task
@@ -55,6 +56,7 @@ class PlainListener:
         self._labels: dict[int, str] = {}
         self._states: dict[int, str] = {}
         self._partial: dict[int, bytes] = {}
+        self._verdicts: dict[int, Verdict | None] = {}
         self._decided = 0
         self._total = ""
 
@@ -111,7 +113,15 @@ class PlainListener:
             count = f"[{self._decided}{self._total}]"
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
+        self._verdicts[record.number] = record.verdict
         self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")
+
+    def repeated(self, record: CellRecord) -> None:
+        """A line where the verdict is another one now."""
+        if self._verdicts.get(record.number) is not record.verdict:
+            self._verdicts[record.number] = record.verdict
+            name = self._labels.get(record.number, "")
+            self._print(f"{name}: now {record.verdict} ({expectation(record)}): {first_line(record.reason)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

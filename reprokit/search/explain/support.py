@@ -114,7 +114,7 @@ class Support:
                 for _ in range(number):
                     at = _next(side.cells, known, seconds)
                     chosen.append((known[at].of, seconds[at], at))
-                    known[at] += _as_before(known[at])
+                    known[at] += as_before(known[at])
         # Round by round: whatever they are stopped at, they were spread over all cells.
         order = tuple(at for *_, at in sorted(chosen))
         return Repeats(cells=order, seconds=sum(cost for _, cost, _ in chosen), reaches=reaches)
@@ -194,7 +194,7 @@ def _side(cells: tuple[int, ...], tallies: Sequence[Tally], seconds: Sequence[fl
     )
 
 
-def _as_before(tally: Tally) -> Tally:
+def as_before(tally: Tally) -> Tally:
     """One more trial that ends as most of the cell's did."""
     return Tally(failed=1) if tally.failed >= tally.passed else Tally(passed=1)
 
