@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import labels
-from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import expectation, seconds, style, summary
+from reprokit.report.labels import expectation, seconds, short_reason, style, summary
 from reprokit.run.task import Task
 
 
@@ -123,7 +122,7 @@ def _add(table: Table, record: CellRecord, name: str) -> None:
         escape(name),
         f"[{colour}]{record.verdict}{departs}[/{colour}]",
         seconds(record.seconds),
-        escape(first_line(record.reason)),
+        escape(short_reason(record)),
     )
 
 

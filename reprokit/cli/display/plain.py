@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.case.matrix import label
-from reprokit.core.text import first_line
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import case_names, expectation, seconds
+from reprokit.report.labels import case_names, expectation, seconds, short_reason
 from reprokit.run.task import Task
 
 
@@ -114,14 +113,14 @@ class PlainListener:
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
         self._verdicts[record.number] = record.verdict
-        self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {first_line(record.reason)}")
+        self._print(f"{count} {name}: {record.verdict} ({expectation(record)}{took}): {short_reason(record)}")
 
     def repeated(self, record: CellRecord) -> None:
         """A line where the verdict is another one now."""
         if self._verdicts.get(record.number) is not record.verdict:
             self._verdicts[record.number] = record.verdict
             name = self._labels.get(record.number, "")
-            self._print(f"{name}: now {record.verdict} ({expectation(record)}): {first_line(record.reason)}")
+            self._print(f"{name}: now {record.verdict} ({expectation(record)}): {short_reason(record)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""
