@@ -68,7 +68,7 @@ class Explained:
     @property
     def trials(self) -> list[int]:
         """How many trials each decided cell had."""
-        return [len(self.records[at].trials) for at in (*self.explanation.bad, *self.explanation.good)]
+        return [max(1, len(self.records[at].trials)) for at in (*self.explanation.bad, *self.explanation.good)]
 
     @property
     def departs(self) -> bool:
@@ -225,7 +225,8 @@ def lead(explained: Explained) -> str:
     if explained.explanation.claim is not Statement.EXACT:
         return "several conditions fit, such as"
     said = "it reproduces exactly" if explained.supported else f"{trials_each(explained.trials)}, it failed"
-    return f"{said}{_rate(explained)} {'when' if explained.supported else 'where'}"
+    rate = _rate(explained)
+    return f"{said}{rate}{',' * bool(rate)} {'when' if explained.supported else 'where'}"
 
 
 def _rate(explained: Explained) -> str:
