@@ -53,8 +53,14 @@ def seconds(value: float | None) -> str:
 
 
 def short_reason(cell: CellRecord) -> str:
-    """The reason in one line. What one passing trial leaves possible is the same for all, and is said once: below."""
-    return "passed (1 trial)" if _passed_once(cell) else first_line(cell.reason)
+    """The reason in one line, the cause first. What one passing trial leaves possible is said once: :func:`caveat`."""
+    shown = cell.details.trials
+    if cell.verdict is Verdict.REPRODUCED and cell.details.repeats:
+        return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
+    if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
+        return first_line(cell.reason)
+    figures = "" if shown.of == 1 else f"; up to {100 * (shown.possible or 0):.0f} % may fail"
+    return f"passed ({pluralize(shown.of, 'trial')}{figures})"
 
 
 def caveat(cells: Sequence[CellRecord]) -> str:

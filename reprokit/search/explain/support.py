@@ -1,7 +1,7 @@
 """Whether trials carry an explanation, and which cells to repeat until they do. Pure.
 
 "Reproduces exactly when C" has as its rivals the weaker conditions that contain C, under which all their cells fail at
-one rate and some passed by luck. Of each conjunction of C that is
+one rate, that of the cells which failed, and some passed by luck. Of each conjunction of C that is
 
 - the conjunction that also accepts the values of a passing cell: every weaker condition contains a smallest such one,
   and its passing cells are the nearest that pass;
@@ -25,18 +25,15 @@ from reprokit.search.explain.explain import Explanation, Statement
 
 MOST_TRIALS = 60
 """Trials of a cell after which it is not repeated."""
-
-LEAST_BUDGET = 30.0
-"""Seconds that a run may always repeat trials for, so that short ones of few cells can be confirmed."""
+LEAST_BUDGET = 60.0
+"""Seconds of trials that a case may always be repeated for, so that short ones of few cells can be confirmed."""
+TRIES = 4
+"""By how much each cell that both passed and failed multiplies the statements that may have been tried."""
 
 
 def budget(spent: float) -> float:
     """For how many seconds trials may be repeated, after the trials of a case that took ``spent`` seconds."""
     return max(spent, LEAST_BUDGET)
-
-
-TRIES = 4
-"""By how much each cell that both passed and failed multiplies the statements that may have been tried."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,28 +71,21 @@ class _Rival:
     chances: int
 
 
-@dataclass(frozen=True)
-class _Claim:
-    """That the cells ``named``, all of which fail, are others than those of each rival."""
-
-    named: tuple[int, ...]
-    rivals: tuple[_Rival, ...]
-
-
 class Support:
     """What has to be shown for the statement of an explanation of ``cells``."""
 
     def __init__(self, explanation: Explanation, cells: Sequence[Cell]) -> None:
         exact = explanation.claim is Statement.EXACT
-        self._claims = tuple(_claims(explanation, cells)) if exact else ()
+        self._failing = explanation.bad
+        self._rivals = tuple(_rivals(explanation, cells)) if exact else ()
 
     def given(self, tallies: Sequence[Tally]) -> bool:
         """Whether trials exclude every rival. ``tallies``: those of each cell."""
-        tries = _tries(tallies)
-        return bool(self._claims) and all(
-            excludes(_tally(one.named, tallies), _tally(rival.cells, tallies), rival.chances * tries)
-            for one in self._claims
-            for rival in one.rivals
+        tries, failing = _tries(tallies), _tally(self._failing, tallies)
+        return bool(self._rivals) and all(
+            excludes(failing, _tally(rival.cells, tallies), rival.chances * tries)
+            for some in self._rivals
+            for rival in some
             if rival.cells
         )
 
@@ -106,9 +96,9 @@ class Support:
         """
         known, chosen, reaches = list(tallies), list[tuple[int, float, int]](), True
         tries = _tries(tallies)
-        for one in self._claims:
-            sides = [_side(some, known, seconds) for some in (one.named, *(rival.cells for rival in one.rivals))]
-            numbers = _cheapest(sides, [rival.chances * tries for rival in one.rivals])
+        for rivals in self._rivals:
+            sides = [_side(some, known, seconds) for some in (self._failing, *(rival.cells for rival in rivals))]
+            numbers = _cheapest(sides, [rival.chances * tries for rival in rivals])
             reaches = reaches and numbers is not None
             for side, number in zip(sides, numbers or [side.room for side in sides], strict=True):
                 for _ in range(number):
@@ -137,11 +127,11 @@ def next_repeat(plan: Repeats, tallies: Sequence[Tally], seconds: Sequence[float
     return None if flaky and (not plan.reaches or plan.seconds > left) else plan.cells[0]
 
 
-def _claims(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[_Claim]:
-    """What an explanation claims: the narrowest first, whose trials count for the wider too."""
+def _rivals(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[tuple[_Rival, ...]]:
+    """The rivals in groups, the narrowest first: trials against these count against the wider, too."""
     good = explanation.good
     for one in explanation.conditions:
-        yield _Claim(one.reproducing, tuple(_nearest(one.conjunction, good, cells)))
+        yield tuple(_nearest(one.conjunction, good, cells))
     every = 1
     for one in explanation.conditions:
         for term in one.conjunction:
@@ -149,8 +139,8 @@ def _claims(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[_Claim]
             accepted = tuple(at for at in good if all(other.holds(cells[at].get(other.axis)) for other in others))
             chances = _alike(term, explanation, cells, {other.axis for other in others})
             every *= chances
-            yield _Claim(one.reproducing, (_Rival(accepted, chances),))
-    yield _Claim(explanation.bad, (_Rival(good, every),))
+            yield (_Rival(accepted, chances),)
+    yield (_Rival(good, every),)
 
 
 def _alike(term: AxisCondition, explanation: Explanation, cells: Sequence[Cell], taken: set[str]) -> int:
@@ -206,7 +196,7 @@ def _next(cells: Sequence[int], tallies: Sequence[Tally], seconds: Sequence[floa
 
 
 def _cheapest(sides: Sequence[_Side], chances: Sequence[int]) -> list[int] | None:
-    """How many more trials each side gets to exclude every rival, the named side first; None: no number does."""
+    """How many more trials each side gets to exclude every rival, the failing side first; None: no number does."""
     named, rivals = sides[0], list(zip(sides[1:], chances, strict=True))
     most = named.after(named.room)
     if any(_needed(most, *rival) is None for rival in rivals):
