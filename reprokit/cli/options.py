@@ -135,6 +135,15 @@ trials_option = click.option(
 )
 
 
+confirm_option = click.option(
+    "--confirm",
+    type=click.Choice(["auto", "always", "never"]),
+    default=None,
+    help="Repeat cells until their trials carry the statement about them. auto: for at most as long again as the "
+    "case's trials took, at least 60 s; always: until it is carried, up to 60 trials of a cell.",
+)
+
+
 def stand_in_options(function: F) -> F:
     """--dataset and --source."""
     function = click.option(
@@ -299,6 +308,10 @@ def request_of(given: dict[str, Any]) -> Request:
     from reprokit.run.request import Request
 
     selection, wanted = selection_of(given), filter_of(given)
+    if "confirm" in given:
+        from reprokit.engine import site
+
+        given["confirm"] = given["confirm"] or site.settings().confirm
     return Request(selection=selection, filter=wanted, **folders(given), **given)
 
 

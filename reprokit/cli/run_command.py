@@ -51,6 +51,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     metavar="FILE",
     help="Run exactly the cells that an entry of `reprokit matrix --github` names (JSON), instead of CASE.",
 )
+@options.confirm_option
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
 @options.stand_in_options
 @options.base_option
@@ -79,10 +80,11 @@ def command(**given: Any) -> int:
     recorder = Recorder(store_folder)
     from reprokit.cli.display.screen import Screen
     from reprokit.run.run_session import Session
+    from reprokit.search.explain.repeating import planner
 
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
-    session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder)
+    session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder, confirming=planner)
     try:
         if resume:
             jobs = given["jobs"] if options.typed("jobs") else None
@@ -94,6 +96,7 @@ def command(**given: Any) -> int:
                     "frameworks",
                     "needs",
                     "trials",
+                    "confirm",
                     "fix",
                     "datasets",
                     "sources",

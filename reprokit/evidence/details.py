@@ -103,7 +103,8 @@ class CellDetails(JsonRecord):
     Of an image that was built: ``base``, ``images`` (what its Dockerfile starts from, by reference), ``served_by``
     (which source serves what, in words), ``lock``, ``notes`` for the user, ``sources`` and the ``engine``.
     ``trials``: their figures. ``build``: where it failed. ``failure``, ``failures``, ``known``: see
-    :func:`reprokit.evidence.failure_details.with_failures`. ``tried``: what a search tried, in words. ``rejudged``: the
+    :func:`reprokit.evidence.failure_details.with_failures`. ``repeats``: how many of the trials were added to carry a
+    statement about several cells. ``tried``: what a search tried, in words. ``rejudged``: the
     oldest first. ``job``: where the run was merged.
     """
 
@@ -120,6 +121,7 @@ class CellDetails(JsonRecord):
     failure: FailureRecord | None = field(default=None, metadata=ABSENT)
     failures: tuple[FailureRecord, ...] = field(default=(), metadata=ABSENT)
     known: str = field(default="", metadata=ABSENT)
+    repeats: int = field(default=0, metadata=ABSENT)
     tried: str = field(default="", metadata=ABSENT)
     rejudged: tuple[RejudgementRecord, ...] = field(default=(), metadata=ABSENT)
     job: JobRecord | None = field(default=None, metadata=ABSENT)

@@ -7,7 +7,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label, matches
@@ -19,8 +19,11 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.strength import Tally, excludes, total, trials_each
 from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
+from reprokit.search.explain.repeating import tally_of
+from reprokit.search.explain.support import MOST_TRIALS, Support
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -44,7 +47,7 @@ FACTS = (*AXIS_NAMES[:1], "glibc", *AXIS_NAMES[1:])
 @dataclass(frozen=True, kw_only=True)
 class Explained:
     """A case with what its cells explain. ``cells`` are what positions in ``explanation`` mean; ``records`` of those
-    that were run come with the same positions. ``fixed``: the cells with the fix that were decided.
+    that were run come with the same positions. ``fixed``: the cells that were run with the fix.
     """
 
     id: str
@@ -54,6 +57,18 @@ class Explained:
     records: tuple[CellRecord, ...]
     fixed: tuple[CellRecord, ...]
     explanation: Explanation
+
+    @cached_property
+    def supported(self) -> bool:
+        """Whether the trials carry what an exact statement says: that no other cell fails by the same chance."""
+        not_run = len(self.cells) - len(self.records)
+        tallies = [*map(tally_of, self.records), *[Tally()] * not_run]
+        return Support(self.explanation, self.cells).given(tallies)
+
+    @property
+    def trials(self) -> list[int]:
+        """How many trials each decided cell had."""
+        return [max(1, len(self.records[at].trials)) for at in (*self.explanation.bad, *self.explanation.good)]
 
     @property
     def departs(self) -> bool:
@@ -75,11 +90,7 @@ def of_records(records: Sequence[CellRecord], file_of: FileOf = lambda digest: N
         file=file,
         cells=tuple(cells + others),
         records=tuple(ran),
-        fixed=tuple(
-            record
-            for record in records
-            if record.variant == "fix" and reading(record.verdict) is not Reading.UNRESOLVED
-        ),
+        fixed=tuple(record for record in records if record.variant == "fix"),
         explanation=explain(
             cells + others,
             readings + [Reading.UNRESOLVED] * len(others),
@@ -148,7 +159,7 @@ def at_the_end(cases: Sequence[Explained], run_id: str) -> Iterator[str]:
 
 
 def short(explained: Explained) -> Iterator[str]:
-    """One to three lines for the end of a run."""
+    """One to three lines for the end of a run. "Exactly" is said only of what the trials carry."""
     found = explained.explanation
     if found.claim is Statement.NONE:
         yield f"no claim: {found.why}"
@@ -156,8 +167,15 @@ def short(explained: Explained) -> Iterator[str]:
     notes = [f"in the {found.decided} cells decided", *left_open(explained)]
     if not found.minimal:
         notes.append("it may be said shorter")
+    if found.claim is Statement.EXACT and explained.supported:
+        yield f"reproduces exactly when {words(found.found)}{_rate(explained)} ({'; '.join(notes)})"
+        return
     if found.claim is Statement.EXACT:
-        yield f"reproduces exactly when {words(found.found)} ({'; '.join(notes)})"
+        bad, good = pluralize(len(found.bad), "cell"), pluralize(len(found.good), "cell")
+        notes = notes[1:] and [f" ({'; '.join(notes[1:])})"]
+        sides = f"failed in the {bad} with {words(found.found)}{_rate(explained)}, passed in the other {good}"
+        yield f"{trials_each(explained.trials)}: {sides}{''.join(notes)}"
+        yield from _how_to_confirm(explained)
         return
     yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
     for telling in found.tell_apart[:1]:
@@ -173,7 +191,7 @@ def full(explained: Explained) -> Iterator[str]:
     if found.claim is Statement.NONE:
         yield f"no claim: {found.why}"
     else:
-        yield "it reproduces exactly when" if found.claim is Statement.EXACT else "several conditions fit, such as"
+        yield lead(explained)
     telling = _telling_axes(explained)
     for number, condition in enumerate(found.conditions):
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
@@ -194,11 +212,35 @@ def full(explained: Explained) -> Iterator[str]:
         for each in found.tell_apart:
             yield f"  {_how(explained, each)}"
             yield f"      {_means(found, each)}"
-    if found.claim is not Statement.EXACT:
+    if found.claim is Statement.EXACT:
+        yield from _how_to_confirm(explained)
+    else:
         yield from _measured(explained)
     yield from _undecided(explained)
     if explained.fixed:
-        yield f"with the fix: {_fix(explained.fixed)}"
+        yield f"with the fix: {fix_of(explained).words}"
+
+
+def lead(explained: Explained) -> str:
+    """What is said before the conditions."""
+    if explained.explanation.claim is not Statement.EXACT:
+        return "several conditions fit, such as"
+    said = "it reproduces exactly" if explained.supported else f"{trials_each(explained.trials)}, it failed"
+    rate = _rate(explained)
+    return f"{said}{rate}{',' * bool(rate)} {'when' if explained.supported else 'where'}"
+
+
+def _rate(explained: Explained) -> str:
+    """``, in 20 of 60 trials`` where the cells that fail do not always; else ''."""
+    tally = total(tally_of(explained.records[at]) for at in explained.explanation.bad)
+    return f", in {tally.failed} of {tally.of} trials" if tally.passed else ""
+
+
+def _how_to_confirm(explained: Explained) -> Iterator[str]:
+    """What more trials would be worth, where the statement is not carried by those there are."""
+    if not explained.supported and min(explained.trials) < MOST_TRIALS:
+        line = shlex.join(["reprokit", "run", explained.path, "--confirm", "always"])
+        yield f"that may be chance; repeat the cells that decide it: {line}"
 
 
 def _rivals(found: Explanation) -> str:
@@ -207,10 +249,38 @@ def _rivals(found: Explanation) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _fix(fixed: Sequence[CellRecord]) -> str:
-    left = sum(reading(record.verdict) is Reading.FAIL for record in fixed)
-    of = f"all {len(fixed)} cells" if len(fixed) > 1 else "the one cell"
-    return f"still there in {left} of {pluralize(len(fixed), 'cell')} decided" if left else f"gone in {of} decided"
+@dataclass(frozen=True, kw_only=True)
+class FixSeen:
+    """What a fix was seen to do, in the ``cells`` where the case reproduced and the fix was run.
+
+    ``gone`` and ``left``: in how many the failure is gone or still there; nothing is decided in the others. ``words``:
+    the same as a sentence.
+    """
+
+    cells: int
+    gone: int
+    left: int
+    words: str
+
+
+def fix_of(explained: Explained) -> FixSeen:
+    """What the fix does. Only where the case reproduced does it have anything to show."""
+    failing = {cell_key(record.cell): record for record in explained.records if reading(record.verdict) is Reading.FAIL}
+    judged = [record for record in explained.fixed if cell_key(record.cell) in failing]
+    readings = [reading(record.verdict) for record in judged]
+    gone, left = readings.count(Reading.PASS), readings.count(Reading.FAIL)
+    if not judged:
+        return FixSeen(cells=0, gone=0, left=0, words="it cannot be judged: the case reproduced in none of its cells")
+    said = [f"gone in {gone} of the {pluralize(len(judged), 'cell')} where it reproduced"]
+    if left:
+        said.append(f"still there in {left}")
+    if undecided := len(judged) - gone - left:
+        said.append(f"not decided in {undecided}")
+    held = [record for record in judged if reading(record.verdict) is Reading.PASS]
+    before = total(tally_of(failing[cell_key(record.cell)]) for record in held)
+    if held and not excludes(before, total(map(tally_of, held))):
+        said[0] += f", {trials_each(len(record.trials) for record in held)}"
+    return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 
 def _telling_axes(explained: Explained) -> frozenset[str]:
@@ -325,6 +395,12 @@ def to_json(explained: Explained) -> dict[str, Any]:
     return {
         "claim": found.claim.value,
         "words": found.why or words(found.found),
+        "strength": "supported" if explained.supported else "open",
+        "trials": {
+            "each": [min(explained.trials, default=0), max(explained.trials, default=0)],
+            "total": sum(explained.trials),
+            "repeats": sum(record.details.repeats for record in explained.records),
+        },
         "decided": found.decided,
         "minimal": found.minimal,
         "conditions": [

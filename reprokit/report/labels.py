@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reprokit.case.matrix import label
+from reprokit.core.text import first_line, pluralize
 from reprokit.engine import registry
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
+from reprokit.evidence.sequential import CONFIDENCE, failure_rate_bound
 
 
 def style(cell: CellRecord) -> str:
@@ -47,6 +50,32 @@ def seconds(value: float | None) -> str:
     if value < 60:
         return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
     return f"{int(value) // 60} min {int(value) % 60:02d} s"
+
+
+def short_reason(cell: CellRecord) -> str:
+    """The reason in one line, the cause first. What one passing trial leaves possible is said once: :func:`caveat`."""
+    shown = cell.details.trials
+    if cell.verdict is Verdict.REPRODUCED and cell.details.repeats:
+        return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
+    if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
+        return first_line(cell.reason)
+    figures = "" if shown.of == 1 else f"; up to {100 * (shown.possible or 0):.0f} % may fail"
+    return f"passed ({pluralize(shown.of, 'trial')}{figures})"
+
+
+def caveat(cells: Sequence[CellRecord]) -> str:
+    """What cells that passed in their only trial leave open; '' where there are none."""
+    once = [cell for cell in cells if _passed_once(cell)]
+    if not once:
+        return ""
+    rate = 100 * failure_rate_bound(1, CONFIDENCE)
+    where = f"{len(once)} of the {pluralize(len(cells), 'cell')} passed in one trial"
+    return f"{where}, which leaves a failure rate of up to {rate:g} % possible; --trials auto runs more"
+
+
+def _passed_once(cell: CellRecord) -> bool:
+    shown = cell.details.trials
+    return cell.verdict is Verdict.NOT_REPRODUCED and shown is not None and (shown.of, shown.policy.rate) == (1, None)
 
 
 def summary(cells: Sequence[CellRecord]) -> str:

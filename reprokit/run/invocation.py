@@ -22,6 +22,7 @@ from reprokit.environment.granting import Caps
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
+from reprokit.run.confirming import Planner
 from reprokit.run.display import Display
 from reprokit.run.listener import Listener
 from reprokit.run.plan import load_all
@@ -50,7 +51,10 @@ def new_id() -> str:
 
 
 class Invocation:
-    """One command over the store in ``folder``. ``record``: the run that it made, once there is one."""
+    """One command over the store in ``folder``. ``record``: the run that it made, once there is one.
+
+    ``confirming``: what says which decided cells are repeated, by ``confirm`` of a request; None for none.
+    """
 
     def __init__(
         self,
@@ -59,10 +63,12 @@ class Invocation:
         display: Display,
         engine: Callable[[], Engine] | None = None,
         recorder: Recorder | None = None,
+        confirming: Callable[[str], Planner | None] = lambda confirm: None,
     ) -> None:
         self.folder = store_folder
         self._display = display
         self._engine = engine
+        self._confirming = confirming
         self._opened: Engine | None = None
         self._supplied: Supply | None = None
         self._started_recorder = recorder
@@ -93,6 +99,7 @@ class Invocation:
             catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
+            confirming=self._confirming(request.confirm),
         )
 
     @property

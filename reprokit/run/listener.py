@@ -19,7 +19,10 @@ class Listener(Protocol):
         """A search asks for more tasks, by number; how many will follow is not known."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """These tasks are now ``queued``, ``building`` (with step and name), ``waiting`` (for what) or ``running``."""
+        """These tasks are now ``queued``, ``building``, ``waiting`` (for what), ``running`` or ``confirming``.
+
+        ``text``: the step's number and name, what is waited for, or which trial.
+        """
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """Output of a build step that these tasks wait for."""
@@ -29,6 +32,9 @@ class Listener(Protocol):
 
     def decided(self, record: CellRecord) -> None:
         """A task has its verdict."""
+
+    def repeated(self, record: CellRecord) -> None:
+        """A decided task has had one more trial, with which its verdict may be another."""
 
     def note(self, text: str) -> None:
         """Something that the user should know: what was cleaned up, which stand-in served."""
@@ -53,6 +59,9 @@ class Silent:
         """Nothing."""
 
     def decided(self, record: CellRecord) -> None:
+        """Nothing."""
+
+    def repeated(self, record: CellRecord) -> None:
         """Nothing."""
 
     def note(self, text: str) -> None:

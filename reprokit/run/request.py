@@ -23,6 +23,7 @@ class Request:
 
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
+    ``confirm``: auto | always | never, whether decided cells are repeated until their trials carry what they say.
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
@@ -42,6 +43,7 @@ class Request:
     refresh_bases: bool = False
     engine: str = "auto"
     jobs: int = 2
+    confirm: str = "auto"
     locked: bool = False
     chosen: tuple[chosen.Chosen, ...] = ()
     yes: bool = False
@@ -66,6 +68,7 @@ class Request:
             "refresh_bases": self.refresh_bases,
             "engine": self.engine,
             "jobs": self.jobs,
+            "confirm": self.confirm,
             "locked": self.locked,
             "chosen": chosen.to_json(self.chosen),
         }
@@ -95,6 +98,7 @@ class Request:
             refresh_bases=data.get("refresh_bases", False),
             engine=data.get("engine", "auto"),
             jobs=data["jobs"],
+            confirm=data.get("confirm", "auto"),
             locked=data.get("locked", False),
             chosen=chosen.from_json(data.get("chosen", ())),
         )

@@ -177,7 +177,8 @@ class Session(Invocation):
                     runner.reuse(done[task.number])
                     listener.decided(done[task.number])
             try:
-                runner.run([task for task in tasks if task.number not in done])
+                todo, earlier = ([task for task in tasks if (task.number in done) is known] for known in (False, True))
+                runner.run(todo, earlier)
             except KeyboardInterrupt:
                 interrupted = True
         self.files = {task.file.digest: task.file for task in tasks}

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
@@ -29,6 +30,7 @@ from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
+from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, make_ready, wanted
 from reprokit.run.limits import check_limits
@@ -56,7 +58,8 @@ def _held(engine: EngineInfo, task: Task) -> Task:
 class Runner:
     """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
 
-    ``gpu_leases``: where the leases lie, None for the host's usual place.
+    ``gpu_leases``: where the leases lie, None for the host's usual place. ``confirming``: which cells to repeat once
+    all are decided, None for none.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -74,6 +77,7 @@ class Runner:
         catalog: Catalog = OURS,
         caps: Caps | None = None,
         gpu_leases: Path | None = None,
+        confirming: Planner | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -94,6 +98,8 @@ class Runner:
         self._gpu_leases = gpu_leases
         self._trees = SourceTrees(request.sources, listener.note)
         self._records: dict[int, CellRecord] = {}
+        self._confirming = confirming
+        self._ready: dict[int, BuiltImage] = {}
         self._lock = threading.Lock()
 
     @property
@@ -102,14 +108,18 @@ class Runner:
         with self._lock:
             return tuple(self._records[number] for number in sorted(self._records))
 
-    def run(self, tasks: Sequence[Task]) -> tuple[CellRecord, ...]:
-        """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone."""
+    def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
+        """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone.
+
+        ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
+        """
         interrupted = False
         try:
             servable = [granted for task in tasks if (granted := self._serve(task, self._granted))]
             self._say_odd_requests(servable)
-            if servable:
-                self._run_servable(servable)
+            earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
+            if servable or repeatable(earlier, self._confirming, self.records):
+                self._run_servable(servable, earlier=earlier)
         except KeyboardInterrupt:
             interrupted = True
         for task in tasks:
@@ -130,7 +140,10 @@ class Runner:
     def _granted(self, task: Task) -> Task:
         """The task as this host serves it. Raises Unsupported when it cannot."""
         preflight(task.spec, self._facts, self._catalog)
-        return replace(task, spec=replace(task.spec, limits=self._caps.grant(task.spec.limits)))
+        return replace(task, spec=self._capped(task.spec))
+
+    def _capped(self, spec: CellSpec) -> CellSpec:
+        return replace(spec, limits=self._caps.grant(spec.limits))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
         """Only the images of ``tasks``; a task whose image is not available gets a record, the others get none.
@@ -144,7 +157,10 @@ class Runner:
         return stand
 
     def _run_servable(
-        self, tasks: Sequence[Task], built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None
+        self,
+        tasks: Sequence[Task],
+        built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None,
+        earlier: Sequence[Task] = (),
     ) -> None:
         try:
             engine, info, supply = self._open()
@@ -181,6 +197,7 @@ class Runner:
                     built(image, ready, waiting)
                 elif ready is not None:
                     for task in self._faithful(ready, waiting, facts):
+                        self._ready[task.number] = ready
                         run = partial(self._run_cell, context, ready, task, facts)
                         if task.spec.limits.gpus:
                             runs.append(scheduler.submit(task, run, partial(self._refuse, task, facts)))
@@ -193,9 +210,59 @@ class Runner:
                     builds.append(builders.submit(prepare, image, waiting))
                 wait(builds)
                 wait(list(runs))
+                self._confirm(context, supply, [*tasks, *earlier], workers, scheduler, runs)
             except KeyboardInterrupt:
                 self._stop(builds, runs)
                 raise
+
+    def _confirm(
+        self,
+        context: TrialContext,
+        supply: Supply,
+        tasks: Sequence[Task],
+        workers: ThreadPoolExecutor,
+        scheduler: GpuScheduler,
+        runs: list[Future[None]],
+    ) -> None:
+        """Repeat decided cells for as long as the planner asks for it."""
+        if self._confirming is None:
+            return
+        repeater = Repeater(
+            planner=self._confirming,
+            context=context,
+            listener=self._listener,
+            records=lambda: self.records,
+            image=partial(self._image_again, context.engine, supply),
+            keep=lambda record: self._keep(record, self._listener.repeated),
+            explain_error=lambda error: str(error) if isinstance(error, ReprokitError) else self._defect(error),
+        )
+
+        def start(task: Task) -> Future[None]:
+            if task.spec.limits.gpus:
+                run = scheduler.submit(task, partial(repeater.repeat, task), partial(repeater.refuse, task))
+            else:
+                run = workers.submit(repeater.repeat, task)
+            runs.append(run)
+            return run
+
+        repeater.run(repeatable(tasks, self._confirming, self.records), start, context.semaphore.count)
+
+    def _image_again(self, engine: Engine, supply: Supply, task: Task, record: CellRecord) -> str:
+        """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
+        if task.number not in self._ready:
+            ready = make_ready(
+                engine,
+                self._measurements,
+                wanted(task, supply, self._trees),
+                on_progress=lambda progress: None,
+                cancel=self._cancel,
+                seen=self._seen,
+                since=self._since,
+            )
+            if record.image is None or ready.image.id != record.image.id:
+                raise EngineError("its image is not the one of its first trials any more")
+            self._ready[task.number] = ready
+        return self._ready[task.number].image.tag
 
     def _scheduler(self, context: TrialContext) -> GpuScheduler:
         return GpuScheduler(
@@ -369,12 +436,15 @@ class Runner:
         return reason
 
     def _decide(self, record: CellRecord) -> None:
+        self._keep(record, self._listener.decided)
+
+    def _keep(self, record: CellRecord, show: Callable[[CellRecord], None]) -> None:
         with self._lock:
             self._records[record.number] = record
         if self._recorder is not None:
             self._recorder.call("decide", self.run_id, record)
         with contextlib.suppress(Exception):  # a display that fails changes no verdict
-            self._listener.decided(record)
+            show(record)
 
     def cancel(self) -> None:
         """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""

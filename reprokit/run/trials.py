@@ -156,16 +156,30 @@ def run_trials(
     ``keep`` gets the trials so far, and the line that repeats one by hand, after each: they are worth keeping even if
     the engine fails in the next.
     """
-    files = _kept_files(context, task)
     records: list[TrialRecord] = []
     while not task.trials.finished([record.outcome for record in records]):
         number = len(records) + 1
-        # A cell with GPUs has its place already, for as long as it has them.
-        slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
-        record, trial = _steady(context, task, image, allocation, number, slot, echo)
+        record, repeat = run_trial(context, task, image, allocation, number, on_start=on_start, echo=echo)
         records.append(record)
-        keep(tuple(records), context.engine.repeat(trial, files))
+        keep(tuple(records), repeat)
     return concluded(records, task.trials)
+
+
+def run_trial(
+    context: TrialContext,
+    task: Task,
+    image: str,
+    allocation: GpuAllocation | None,
+    number: int,
+    *,
+    on_start: Callable[[int], None],
+    echo: Callable[[bytes], None] | None = None,
+) -> tuple[TrialRecord, str]:
+    """One trial of a task, and the line that repeats it by hand. ``on_start`` is called when its program starts."""
+    # A cell with GPUs has its place already, for as long as it has them.
+    slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
+    record, trial = _steady(context, task, image, allocation, number, slot, echo)
+    return record, context.engine.repeat(trial, _kept_files(context, task))
 
 
 def _steady(

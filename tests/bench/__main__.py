@@ -168,6 +168,14 @@ def history(folder: Path) -> None:
     against("history of a case", of(year, "history", "case-1"), of(tenth, "history", "case-1"), "a tenth of the nights")
 
 
+def claims(folder: Path) -> None:
+    """How often "reproduces exactly when" is said of random failures, and what it costs to say it of others."""
+    from tests.bench.claims import report
+
+    for line in report():
+        print(line, flush=True)
+
+
 def explaining(folder: Path) -> None:
     """Planted causes that ``explain`` finds from all, half, a quarter and a tenth of a grid's cells."""
     from tests.bench.explaining import report
@@ -216,6 +224,7 @@ BENCHES = {
     "trials": trials,
     "history": history,
     "transitions": transitions,
+    "claims": claims,
     "explaining": explaining,
     "scrubbing": scrubbing,
     "logs": logs,

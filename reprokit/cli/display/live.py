@@ -14,9 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import UNLIMITED, labels
-from reprokit.core.text import first_line
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import expectation, seconds, style, summary
+from reprokit.report.labels import expectation, seconds, short_reason, style, summary
 from reprokit.run.task import Task
 
 
@@ -71,6 +70,9 @@ class LiveListener:
         """A row gets its verdict."""
         with self._lock:
             self._records[record.number] = record
+            self._states[record.number] = ("decided", "", time.monotonic())
+
+    repeated = decided
 
     def note(self, text: str) -> None:
         """A line above the table."""
@@ -84,7 +86,7 @@ class LiveListener:
             table = _table()
             for number in sorted(shown):
                 record = self._records.get(number)
-                if record is not None:
+                if record is not None and self._states[number][0] != "confirming":
                     _add(table, record, self._labels[record.number])
                     continue
                 state, text, since = self._states[number]
@@ -121,7 +123,7 @@ def _add(table: Table, record: CellRecord, name: str) -> None:
         escape(name),
         f"[{colour}]{record.verdict or 'undecided'}{departs}[/{colour}]",
         seconds(record.seconds),
-        escape(first_line(record.reason)),
+        escape(short_reason(record)),
     )
 
 

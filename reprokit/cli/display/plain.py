@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.case.matrix import label
-from reprokit.core.text import first_line
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import case_names, expectation, seconds
+from reprokit.report.labels import case_names, expectation, seconds, short_reason
 from reprokit.run.task import Task
 
 UNLIMITED = 10_000
@@ -68,6 +68,7 @@ class PlainListener:
         self._labels: dict[int, str] = {}
         self._states: dict[int, str] = {}
         self._partial: dict[int, bytes] = {}
+        self._verdicts: dict[int, Verdict | None] = {}
         self._total = ""
 
     def planned(self, run_id: str, tasks: Sequence[Task]) -> None:
@@ -120,9 +121,19 @@ class PlainListener:
             self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
+        self._verdicts[record.number] = record.verdict
         verdict = f"{record.verdict} ({expectation(record)}{took})"
         # The number by which `show` knows the cell, whichever is decided first.
-        self._print(f"[{record.number}{self._total}] {name}: {verdict}: {first_line(record.reason)}")
+        self._print(f"[{record.number}{self._total}] {name}: {verdict}: {short_reason(record)}")
+
+    def repeated(self, record: CellRecord) -> None:
+        """A line where the verdict is another one now."""
+        if self._verdicts.get(record.number) is not record.verdict:
+            self._verdicts[record.number] = record.verdict
+            name = self._labels.get(record.number, "")
+            self._print(
+                f"[{record.number}{self._total}] {name}: now {record.verdict} ({expectation(record)}): {short_reason(record)}"
+            )
 
     def note(self, text: str) -> None:
         """A line of its own."""

@@ -14,7 +14,7 @@ from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.plain import PlainListener, say
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
-from reprokit.report.labels import summary
+from reprokit.report.labels import caveat, summary
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
 
@@ -63,6 +63,8 @@ class Screen:
         if len(cells) > 1:
             for line in explanation.at_the_end(explanation.of_run(record, file_of), record.id):
                 self.say(line)
+        if said := caveat(cells):
+            self.say(said)
         self.say(f"details: reprokit show {record.id} [CELL]")
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:

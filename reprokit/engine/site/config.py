@@ -40,7 +40,8 @@ class Settings:
     """The keys of the configuration, and ``origins``: where each that is set comes from.
 
     ``engine``: auto | docker | podman | venv. ``base_images``: where base images come from ("auto": the registry if
-    one answers, else made on this host). ``registry``: prefix or mirror put before the names of base images.
+    one answers, else made on this host). ``confirm``: auto | always | never, what ``--confirm`` is where it is not
+    given. ``registry``: prefix or mirror put before the names of base images.
     ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
     distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip. ``proxy``: URL
     for http and https during builds. ``ca_bundle``: PEM file of the authorities to trust during builds.
@@ -59,6 +60,7 @@ class Settings:
 
     engine: str = "auto"
     base_images: str = "auto"
+    confirm: str = "auto"
     registry: str = ""
     apt_mirror: str = ""
     apt_snapshot: str = ""

@@ -18,6 +18,7 @@ Parser = Callable[[Any, Path], Any]
 
 BASE_IMAGES = ("auto", "registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
+CONFIRM = ("auto", "always", "never")
 GCC_PROVIDERS = ("distribution", "image", "conda")
 
 
@@ -155,6 +156,7 @@ def _unit(name: str) -> Parser:
 PARSERS: Mapping[str, Parser] = {
     "engine": _one_of(*kinds.CHOICES),
     "base_images": _one_of(*BASE_IMAGES),
+    "confirm": _one_of(*CONFIRM),
     "registry": _text,
     "apt_mirror": _url,
     "apt_snapshot": _snapshot,

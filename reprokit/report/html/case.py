@@ -201,14 +201,15 @@ def _run(known: RecordedCase, run_id: str) -> dict[str, Any]:
 
 
 def _explanation(known: RecordedCase) -> dict[str, Any]:
-    """What ``reprokit explain`` says of the case: ``{claim, words, lines, decided, open, fix, axes, commands}``.
+    """What ``reprokit explain`` says of the case: ``{claim, lead, words, lines, decided, open, fix, axes, commands}``.
 
-    ``decided``: in how many cells; ``open``: what the others are; ``fix``: as in the overview; ``axes``: those that it
-    names; ``commands``: lines to type, with the cells that they decide.
+    ``lead``: what is said before the words; ``decided``: in how many cells; ``open``: what the others are; ``fix``: as
+    in the overview; ``axes``: those that it names; ``commands``: lines to type, with the cells that they decide.
     """
     shown = explanation.to_json(known.explained)
     return {
         "claim": shown["claim"],
+        "lead": "no claim:" if shown["claim"] == "none" else explanation.lead(known.explained),
         "words": shown["words"],
         "lines": list(explanation.full(known.explained))[1:],
         "decided": shown["decided"],

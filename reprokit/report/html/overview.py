@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ from reprokit.case.matrix import cell_key
 from reprokit.core.text import pluralize
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import Result, RunRecord
+from reprokit.evidence.strength import trials_each
 from reprokit.report.catalogue.flip import flip
+from reprokit.report.explanation import fix_of
 from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.search.explain.conditions import words
@@ -105,7 +107,7 @@ def never_run(file: CaseFile) -> dict[str, Any]:
         "tally": {},
         "fix": None,
         "departs": 0,
-        "flip": {"claim": "expected", "words": where.words(), "axes": list(where.axes)},
+        "flip": {"claim": "expected", "words": where.words(), "axes": list(where.axes), "trials": ""},
         "failures": [],
         "strip": [],
         "last": None,
@@ -128,21 +130,22 @@ def _about(case_id: str, file: CaseFile | None, derived: CaseFacts | None) -> di
 def _flip(known: RecordedCase) -> dict[str, Any]:
     found = known.explained.explanation
     if found.claim is Statement.NONE:
-        return {"claim": "none", "words": found.why, "axes": []}
+        return {"claim": "none", "words": found.why, "axes": [], "trials": ""}
     axes = dict.fromkeys(each.axis for one in found.found for each in one)
-    return {"claim": found.claim.value, "words": words(found.found), "axes": list(axes)}
+    weak = found.claim is Statement.EXACT and not known.explained.supported
+    return {
+        "claim": found.claim.value,
+        "words": words(found.found),
+        "axes": list(axes),
+        "trials": trials_each(known.explained.trials) if weak else "",
+    }
 
 
-def fix(known: RecordedCase) -> dict[str, int] | None:
-    """How many ``cells`` there are, in how many it is ``decided`` whether the fix helps, and in how many the failure is
-    ``left``; None where no cell was run with a fix.
+def fix(known: RecordedCase) -> dict[str, Any] | None:
+    """In how many ``cells`` the case reproduced and was run with its fix, in how many of them the failure is ``gone``
+    or ``left``, and the sentence about it (``words``); None where no cell was run with a fix.
     """
-    with_it = sum(record.variant == "fix" for _, record in known.current)
-    if not with_it:
-        return None
-    found = [reading(record.verdict) for record in known.explained.fixed]
-    without = len(known.current) - with_it
-    return {"cells": max(with_it, without), "decided": len(found), "left": found.count(Reading.FAIL)}
+    return dataclasses.asdict(fix_of(known.explained)) if known.explained.fixed else None
 
 
 def _square(run: RunRecord, results: Sequence[Result], now: Set[str]) -> dict[str, Any]:

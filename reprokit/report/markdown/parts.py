@@ -53,10 +53,14 @@ def nearest(bad: CellRecord, cells: Sequence[CellRecord]) -> CellRecord | None:
 def in_words(explained: Explained, whole: bool) -> str:
     """What the cells explain: a sentence or three; ``whole``: with the cells behind it."""
     short = islice(explanation.short(explained), 3)
-    lines = "".join(f"{'It ' * text.startswith('reproduces')}{prose(text, 2000)}\n\n" for text in short)
+    lines = "".join(f"{_begun(prose(text, 2000))}\n\n" for text in short)
     if whole and explained.explanation.conditions:
         lines += block(explanation.full(explained), most=400)
     return lines.rstrip("\n") + "\n"
+
+
+def _begun(text: str) -> str:
+    return f"It {text}" if text.startswith("reproduces") else text[:1].upper() + text[1:]
 
 
 def compared(run: RunRecord, bad: CellRecord, good: CellRecord, texts: changed.Texts, most: int) -> str:

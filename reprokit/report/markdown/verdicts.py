@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reprokit.core.text import first_line, pluralize
+from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
+from reprokit.report.labels import short_reason
 from reprokit.report.markdown.text import code, prose, table
 
 MOST_CELLS = 40
@@ -45,7 +46,7 @@ def reasons(cells: Sequence[CellRecord], most: int = 12) -> str:
     axes = varying(cells)
     found: dict[tuple[bool, str, str], list[CellRecord]] = {}
     for cell in sorted(cells, key=_order):
-        found.setdefault((cell.variant == "fix", word(cell), first_line(cell.reason)), []).append(cell)
+        found.setdefault((cell.variant == "fix", word(cell), short_reason(cell)), []).append(cell)
     lines = [
         f"- {verdict}{' with the fix' if fixed else ''} ({_named(some, axes)}): {code(reason)}\n"
         for (fixed, verdict, reason), some in list(found.items())[:most]
@@ -95,7 +96,7 @@ def _list(cells: Sequence[CellRecord], axes: list[str]) -> str:
             *(_code(cell.cell.get(axis, "")) for axis in shown),
             *([_code(rest)] if rest else []),
             word(cell),
-            code(first_line(cell.reason), 140, table=True),
+            code(short_reason(cell), 140, table=True),
         ]
 
     return table(head, map(row, cells))

@@ -29,7 +29,7 @@ def test_a_run_in_another_format_goes_to_standard_output_or_a_file(
     assert report(first.id, "--format", "junit", "-o", "out.xml") == 0
     assert 'tests="1"' in Path("out.xml").read_text()
     assert report("--format", "md") == 0
-    assert "It reproduces exactly when numpy = 2" in capsys.readouterr().out
+    assert "In 3 trials each: failed in the 1 cell with numpy = 2" in capsys.readouterr().out
     assert report("--format", "csv") == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
     assert report("nightly", "--format", "json") == 0  # the newest run of a case
@@ -52,7 +52,7 @@ def test_cases_of_a_folder_are_listed_before_they_are_run(nights: Nights) -> Non
     assert report("-o", "site", "--cases", "bugs") == 0
     fresh, known = data(Path("site"), "overview")["cases"]
     assert (fresh["id"], fresh["status"], fresh["cells"], fresh["last"]) == ("fresh", "never-run", 2, None)
-    assert fresh["flip"] == {"claim": "expected", "words": "numpy 2; not 1", "axes": ["numpy"]}
+    assert fresh["flip"] == {"claim": "expected", "words": "numpy 2; not 1", "axes": ["numpy"], "trials": ""}
     assert (known["status"], known["changed"]) == ("as-expected", False)
 
 

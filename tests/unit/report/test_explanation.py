@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import shlex
 import xml.etree.ElementTree as ET
@@ -17,8 +18,8 @@ from reprokit.cli.display.screen import Screen
 from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load, select
 from reprokit.environment.measured import Measured
-from reprokit.evidence.model import Ending, Verdict
-from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.evidence.model import Ending, Outcome, Verdict
+from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.report import explanation
 from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
@@ -36,8 +37,27 @@ command: x
 """
 
 
-def cell(number: int, verdict: Verdict | None, variant: str = "case", case: str = "x", **axes: str) -> CellRecord:
+def trials_of(verdict: Verdict | None, count: int) -> tuple[TrialRecord, ...]:
+    """Trials that come to a verdict; every third of a flaky cell fails."""
+    ends = {
+        BAD: (Outcome.REPRODUCED,),
+        GOOD: (Outcome.PASSED,),
+        Verdict.FLAKY: (Outcome.REPRODUCED, *[Outcome.PASSED] * 2),
+    }
+    outcomes = itertools.islice(itertools.cycle(ends[verdict]), count) if verdict in ends else ()
+    return tuple(
+        TrialRecord(
+            number=at, outcome=one, exit_code=0, seconds=0.1, oom=False, timed_out=False, reason="", log="trial.log"
+        )
+        for at, one in enumerate(outcomes, 1)
+    )
+
+
+def cell(
+    number: int, verdict: Verdict | None, variant: str = "case", case: str = "x", trials: int = 9, **axes: str
+) -> CellRecord:
     return CellRecord(
+        trials=trials_of(verdict, trials),
         number=number,
         case_id=case,
         case_path=f"{case}.yaml",
@@ -70,7 +90,7 @@ def test_conditions_come_with_the_cells_behind_them() -> None:
         "      not, one axis away: cuda=11.8 gcc=11, cuda=12.0 gcc=12",
         "not decided: 1 build-failed",
         "  if this holds, would reproduce: none of them",
-        "with the fix: gone in the one cell decided",
+        "with the fix: gone in 1 of the 1 cell where it reproduced",
     ]
 
 
@@ -79,7 +99,7 @@ def test_a_threshold_comes_with_the_stretch_that_nothing_is_known_of() -> None:
     records.append(cell(6, Verdict.FLAKY, numpy="2.0.0"))
     assert full(records) == [
         "x: 6 cells decided, 3 reproduce, 1 of them not always",
-        "it reproduces exactly when",
+        "it reproduces exactly, in 21 of 27 trials, when",
         "  numpy >= 1.24.0",
         "      reproduces in: numpy=1.24.0, numpy=1.32.0, numpy=2.0.0",
         "      not, one axis away: numpy=1.0.0, numpy=1.8.0, numpy=1.16.0",
@@ -161,6 +181,50 @@ def test_what_was_measured_is_observed_where_the_axes_do_not_tell() -> None:
     ]
 
 
+def test_a_statement_is_as_strong_as_its_trials() -> None:
+    def said(bad: int, good: int, verdict: Verdict = BAD) -> list[str]:
+        records = [cell(1, verdict, trials=bad, a="1"), cell(2, GOOD, trials=good, a="2")]
+        return list(explanation.short(explanation.of_records(records)))
+
+    hint = "that may be chance; repeat the cells that decide it: reprokit run x.yaml --confirm always"
+    assert said(1, 1) == ["in one trial each: failed in the 1 cell with a = 1, passed in the other 1 cell", hint]
+    assert said(1, 3)[0].startswith("in 1 to 3 trials each: failed")
+    assert said(5, 5) == ["reproduces exactly when a = 1 (in the 2 cells decided)"]
+    assert said(60, 60, Verdict.FLAKY) == ["reproduces exactly when a = 1, in 20 of 60 trials (in the 2 cells decided)"]
+    [weak] = said(60, 60 // 10, Verdict.FLAKY)[:1]
+    assert weak.startswith("in 6 to 60 trials each: failed in the 1 cell with a = 1, in 20 of 60 trials, passed in")
+    records = [cell(1, BAD, trials=1, a="1"), cell(2, GOOD, trials=1, a="2")]
+    data = explanation.to_json(explanation.of_records(records))
+    assert (data["claim"], data["strength"]) == ("exact", "open")
+    assert data["trials"] == {"each": [1, 1], "total": 2, "repeats": 0}
+    assert full(records)[1] == "in one trial each, it failed where"
+    assert full(records)[-1] == hint
+
+
+@pytest.mark.parametrize(
+    ("case", "fix", "words"),
+    [
+        ((BAD, BAD, GOOD), (GOOD, GOOD, GOOD), "gone in 2 of the 2 cells where it reproduced"),
+        ((BAD, BAD, GOOD), (GOOD, BAD, GOOD), "gone in 1 of the 2 cells where it reproduced; still there in 1"),
+        ((BAD, BAD), (GOOD, Verdict.BUILD_FAILED), "gone in 1 of the 2 cells where it reproduced; not decided in 1"),
+        ((BAD, BAD), (GOOD,), "gone in 1 of the 1 cell where it reproduced"),  # fix.only: not run in the other
+        ((GOOD, GOOD), (GOOD, GOOD), "it cannot be judged: the case reproduced in none of its cells"),
+        ((Verdict.UNSUPPORTED,), (GOOD,), "it cannot be judged: the case reproduced in none of its cells"),
+    ],
+)
+def test_a_fix_is_judged_where_the_case_reproduced(
+    case: tuple[Verdict, ...], fix: tuple[Verdict, ...], words: str
+) -> None:
+    records = [cell(at, verdict, a=str(at)) for at, verdict in enumerate(case)]
+    records += [cell(at, verdict, "fix", a=str(at)) for at, verdict in enumerate(fix)]
+    assert full(records)[-1] == f"with the fix: {words}"
+
+
+def test_a_fix_of_a_flake_says_how_many_trials_it_passed() -> None:
+    records = [cell(1, Verdict.FLAKY, a="1"), cell(2, GOOD, "fix", trials=2, a="1")]
+    assert full(records)[-1] == "with the fix: gone in 1 of the 1 cell where it reproduced, in 2 trials each"
+
+
 def run_of(*cells: CellRecord) -> RunRecord:
     return RunRecord(id="r", started_at="", version="", cells=cells)
 
@@ -233,8 +297,13 @@ def ran(store: Path, *only: str) -> tuple[Session, list[str]]:
 
 def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, said = ran(store)
-    line = "reproduces exactly when a = 6 (in the 4 cells decided; 2 different-failure)"
-    assert said[-2] == line
+    line = "in one trial each: failed in the 2 cells with a = 6, passed in the other 2 cells (2 different-failure)"
+    more = "that may be chance; repeat the cells that decide it: reprokit run "
+    assert said[-4] == line
+    assert said[-3].startswith(more)
+    assert said[-2].startswith(
+        "2 of the 6 cells passed in one trial, which leaves a failure rate of up to 95 % possible"
+    )
     assert invoke(["show"]) == 0
     assert line in capsys.readouterr().out
     assert invoke(["show", "--json"]) == 0
@@ -246,7 +315,7 @@ def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, caps
     assert suite is not None
     found = suite.find("properties/property[@name='explanation']")
     assert found is not None
-    assert found.get("value") == line
+    assert str(found.get("value")).startswith(f"{line} / {more}")
 
 
 def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,22 +60,14 @@
         data.report ? h("li", null, "reported at ", address(data.report)) : null));
   };
 
-  const CLAIMS = { "exact": "It reproduces exactly when", "one-of": "Several conditions fit, such as", "none": "No claim" };
   const explanation = (data) => {
-    const { claim, words: said, lines, decided, open, fix, commands } = data.explanation;
+    const { lead, words: said, lines, decided, open, fix, commands } = data.explanation;
     return h("div", { class: "told" },
-      h("p", { class: "lead" }, h("span", { class: "dim" }, `${CLAIMS[claim] || "It reproduces when"}${claim === "none" ? ": " : " "}`), h("strong", null, said)),
+      h("p", { class: "lead" }, h("span", { class: "dim" }, `${lead[0].toUpperCase()}${lead.slice(1)} `), h("strong", null, said)),
       h("p", { class: "dim" }, decided ? `From ${many(decided, "decided cell")}` : "Nothing is decided", open.length ? `; not decided: ${open.join("; ")}.` : "."),
-      fix ? h("p", null, h("span", { class: "dim" }, "With the fix: "), fixed(fix)) : null,
+      fix ? h("p", null, h("span", { class: "dim" }, "With the fix: "), fix.words) : null,
       commands.length ? h("div", null, h("p", null, "What would tell them apart:"), commands.map((one) => copyable(one.line, `Run ${one.cell}`, true))) : null,
       lines.length ? fold("The cells behind it", () => h("pre", { tabindex: "0" }, lines.join("\n"))) : null);
-  };
-
-  const fixed = ({ cells, decided, left }) => {
-    const open = cells - decided;
-    const some = (count) => (count === cells ? (cells > 1 ? `all ${many(cells, "cell")}` : "the one cell") : `${count.toLocaleString("en")} of ${many(cells, "cell")}`);
-    if (!decided) return "nothing is decided";
-    return `the failure is ${left ? `still there in ${some(left)}` : `gone in ${some(decided)}`}${open ? `; of ${open.toLocaleString("en")} it is not decided` : ""}`;
   };
 
   // Controls, and the picture or the table below them. `onChange(f)`: f is called when other cells pass the filters.

@@ -37,10 +37,9 @@
       one.fix && fix(one.fix));
   };
 
-  // It holds where that was decided of every cell.
-  const fix = ({ cells, decided, left }) => {
-    const words = left ? `fix fails in ${left}` : decided === cells ? "fix holds" : decided ? `fix holds in ${decided} of ${cells}` : "fix undecided";
-    return h("li", { class: left ? "note-of left" : decided === cells ? "note-of holds" : "note-of", title: `with the fix: ${decided} of ${many(cells, "cell")} decided, the failure left in ${left}` }, words);
+  const fix = ({ cells, gone, left, words: said }) => {
+    const words = !cells ? "fix not judged" : left ? `fix fails in ${left}` : gone ? `fix holds in ${gone} of ${cells}` : "fix undecided";
+    return h("li", { class: left ? "note-of left" : cells && gone === cells ? "note-of holds" : "note-of", title: `with the fix: ${said}` }, words);
   };
 
   const strip = (one) => {
@@ -51,8 +50,8 @@
   };
 
   const why = (one) => {
-    const { claim, words } = one.flip;
-    if (claim === "exact") return h("span", { class: "when", title: words }, words);
+    const { claim, words, trials } = one.flip;
+    if (claim === "exact") return h("span", { class: "when", title: words }, words, trials && h("span", { class: "muted" }, ` (${trials})`));
     if (claim === "one-of") return h("span", { class: "when" }, words, h("span", { class: "muted" }, " (other conditions fit as well)"));
     if (claim === "expected") return h("span", { class: "muted" }, `expected: ${words}`);
     return h("span", { class: "muted" }, words);

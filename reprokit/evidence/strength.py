@@ -1,0 +1,96 @@
+"""How strongly trials separate cells that fail from cells that pass. Pure.
+
+A statement "the failure shows exactly in these cells" rests on two groups of trials: those of cells that it names, of
+which some or all failed, and those of cells that it denies, which all passed. Its rival says that both groups fail at
+one and the same rate, and that the passes were luck. The ratio of the two likelihoods, each at the rate that suits it
+best, says how much luck that is: with f trials that all failed and s that all passed it is f^f s^s / (f+s)^(f+s). A
+rival is excluded where the ratio is at most :data:`LUCK`.
+
+The limit comes from a simulation, ``python -m tests.bench claims``: with it a random failure of any one rate is called
+dependent on an axis in at most 1 % of runs. The rule does not cover a failure that is certain in some cells and seldom
+in others: a few trials cannot tell "seldom" from "never".
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from reprokit.core.text import pluralize
+from reprokit.evidence.model import Outcome
+
+LUCK = 0.005
+"""The largest likelihood ratio that excludes a rival."""
+
+MANY = 1_000_000
+"""More trials than anyone runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Trials of one cell or of several together: how many ``failed`` with the signature, and how many ``passed``.
+
+    Trials that failed otherwise, or that were stopped, say nothing about the signature and count for neither.
+    """
+
+    failed: int = 0
+    passed: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(failed=self.failed + other.failed, passed=self.passed + other.passed)
+
+    @property
+    def of(self) -> int:
+        """How many trials count."""
+        return self.failed + self.passed
+
+    @classmethod
+    def count(cls, outcomes: Sequence[Outcome]) -> Tally:
+        """The tally of a cell's trials."""
+        return cls(failed=outcomes.count(Outcome.REPRODUCED), passed=outcomes.count(Outcome.PASSED))
+
+
+def total(tallies: Iterable[Tally]) -> Tally:
+    """The trials of several cells together."""
+    return sum(tallies, Tally())
+
+
+def log_ratio(named: Tally, denied: Tally) -> float:
+    """The logarithm of the likelihood ratio of "one rate for all" to "``named`` has its own, ``denied`` never fails".
+
+    At most 0, the lower the stronger; 0 where either has no trial. A failure in ``denied`` refutes the statement: 0.
+    """
+    if denied.failed or not named.failed or not denied.passed:
+        return 0.0
+    return _log_likelihood(named.failed, named.of + denied.of) - _log_likelihood(named.failed, named.of)
+
+
+def excludes(named: Tally, denied: Tally, chances: int = 1) -> bool:
+    """Whether trials exclude that the cells in ``denied`` fail at the rate of those in ``named``, and passed by luck.
+
+    ``chances``: how many statements like this one could have been found in the same trials; of two cells, 2.
+    """
+    return not denied.failed and denied.passed >= passes_needed(named, chances)
+
+
+@cache
+def passes_needed(named: Tally, chances: int = 1) -> int:
+    """How many passing trials of other cells exclude that these fail at the rate of ``named``; see :func:`excludes`."""
+    limit = math.log(LUCK / chances)
+    return bisect.bisect_left(range(MANY), True, key=lambda passed: log_ratio(named, Tally(passed=passed)) <= limit)
+
+
+def _log_likelihood(failed: float, of: float) -> float:
+    """That of ``failed`` in ``of`` trials at the rate that suits them best."""
+    return sum(part * math.log(part / of) for part in (failed, of - failed) if part > 0)
+
+
+def trials_each(counts: Iterable[int]) -> str:
+    """How many trials cells had, in words: ``in one trial each``, ``in 3 trials each``, ``in 1 to 3 trials each``."""
+    numbers = sorted(set(counts))
+    if numbers[0] < numbers[-1]:
+        return f"in {numbers[0]} to {numbers[-1]} trials each"
+    return "in one trial each" if numbers == [1] else f"in {pluralize(numbers[0], 'trial')} each"

@@ -1,0 +1,126 @@
+"""Repeats cells whose trials do not yet carry what they say together. Which cells those are, a planner says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from reprokit.core.errors import Cancelled
+from reprokit.evidence.judging import concluded
+from reprokit.evidence.records import CellRecord, TrialRecord
+from reprokit.evidence.sequential import figures
+from reprokit.run.gpus import GpuAllocation
+from reprokit.run.listener import Listener
+from reprokit.run.task import Task
+from reprokit.run.trials import CellFacts, TrialContext, decided, run_trial
+
+
+class Planner(Protocol):
+    """Says which cell of a case a trial more would help most."""
+
+    def __call__(self, records: Sequence[CellRecord], running: Collection[int]) -> int | None:
+        """The number of the cell to repeat; None for none, or where the trials that are ``running`` may decide it."""
+
+
+Cases = Mapping[str, Mapping[int, Task]]
+"""Tasks that may be repeated, by the digest of their case and by number."""
+
+
+def repeatable(tasks: Sequence[Task], planner: Planner | None, records: Sequence[CellRecord]) -> Cases:
+    """The decided tasks of cases that have something to confirm. Variants with a fix are not repeated for it."""
+    cases: dict[str, dict[int, Task]] = {}
+    for task in tasks:
+        if task.variant == "case":
+            cases.setdefault(task.file.digest, {})[task.number] = task
+    return {case: some for case, some in cases.items() if planner and planner(of_case(records, case), ()) is not None}
+
+
+def of_case(records: Sequence[CellRecord], digest: str) -> list[CellRecord]:
+    """The cells of a case without its fix."""
+    return [record for record in records if record.case_digest == digest and record.variant == "case"]
+
+
+@dataclass(kw_only=True)
+class Repeater:
+    """Runs more trials of decided cells. What stops one leaves its cell as it was, and ends those of its case.
+
+    ``records``: the cells as they are by now; ``image``: the tag of the image of a task's first trials; ``keep`` takes
+    a record with one more trial; ``explain_error``: an error in words.
+    """
+
+    planner: Planner
+    context: TrialContext
+    listener: Listener
+    records: Callable[[], Sequence[CellRecord]]
+    image: Callable[[Task, CellRecord], str]
+    keep: Callable[[CellRecord], None]
+    explain_error: Callable[[Exception], str]
+    _stopped: set[str] = field(default_factory=set)
+
+    def run(self, cases: Cases, start: Callable[[Task], Future[None]], jobs: int) -> None:
+        """Repeat cells, ``jobs`` at a time, until the planner asks for none. ``start`` leads to :meth:`repeat`.
+
+        A cell runs one trial at a time, so that its trials have the order of their numbers.
+        """
+        running: dict[Future[None], tuple[str, int]] = {}
+        while True:
+            for case, tasks in cases.items():
+                while case not in self._stopped and len(running) < jobs:
+                    busy = {number for of, number in running.values() if of == case}
+                    number = self.planner(of_case(self.records(), case), busy)
+                    if number is None or number not in tasks:
+                        break
+                    running[start(tasks[number])] = case, number
+            if not running:
+                return
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[done]
+
+    def repeat(self, task: Task, allocation: GpuAllocation | None = None) -> None:
+        """One more trial of a decided cell."""
+        record = next(one for one in self.records() if one.number == task.number)
+        started = time.monotonic()
+
+        def on_start(number: int) -> None:
+            nonlocal started
+            started = time.monotonic()
+            self.listener.state([task.number], "confirming", f"trial {number}")
+
+        def echo(data: bytes) -> None:
+            self.listener.output(task.number, data)
+
+        number = len(record.trials) + 1
+        try:
+            image = self.image(task, record)
+            trial, line = run_trial(self.context, task, image, allocation, number, on_start=on_start, echo=echo)
+        except Exception as error:
+            self.refuse(task, error)
+            return
+        self.keep(with_trial(task, record, trial, time.monotonic() - started, line))
+
+    def refuse(self, task: Task, error: Exception) -> None:
+        """No further trials of the cells of this case."""
+        self._stopped.add(task.file.digest)
+        if not isinstance(error, Cancelled):
+            why = self.explain_error(error)
+            self.listener.note(f"{task.case.id}: its cells are not repeated any more to confirm what they say: {why}")
+
+
+def with_trial(task: Task, record: CellRecord, trial: TrialRecord, seconds: float, repeat: str) -> CellRecord:
+    """The record of a decided task after one more trial of some ``seconds``; ``repeat``: what repeats it by hand."""
+    trials = (*record.trials, trial)
+    verdict, reason = concluded(trials, task.trials)
+    shown = figures([one.outcome for one in trials], task.trials)
+    facts = CellFacts(
+        seconds=round((record.seconds or 0.0) + seconds, 3),
+        image=record.image,
+        environment=record.environment,
+        dockerfile=record.dockerfile,
+        repeat=repeat,
+        details=replace(record.details, trials=shown, repeats=record.details.repeats + 1),
+        trials=trials,
+    )
+    return decided(task, verdict, reason, facts)

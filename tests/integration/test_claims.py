@@ -1,0 +1,89 @@
+"""What a run says of failures that come and go, on the real engines: "exactly" only of those that depend on an axis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import reachable_cache
+from tests.integration.test_run import User
+
+pytestmark = pytest.mark.integration
+
+CASE = """\
+schema: reprokit/v1
+id: flake
+title: k stands in a comment only
+matrix: {{os: [debian-12], k: [a, b, c, d]}}
+files:
+  go.py: |
+    import os, sys, threading, time
+    k = "{{{{ k }}}}"  # only to be read
+    if {fails}:
+        raise ValueError("now and then")
+command: python3 go.py
+expect: {{failure: {{exception: ValueError}}}}
+"""
+FLAKES = {
+    "a random number": "os.urandom(1)[0] < 77",
+    "the order of a set": "next(iter({'one', 'two', 'three'})) == 'one'",
+    "where memory lies": "id(object()) >> 12 & 3 == 0",
+    "the clock": "time.time_ns() // 1000 % 10 < 3",
+    "the number of the process and the time": "hash((os.getpid(), time.perf_counter_ns(), str(object))) % 2",
+}
+
+
+@pytest.fixture(scope="module")
+def cache() -> Iterator[Path]:
+    """A cache that an unprivileged user can reach, for virtual environments."""
+    with reachable_cache() as folder:
+        yield folder
+
+
+@pytest.fixture
+def user(cache: Path, tmp_path: Path) -> User:
+    return User(tmp_path)
+
+
+def said(user: User, fails: str, *words: str) -> str:
+    user.write("flake.yaml", CASE.format(fails=fails))
+    return user.types("run", "flake.yaml", *words)
+
+
+@pytest.mark.parametrize("fails", FLAKES.values(), ids=FLAKES)
+def test_a_random_failure_is_not_called_dependent(user: User, fails: str) -> None:
+    """At most 1 % of runs may say so: two of three would be a defect."""
+    false = ["exactly when" in said(user, fails, "--engine", "venv") for _ in range(3)]
+    assert sum(false) < 2
+
+
+def test_a_failure_that_depends_on_an_axis_is_said_to_after_a_few_trials(user: User) -> None:
+    text = said(user, "k == 'b'")
+    assert "confirming: k=b" in text
+    assert "reproduces exactly when k = b (in the 4 cells decided)" in text
+    cells = user.cells()
+    assert sum(len(cell["trials"]) for cell in cells) < 30
+    assert [cell["verdict"] for cell in cells].count("reproduced") == 1
+    assert "exactly when" not in said(user, "k == 'b'", "--confirm", "never")
+    assert "in one trial each: failed in the 1 cell with k = b, passed in the other 3 cells" in user.types("show")
+    assert "in one trial each, it failed where" in user.types("explain")
+    assert "In one trial each: failed in the 1 cell with k = b" in user.types("share")
+
+
+def test_a_flake_in_containers_is_found_by_repeating_its_cells(user: User) -> None:
+    assert "exactly when" not in said(user, FLAKES["a random number"], "--confirm", "always")
+
+
+def test_a_fix_is_judged_where_the_case_reproduced_and_nowhere_else(user: User) -> None:
+    fix = "fix: {env: {FIXED: '1'}}\n"
+    words = ("--engine", "venv", "--fix", "--confirm", "never")
+    user.write("flake.yaml", CASE.format(fails="k in 'ab' and 'FIXED' not in os.environ") + fix)
+    user.types("run", "flake.yaml", *words)
+    assert "with the fix: gone in 2 of the 2 cells where it reproduced" in user.types("explain")
+    user.write("flake.yaml", CASE.format(fails="k == 'z'") + fix)
+    text = user.types("run", "flake.yaml", *words)
+    assert "passed (1 trial)" in text
+    assert text.count("failure rate of up to 95 %") == 1
+    assert "it cannot be judged: the case reproduced in none of its cells" in user.types("explain")

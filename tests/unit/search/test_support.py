@@ -1,0 +1,121 @@
+"""Whether trials carry an explanation, which cells are repeated for it, and what simulation says of both."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from reprokit.case.matrix import Cell
+from reprokit.evidence.reading import Reading
+from reprokit.evidence.strength import Tally
+from reprokit.search.explain.explain import Explanation, explain
+from reprokit.search.explain.support import MOST_TRIALS, Support, budget, next_repeat
+from tests.bench.claims import World, fits, simulated
+
+F, P = Tally(failed=1), Tally(passed=1)
+
+
+def explained(*fails: bool, cells: list[Cell] | None = None) -> tuple[Explanation, list[Cell]]:
+    cells = cells or [{"k": "abcdefgh"[at]} for at in range(len(fails))]
+    return explain(cells, [Reading.FAIL if each else Reading.PASS for each in fails]), cells
+
+
+def test_one_trial_each_of_two_cells_carries_nothing_and_five_do() -> None:
+    support = Support(*explained(True, False))
+    assert not support.given([F, P])
+    assert support.given([Tally(failed=5), Tally(passed=5)])
+    assert not support.given([Tally(failed=4), Tally(failed=1, passed=5)]), "a failure refutes it"
+
+
+def test_the_repeats_are_the_fewest_that_carry_it_and_spread_over_the_cells() -> None:
+    support = Support(*explained(True, False, False, False))
+    plan = support.missing([F, P, P, P], [1.0] * 4)
+    assert plan.reaches
+    assert plan.cells[:4] == (0, 1, 2, 3)
+    after = [F, P, P, P]
+    for at in plan.cells:
+        assert not support.given(after)
+        after[at] += F if at == 0 else P
+    assert support.given(after)
+    assert support.missing(after, [1.0] * 4).cells == ()
+
+
+def test_cheap_cells_are_repeated_rather_than_dear_ones() -> None:
+    support = Support(*explained(True, False))
+    dear = support.missing([F, P], [1.0, 100.0])
+    assert dear.cells.count(0) > 10 * dear.cells.count(1) > 0
+
+
+def test_in_a_grid_whose_cells_fail_by_halves_nothing_need_be_repeated() -> None:
+    cells = [{"k": k, "i": i, "m": m} for k in "ab" for i in "cdef" for m in "ghij"]
+    found, _ = explained(*(cell["k"] == "a" for cell in cells), cells=cells)
+    support = Support(found, cells)
+    tallies = [F if cell["k"] == "a" else P for cell in cells]
+    assert support.given(tallies)
+
+
+def test_the_nearest_that_pass_are_repeated_and_others_are_not() -> None:
+    cells = [{"k": k, "i": i} for k in "abcd" for i in "efgh"]
+    found, _ = explained(*(cell == {"k": "a", "i": "e"} for cell in cells), cells=cells)
+    plan = Support(found, cells).missing([F, *[P] * 15], [1.0] * 16)
+    assert {at for at in plan.cells if cells[at]["k"] != "a" and cells[at]["i"] != "e"} == set()
+    assert {at for at in plan.cells if at} == {1, 2, 3, 4, 8, 12}
+
+
+def test_where_a_neighbour_is_not_decided_the_next_one_has_to_pass() -> None:
+    cells = [{"k": k, "i": i} for k in "abc" for i in "de"]
+    readings = [Reading.FAIL, Reading.PASS, Reading.UNRESOLVED, Reading.UNRESOLVED, Reading.PASS, Reading.PASS]
+    support = Support(explain(cells, readings), cells)
+    none = Tally()
+    assert not support.given([Tally(failed=9), Tally(passed=9), none, none, P, P])
+    assert support.given([Tally(failed=9), Tally(passed=9), none, none, Tally(passed=9), Tally(passed=9)])
+
+
+def test_a_flake_is_repeated_only_if_the_budget_may_decide_it() -> None:
+    support = Support(*explained(True, False))
+    flaky, seconds = [Tally(failed=1, passed=1), Tally(passed=2)], [1.0, 1.0]
+    plan = support.missing(flaky, seconds)
+    assert plan.reaches
+    assert next_repeat(plan, flaky, seconds, plan.seconds - 0.5) is None
+    assert next_repeat(plan, flaky, seconds, plan.seconds) is not None
+    certain = support.missing([F, P], seconds)
+    assert next_repeat(certain, [F, P], seconds, 1.0) is not None, "one trial more may show that it is none"
+    assert next_repeat(certain, [F, P], seconds, 0.5) is None
+
+
+def test_no_cell_is_repeated_for_ever() -> None:
+    support = Support(*explained(True, False))
+    rare = [Tally(failed=1, passed=MOST_TRIALS - 1), Tally(passed=MOST_TRIALS)]
+    plan = support.missing(rare, [1.0, 1.0])
+    assert (plan.cells, plan.reaches) == ((), False)
+    assert next_repeat(plan, rare, [1.0, 1.0], 1e9) is None
+
+
+def test_without_an_exact_statement_nothing_is_repeated() -> None:
+    cells = [{"k": "a", "i": "c"}, {"k": "b", "i": "d"}]  # k or l
+    several = explain(cells, [Reading.FAIL, Reading.PASS])
+    assert Support(several, cells).missing([F, P], [1.0, 1.0]).cells == ()
+    assert not Support(several, cells).given([Tally(failed=99), Tally(passed=99)])
+    assert Support(*explained(True, True)).missing([F, F], [1.0, 1.0]).cells == ()
+
+
+def test_the_budget_is_what_the_trials_took_or_a_minute() -> None:
+    assert (budget(4.0), budget(100.0)) == (60.0, 100.0)
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize(("shape", "cause"), [((2,), "none"), ((4,), "none"), ((2, 2), "none"), ((2, 2), "one value")])
+def test_a_random_failure_is_seldom_called_dependent(shape: tuple[int, ...], cause: str, rate: float) -> None:
+    """A slice of ``python -m tests.bench claims``, of seeded runs: 1 % of 200 are 2, and 6 befall 1 in 200 slices."""
+    luck = random.Random(f"{shape} {cause} {rate}")
+    ends = [simulated(World(shape=shape, cause=cause, rate=rate), luck) for _ in range(200)]
+    assert sum(end.said and not end.true for end in ends) <= 6
+
+
+@pytest.mark.parametrize("shape", [(2,), (4,), (2, 2), (2, 3), (8,), (4, 4), (2, 2, 2)])
+def test_a_certain_failure_keeps_its_plain_sentence(shape: tuple[int, ...]) -> None:
+    for cause in ("one value", "two terms"):
+        if fits(cause, shape):
+            end = simulated(World(shape=shape, cause=cause, rate=1.0), random.Random(1))
+            assert (end.said, end.true) == (True, True)
