@@ -12,6 +12,7 @@ from reprokit.case.matrix import label
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import case_names, expectation, seconds, short_reason
+from reprokit.run.invocation import UNDECIDED
 from reprokit.run.task import Task
 
 
@@ -108,7 +109,7 @@ class PlainListener:
         if self._verbose and rest:
             self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
         with self._lock:
-            self._decided += 1
+            self._decided += record.verdict not in UNDECIDED
             count = f"[{self._decided}{self._total}]"
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
