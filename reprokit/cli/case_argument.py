@@ -41,7 +41,7 @@ def paths(store_path: Callable[[Path | None], Path]) -> Callable[[click.Context,
 
 
 def _path(text: str, store_folder: Callable[[], Path]) -> str:
-    if not re.fullmatch(r"[a-z0-9-]+", text) or text == "-" or Path(text).exists():
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", text) or Path(text).exists():
         return text
     ids = dict(_ids_below(Path()))
     if files := [path for path, name in ids.items() if name == text]:
