@@ -108,9 +108,7 @@ def select(
         if name not in names and name not in known.names and name not in used:
             if not strict:
                 return []
-            raise UsageError(
-                f"--axis {name}: the case has no axis of that name{near(name, (*names, *known.names), prefix='; ')}"
-            )
+            raise UsageError(f"--axis {name}: {no_axis(name, (*names, *used), known)}")
     replaced = {name: tuple(values) for name, values in axes.items()} | dict(selection.axes)
     kept = [chosen for cell in include for chosen in _chosen(cell, selection.axes)]
     # A matrix of include alone has no product that an option could vary.
@@ -127,6 +125,16 @@ def select(
     if selection.skip:
         cells = [cell for cell in cells if not any(in_group(cell, group) for group in selection.skip)]
     return cells
+
+
+def no_axis(name: str, own: Iterable[str], known: KnownAxes) -> str:
+    """That a case has no axis of a name, with those that it has (``own``), and those that any case may have."""
+    own = list(dict.fromkeys(own))
+    more = [axis for axis in known.names if axis not in own]
+    return (
+        f"the case has no axis {name!r}{near(name, (*own, *more), prefix='; ')}; "
+        f"it has: {', '.join(own) or 'none'}; any case may have: {', '.join(more)}"
+    )
 
 
 def _chosen(cell: Partial, options: Mapping[str, tuple[str, ...]]) -> Iterator[Cell]:
@@ -160,6 +168,15 @@ def is_own(cell: Partial, axes: Mapping[str, Sequence[str]], include: Sequence[P
     if set(cell) == set(axes) and all(cell[name] in values for name, values in axes.items()):
         return True
     return any(dict(cell) == dict(extra) for extra in include)
+
+
+def in_matrix(
+    cell: Partial, axes: Mapping[str, Sequence[str]], exclude: Iterable[Partial], include: Sequence[Partial]
+) -> bool:
+    """Whether a cell is one that :func:`expand` makes of a matrix."""
+    if any(dict(cell) == dict(extra) for extra in include):
+        return True
+    return is_own(cell, axes, include) and not any(matches(cell, partial) for partial in exclude)
 
 
 def split_items(text: str) -> list[str]:

@@ -107,6 +107,14 @@ class Matrix(Model):
     exclude: tuple[Partial, ...] = Field((), description="Partial cells to leave out, as in GitHub Actions.")
     include: tuple[Partial, ...] = Field((), description="Whole extra cells to add.")
 
+    def columns(self) -> dict[str, tuple[str, ...]]:
+        """The axes, those of ``include`` too, each with its values in the order of the case."""
+        found: dict[str, dict[str, None]] = {name: dict.fromkeys(values) for name, values in self.axes.items()}
+        for cell in self.include:
+            for name, value in cell.items():
+                found.setdefault(name, {})[value] = None
+        return {name: tuple(values) for name, values in found.items()}
+
 
 class PipStep(Model):
     """One of several steps of `environment.pip`: what one `pip install` takes, after the steps before it."""

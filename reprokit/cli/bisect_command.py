@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from reprokit.cli import options, searching
+from reprokit.case.matrix import parse_values
+from reprokit.cli import options, release_options, searching
 from reprokit.core.errors import UsageError
 from reprokit.search.bisect.case import make
 
@@ -19,25 +21,28 @@ EXAMPLES = """\b
 Examples:
   reprokit bisect cases/np_dtype_synonym.yaml --axis numpy=1.16.6..1.17.5 --only shape=1
   reprokit bisect cases/paddleseg_type_promotion.yaml --axis paddle=2.6.2..3.3.1 --only paddleseg=v2.9.0
+  reprokit bisect case.yaml --axis torch --values 2.1.0,2.3.0,2.6.0   # the line by hand
   reprokit bisect case.yaml --axis python=3.8..3.13             # python, gcc, cuda, cudnn, os: reprokit's own catalog
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop  # the commits of a source
   reprokit bisect case.yaml --source PaddleSeg=v2.9.0..develop --source PaddleSeg=~/PaddleSeg   # of this repository
   reprokit bisect --resume                                      # continue the one that was interrupted
 
 \b
-Exit status: 0 found, 1 both ends have the same result, 2 wrong usage or case file, 3 an end, or a value at the
-boundary, is unresolved, 130 interrupted.
+Exit status: 0 found, 1 both ends have the same result, 2 wrong usage or case file, 3 an end is unresolved, or a value
+between the two neighbours is unresolved, was not tried or is not known, 130 interrupted.
 """
 
 RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 
 
 @click.command("bisect", epilog=EXAMPLES)
-@click.argument("case", required=False)
+@options.one_case_argument
 @options.selection_options
-@options.policy_options
+@release_options.policy_options
+@click.option("--values", metavar="A,B,C", help="The line by hand: these values, in this order, and no others.")
 @click.option("--tags-only", is_flag=True, help="Only the tagged commits of the source.")
 @options.trials_option
+@options.confirm_option
 @options.stand_in_options
 @options.base_option
 @options.refresh_option
@@ -46,7 +51,8 @@ RANGE = re.compile(r"(?P<low>[^\s.,][^\s,]*?)\.\.(?P<high>[^\s.,][^\s,]*)")
 def command(**given: Any) -> int:
     """Find the release or commit since which a case is broken or fixed.
 
-    --axis NAME=LOW..HIGH or --source NAME=REF..REF gives the range. --only, --os ... fix the other axes.
+    --axis NAME=LOW..HIGH, --axis NAME with --values A,B,C, or --source NAME=REF..REF gives the range. --only, --os ...
+    fix the other axes.
     Both ends are run first; unresolved values are skipped.
     """
     return searching.serve("bisect", given, _asked, make)
@@ -59,11 +65,13 @@ def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     """The arguments of the search; removes them from ``given``. Raises UsageError when there is not one range."""
-    axes = {text: found for text in given["axis"] if (found := _range(text))}
+    by_hand = given.pop("values")
+    values = list(parse_values(by_hand)) if by_hand is not None else []
+    axes = {text: found for text in given["axis"] if (found := _range(text, values))}
     sources = {text: found for text in given["sources"] if (found := _range(text))}
     if len(axes) + len(sources) != 1:
         raise UsageError(
-            "give one range, --axis NAME=LOW..HIGH or --source NAME=REF..REF; "
+            "give one range, --axis NAME=LOW..HIGH, --axis NAME --values A,B,C or --source NAME=REF..REF; "
             + (f"{len(axes) + len(sources)} were given" if axes or sources else "none was given")
         )
     given["axis"] = tuple(text for text in given["axis"] if text not in axes)
@@ -71,19 +79,29 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
     name, low, high = next(iter({**axes, **sources}.values()))
     if low == high:
         raise UsageError(f"{name}={low}..{high}: both ends are the same")
-    policy = options.policy_of(given)
+    policy = release_options.policy_of(given)
     tags_only = given.pop("tags_only")
     if sources and any(policy.values()):
         raise UsageError("--pre, --since and --before apply to releases; for a source's commits use --tags-only")
     if axes and tags_only:
         raise UsageError("--tags-only applies to a source's commits; for releases use --pre, --since and --before")
+    if values and (sources or any(policy.values())):
+        raise UsageError("--values names every value of an axis: leave out --source, --pre, --since and --before")
+    if values and (values[0], values[-1]) != (low, high):
+        raise UsageError(f"--values {by_hand}: the first is to be {low} and the last {high}, as --axis {name} says")
     ends = {"ends": [low, high]}
-    return {"source": name, **ends, "tags_only": tags_only} if sources else {"axis": name, **ends, **policy}
+    return (
+        {"source": name, **ends, "tags_only": tags_only}
+        if sources
+        else {"axis": name, **ends, "values": values, **policy}
+    )
 
 
-def _range(text: str) -> tuple[str, str, str] | None:
-    """(name, low, high) of ``NAME=LOW..HIGH``; None for anything else, such as a folder that exists."""
-    name, _, value = text.partition("=")
+def _range(text: str, values: Sequence[str] = ()) -> tuple[str, str, str] | None:
+    """(name, low, high) of ``NAME=LOW..HIGH``, or of ``NAME`` with the ends of ``values``; None for anything else."""
+    name, equals, value = text.partition("=")
+    if values and not equals:
+        return name.strip(), values[0], values[-1]
     found = RANGE.fullmatch(value)
     if not found or Path(value).expanduser().is_dir():
         return None

@@ -32,6 +32,7 @@ FORMAT = "reprokit-changes/v1"
     epilog="""\b
 Examples:
   reprokit changes                                   # of the last seven days
+  reprokit changes --since yesterday
   reprokit changes --since 2026-01-31 cases/torch    # of the cases in a folder
   reprokit changes --since 20260131-020000 --exit-code --json > changes.json
 
@@ -44,8 +45,9 @@ Exit status: 0, or with --exit-code 1 when a confirmed change was found; new cel
     "--since",
     default="7d",
     show_default=True,
-    metavar="7d|DATE|RUN",
-    help="Runs that ended in the last hours (12h), days or weeks (2w), since a date (UTC), or after a run.",
+    metavar="7d|DATE|DAY|RUN",
+    help="Runs that ended in the last hours (12h), days or weeks (2w), since a date (UTC) or a day (yesterday, "
+    "monday), or after a run.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Every cell and everything that changed, not the first few.")
 @click.option("--exit-code", is_flag=True, help="Exit with 1 when something changed, for CI.")
@@ -96,7 +98,10 @@ def _since(store: Store, text: str) -> tuple[str, str]:
     try:
         run = store.run(text)
     except UsageError as error:
-        raise UsageError(f"--since {text}: neither a span (7d), a date (2026-01-31) nor a run: {error}") from None
+        raise UsageError(
+            f"--since {text}: neither a span (7d, 12h), a date (2026-01-31), a day (today, yesterday, monday) "
+            f"nor a run: {error}"
+        ) from None
     return run.started_at, run.id
 
 

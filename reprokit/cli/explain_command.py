@@ -64,7 +64,7 @@ def _explained(store: Store, what: str) -> list[Explained]:
         if len(cases) > 1 and not several:
             raise UsageError(f"run {what}: no case of it has two cells to compare")
         return several or cases
-    found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest)))]
+    found = [records for _, digest in wanted if (records := explanation.newest(store.of_case(digest), file_of(digest)))]
     if not found:
         raise UsageError(f"no run of the current text of the case {wanted[0][0]!r} is recorded; run it first")
     return [explanation.of_records(records, file_of) for records in found]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from reprokit.report.history.series import gather
 from reprokit.report.labels import case_names, served_by, summary
 
 if TYPE_CHECKING:
+    from reprokit.evidence.records import RunRecord
     from reprokit.report.history.series import CaseHistory, Series
     from reprokit.store.database import Store
 
@@ -33,6 +35,7 @@ Examples:
   reprokit history                                     # the newest runs
   reprokit history ptxas-unknown-arch                  # its cells over time, and what changed when
   reprokit history ptxas-unknown-arch --only cuda=12.0 -v
+  reprokit history --forget 20260101-1                 # remove a run, as if it had never been
 """,
 )
 @click.argument("case_id", required=False, metavar="[CASE]")
@@ -40,9 +43,18 @@ Examples:
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Newest runs.")
 @click.option("-v", "--verbose", is_flag=True, help="Every verdict with its run, and everything that changed.")
 @click.option("--json", "as_json", is_flag=True, help="The history of a case as JSON.")
+@click.option("--forget", metavar="RUN", help="Remove a run with its logs, from pages that are made later too.")
+@click.option("-y", "--yes", is_flag=True, help="Remove it without asking.")
 @options.store_option
 def command(
-    case_id: str | None, only: tuple[str, ...], limit: int, verbose: bool, as_json: bool, store_folder: Path | None
+    case_id: str | None,
+    only: tuple[str, ...],
+    limit: int,
+    verbose: bool,
+    as_json: bool,
+    forget: str | None,
+    yes: bool,
+    store_folder: Path | None,
 ) -> int:
     """List the recorded runs, or every cell of one case (its id, or its file) over time.
 
@@ -51,6 +63,10 @@ def command(
     engines are kept apart.
     """
     store = options.store_of(store_folder)
+    if forget is not None:
+        if case_id or only or as_json:
+            raise UsageError("--forget removes one run: leave out CASE, --only and --json")
+        return _forget(store, forget, yes)
     if case_id is None:
         if as_json or only:
             raise UsageError("--json and --only need one case: reprokit history CASE")
@@ -74,12 +90,31 @@ def command(
 
 def _runs(store: Store, limit: int) -> None:
     for bare in store.runs(limit):
-        run = store.run(bare.id)
-        names = case_names(cell.case_id for cell in run.cells)
-        if run.request.search:
-            names = f"{run.request.search.kind} {names}".rstrip()
-        status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
-        click.echo(f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}")
+        click.echo(_line(store.run(bare.id)))
+
+
+def _line(run: RunRecord) -> str:
+    names = case_names(cell.case_id for cell in run.cells)
+    if run.request.search:
+        names = f"{run.request.search.kind} {names}".rstrip()
+    status = "unfinished" if run.exit_status is None else f"exit {run.exit_status}"
+    return f"{run.id}  {run.started_at}  {status:>10}  {names}: {summary(run.cells)}{served_by(run.engine)}"
+
+
+def _forget(store: Store, reference: str, yes: bool) -> int:
+    """Remove a run. Raises UsageError where there is none, it is in progress, or the user does not want it."""
+    run = store.run(reference)
+    if run.finished_at is None and not run.owner.gone:
+        raise UsageError(f"run {run.id} is in progress, as far as can be seen from here: stop it first")
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError(f"{_line(run)}\nthere is no terminal to ask at: give --yes to remove this run")
+        click.echo(_line(run))
+        if not click.confirm("Remove this run with its logs?", default=False):
+            raise UsageError("nothing was removed")
+    store.forget(run.id)
+    click.echo(f"run {run.id} removed")
+    return 0
 
 
 def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str], verbose: bool) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from reprokit.case.matrix import parse_values
-from reprokit.cli import options, searching
+from reprokit.cli import options, release_options, searching
 from reprokit.core.errors import UsageError
 from reprokit.run.request import Request
 from reprokit.search.isolate.case import make
@@ -29,7 +29,7 @@ that is needed is unresolved, 130 interrupted.
 
 
 @click.command("isolate", epilog=EXAMPLES)
-@click.argument("case", required=False)
+@options.one_case_argument
 @click.option("--bad", metavar="K=V,K=V", help="A cell in which the failure shows; axes may be left out.")
 @click.option("--good", metavar="K=V,K=V", help="A cell in which it does not.")
 @click.option("--reported", is_flag=True, help="Take both cells from the environments of the case's report.")
@@ -40,9 +40,10 @@ that is needed is unresolved, 130 interrupted.
     metavar="NAME=LOW..HIGH",
     help="Search the boundary among these values, too: the releases between two, or A,B,C.",
 )
-@options.policy_options
+@release_options.policy_options
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells, not counting the boundary's.")
 @options.trials_option
+@options.confirm_option
 @options.stand_in_options
 @options.base_option
 @options.refresh_option
@@ -75,6 +76,6 @@ def _arguments(given: dict[str, Any]) -> dict[str, Any]:
         axes[name] = {"ends": [low, high]} if dots else {"values": list(parse_values(values))}
     if given["reported"] and (given["bad"] or given["good"]):
         raise UsageError("--reported takes both cells from the report: leave out --bad and --good")
-    policy = options.policy_of(given)
+    policy = release_options.policy_of(given)
     names = ("bad", "good", "reported", "max_cells")
     return {"axes": axes, "policy": policy, **{name: given.pop(name) for name in names}}

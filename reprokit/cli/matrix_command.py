@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,7 +85,7 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
     from reprokit.case.matrix import label
 
     selection, wanted = options.selection_of(given), options.filter_of(given)
-    cells = list(cells_of(choose(load_all(cases), wanted), selection))
+    cells = list(cells_of(choose(load_all(cases), wanted), Request(cases=cases, selection=selection)))
     if not cells:
         raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
     facts = discovery.facts()
@@ -128,10 +129,10 @@ def _github(
     files = load_all(cases)
     selection, wanted = options.selection_of(given), options.filter_of(given)
     # --fix adds the variants of the cases that have a fix; it does not limit the cases to those.
-    chosen = cells_of(choose(files, wanted), selection) if fix else ()
+    asked = Request(cases=cases, selection=selection, filter=wanted)
+    chosen = cells_of(choose(files, wanted), asked) if fix else ()
     fix = any(file.fixed is not None and file.case.fix_applies(cell) for file, cell in chosen)
-    asked = Request(cases=cases, selection=selection, filter=wanted, fix=fix)
-    tasks = tasks_of(files, asked)
+    tasks = tasks_of(files, dataclasses.replace(asked, fix=fix))
     found = plan(tasks, supply, known(files, options.store_path(store_folder)), runners)
     click.echo(found.text())
     click.echo(str(found), err=True)

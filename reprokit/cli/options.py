@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ from click.core import ParameterSource
 
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
+from reprokit.cli import case_argument
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds, registry
@@ -35,8 +35,15 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
 def cases_argument(required: bool = True) -> Callable[[F], F]:
-    """CASE...: a file, a folder, a Markdown file, ``-`` or a URL."""
-    return click.argument("cases", nargs=-1, required=required, metavar="CASE...")
+    """CASE...: a file, a folder, the id of a case, a Markdown file, ``-`` or a URL."""
+    return click.argument(
+        "cases", nargs=-1, required=required, metavar="CASE...", callback=case_argument.paths(store_path)
+    )
+
+
+def one_case_argument(function: F) -> F:
+    """CASE of a search, which takes one; it is left out with --resume."""
+    return click.argument("case", required=False, metavar="CASE", callback=case_argument.paths(store_path))(function)
 
 
 def selection_options(function: F) -> F:
@@ -224,6 +231,7 @@ def store_option(function: F) -> F:
     return click.option(
         "--store",
         "store_folder",
+        is_eager=True,  # the ids of cases are looked up in it
         type=click.Path(file_okay=False, path_type=Path),
         default=None,
         help="Where runs are recorded [default: .reprokit in the project, or $REPROKIT_STORE].",
@@ -297,6 +305,7 @@ def folders(given: dict[str, Any]) -> dict[str, Any]:
         "sources": {**settings.sources, **sources},
         "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
         "base_images": given.pop("base_images") or settings.base_images,
+        "confirm": given.pop("confirm", None) or settings.confirm,
         "engine": given.pop("engine") or getattr(settings, "engine", "auto"),
         "yes": given.pop("yes", False),
         "reviewed": given.pop("reviewed", ()),
@@ -308,10 +317,6 @@ def request_of(given: dict[str, Any]) -> Request:
     from reprokit.run.request import Request
 
     selection, wanted = selection_of(given), filter_of(given)
-    if "confirm" in given:
-        from reprokit.engine import site
-
-        given["confirm"] = given["confirm"] or site.settings().confirm
     return Request(selection=selection, filter=wanted, **folders(given), **given)
 
 
@@ -388,28 +393,3 @@ def write_file(path: Path, text: str, hint: str = "") -> None:
             write(path, text)
     except OSError as error:
         raise RecordError(f"{path} cannot be written: {error.strerror}{hint}") from error
-
-
-class Day(click.ParamType):  # type: ignore[type-arg]
-    """YYYY-MM-DD."""
-
-    name = "date"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The same text, once it is a day of the calendar."""
-        try:
-            return date.fromisoformat(value).isoformat()
-        except ValueError:
-            self.fail(f"{value!r} is no date (write 2024-03-31)", param, ctx)
-
-
-def policy_options(function: F) -> F:
-    """--pre, --since, --before: which releases between two count."""
-    function = click.option("--before", type=Day(), help="Only releases before that day (YYYY-MM-DD).")(function)
-    function = click.option("--since", type=Day(), help="Only releases of that day or later (YYYY-MM-DD).")(function)
-    return click.option("--pre", is_flag=True, help="Count pre-releases too.")(function)
-
-
-def policy_of(given: dict[str, Any]) -> dict[str, Any]:
-    """What :func:`policy_options` say, as JSON; takes them out of ``given``."""
-    return {key: given.pop(key) or "" for key in ("since", "before")} | {"pre": given.pop("pre")}

@@ -22,6 +22,7 @@ from reprokit.search.reduce.reducing import ReductionRequest
 if TYPE_CHECKING:
     from reprokit.run.request import Request
 
+_EXTRA = "install the extra 'reduce': pip install 'reprokit[reduce]' (in a checkout: pip install '.[reduce]')"
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
 
 EXAMPLES = """\b
@@ -40,7 +41,7 @@ cannot be written, 130 interrupted.
 
 
 @click.command("reduce", epilog=EXAMPLES)
-@click.argument("case", required=False, metavar="CASE")
+@options.one_case_argument
 @click.option(
     "-o",
     "--output",
@@ -52,7 +53,7 @@ cannot be written, 130 interrupted.
     "--parts",
     metavar="A,B",
     help="What may be removed: env, command, resources, files, datasets, setup, sources, pip, apt, image, axes, "
-    "contents (of files; needs lithium-reducer) [default: all].",
+    "contents (of files; needs the extra 'reduce') [default: all].",
 )
 @click.option("--keep-matrix", is_flag=True, help="Keep all cells in the case; only the one cell is tried.")
 @click.option("--max-cells", type=click.IntRange(min=2), help="Run at most so many cells.")
@@ -91,11 +92,9 @@ def _arguments(given: dict[str, Any], out: Path) -> ReductionRequest:
             raise UsageError(f"--parts {kind}: no such kind of part{near(kind, KINDS, prefix='; ')}; {_KINDS}")
     if "contents" in kinds and importlib.util.find_spec("lithium") is None:
         if parts is not None:
-            raise UsageError(
-                "--parts contents: Lithium shortens files and is not installed: pip install lithium-reducer"
-            )
+            raise UsageError(f"--parts contents: Lithium shortens files and is not installed: {_EXTRA}")
         kinds = tuple(kind for kind in kinds if kind != "contents")
-        click.echo("note: the contents of files are not shortened without: pip install lithium-reducer", err=True)
+        click.echo(f"note: the contents of files are not shortened without Lithium: {_EXTRA}", err=True)
     try:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:

@@ -192,8 +192,9 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
 
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
     from reprokit.report.html.serving import serve
+    from reprokit.run.invocation import signals
 
-    with tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
+    with signals(), tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
         target = output or Path(scratch)
         _build(store, pages, target)
         serve(target, port, lambda url: click.echo(f"{url}  (Ctrl-C ends it)"))

@@ -68,7 +68,8 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 def command(**given: Any) -> int:
     """Build and run the cells of cases, and judge whether the failure reproduces.
 
-    CASE is a YAML file, a folder of them, a Markdown file that holds a case, - (standard input) or a URL.
+    CASE is a YAML file, a folder of them, the id of a case that was run or lies below this folder, a Markdown file that
+    holds a case, - (standard input) or a URL.
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
@@ -115,7 +116,7 @@ def command(**given: Any) -> int:
         if cells_file:
             return session.start(_request_of(cells_file, given))
         if not given["cases"]:
-            raise click.UsageError("no CASE given (a file, a folder, a Markdown file, - or a URL)")
+            raise click.UsageError("no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)")
         return session.start(options.request_of(given))
     finally:
         # The decided cells are written to the file even if the run failed.

@@ -51,7 +51,7 @@ def serve(
     store_folder = options.store_path(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     if not (case or resume):
-        raise click.UsageError("no CASE given (a file, a Markdown file, - or a URL)")
+        raise click.UsageError("no CASE given (a file, the id of a case, a Markdown file, - or a URL)")
     jobs = given["jobs"] if options.typed("jobs") else None
     if resume and any(name not in ("jobs", "yes") and options.typed(name) for name in given):
         raise UsageError("--resume continues with the options of that search: leave out the other options")

@@ -7,7 +7,9 @@ import click
 from reprokit.case.matrix import count
 from reprokit.cli import options
 from reprokit.core.text import pluralize
+from reprokit.run.case_warnings import warnings
 from reprokit.run.plan import load_all
+from reprokit.run.supplying import site_catalog
 
 
 @click.command(
@@ -27,6 +29,8 @@ def command(cases: tuple[str, ...], asks: bool) -> int:
         matrix = file.case.matrix
         cells = count(matrix.axes, matrix.exclude, matrix.include)
         click.echo(f"{file.path}: {file.case.id}: valid ({pluralize(cells, 'cell')})")
+        for problem in warnings(file, site_catalog()):
+            click.echo(problem, err=True)
     if asks:
         from reprokit.case import review
 

@@ -151,7 +151,8 @@ class Axis:
 
     ``wording``: how reports write it. ``precision``: parts of a version that a cell gets from a report.
     ``matters``: axes with a smaller number are less likely to be why one cell fails and another passes.
-    ``releases``: the versions that there are for a cell, for searches.
+    ``releases``: the versions that there are for a cell, for searches. ``series``: every series (3.11, gcc 12) from the
+    oldest of them to the newest, whether or not it is available: a version between two that is in none does not exist.
     """
 
     place: int
@@ -170,6 +171,7 @@ class Axis:
     precision: int
     matters: int
     releases: Callable[[Mapping[str, str], Catalog], Iterable[str]]
+    series: Callable[[Catalog], Iterable[str]]
 
     @property
     def name(self) -> str:
@@ -190,6 +192,23 @@ def version_differs(
         return f"the cell asks for {name} {asked}, the image {found}"
 
     return differs
+
+
+def every(
+    releases: Callable[[Mapping[str, str], Catalog], Iterable[str]], catalog: Catalog, parts: int
+) -> dict[str, None]:
+    """The releases that there are for any cell, cut to so many ``parts``, in order."""
+    majors = dict.fromkeys(versions.parts(release)[0] for release in catalog.cuda_wheels())
+    cells = ({"os": os, "cuda": major} for os in catalog.known_os() for major in majors)
+    found = {".".join(versions.parts(release)[:parts]) for cell in cells for release in releases(cell, catalog)}
+    return dict.fromkeys(sorted(found, key=versions.order))
+
+
+def in_series(
+    releases: Callable[[Mapping[str, str], Catalog], Iterable[str]], parts: int
+) -> Callable[[Catalog], Iterable[str]]:
+    """The series of an axis whose ``releases`` have all of them; ``parts``: how many numbers name one."""
+    return lambda catalog: every(releases, catalog, parts)
 
 
 def part_layers(name: str) -> Callable[[Environment], Iterator[Layer]]:

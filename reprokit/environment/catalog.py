@@ -164,6 +164,11 @@ class Catalog:
         key = row_for(cuda, rows)
         return Compilers(least=rows[key].get("least", ""), most=rows[key].get("most", "")) if key else None
 
+    def cuda_series(self) -> tuple[str, ...]:
+        """Every X.Y of CUDA from the oldest of them to the newest."""
+        releases = [*self._cuda()["gcc"], *self.cuda_wheels(), *(row.toolkit for row in self.releases().values())]
+        return tuple(dict.fromkeys(".".join(versions.parts(one)[:2]) for one in releases if "." in one))
+
     def cuda_for_gcc(self, major: str, *, newest: bool) -> str | None:
         """The first, or the newest, CUDA version whose nvcc takes that major version of GCC; None: none is known."""
         fitting = [cuda for cuda in self._cuda()["gcc"] if (range_ := self.host_gcc(cuda)) and range_.takes(major)]

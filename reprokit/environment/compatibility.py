@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from reprokit.case.cellspec import CellSpec
 from reprokit.core.errors import Unsupported
 from reprokit.environment import frameworks, versions
+from reprokit.environment.axes.cuda import lacks_host_compiler
 from reprokit.environment.catalog import Catalog, Compilers
 from reprokit.environment.model import Environment
 
@@ -51,6 +52,15 @@ def tolerated(spec: CellSpec) -> str:
 def conflicts(spec: CellSpec, environment: Environment, catalog: Catalog) -> list[str]:
     """What does not go together in the environment of a cell, each in words with the nearest that would."""
     return [*_host_compiler(spec, environment, catalog), *frameworks.conflicts(spec, environment, catalog)]
+
+
+def lacks(spec: CellSpec, environment: Environment) -> Iterator[str]:
+    """What a cell calls but nothing seems to bring: not refused, since a package that it asks for may bring it."""
+    if lacks_host_compiler(spec, environment):
+        yield (
+            "the case calls nvcc, which needs a host compiler, and nothing brings one: add the axis gcc, "
+            "or environment.apt: [g++]"
+        )
 
 
 def _host_compiler(spec: CellSpec, environment: Environment, catalog: Catalog) -> Iterator[str]:

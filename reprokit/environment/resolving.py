@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +24,15 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     Raises Unsupported, with the available versions, when an axis asks for what nothing serves, or
     when versions do not go together (see :mod:`reprokit.environment.compatibility`).
     """
+    environment = without_check(spec, supply)
+    if spec.environment.image:
+        return environment
+    environment = dataclasses.replace(environment, notes=tuple(compatibility.lacks(spec, environment)))
+    return compatibility.check(spec, environment, supply.catalog)
+
+
+def without_check(spec: CellSpec, supply: Supply) -> Environment:
+    """As :func:`resolve`, whether or not the versions go together. Raises Unsupported."""
     asked = spec.environment
     if asked.image:
         # The axes are then only what the probe compares the image with.
@@ -59,7 +69,7 @@ def resolve(spec: CellSpec, supply: Supply) -> Environment:
     )
     if python is None:
         _check_without_python(environment)
-    return compatibility.check(spec, environment, supply.catalog)
+    return environment
 
 
 def parts_of(found: Mapping[str, Any]) -> dict[str, Part]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, label, matches
+from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, in_matrix, label, matches
 from reprokit.core.errors import ReprokitError
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
@@ -107,10 +107,11 @@ def of_run(run: RunRecord, file_of: FileOf = lambda digest: None) -> list[Explai
     return [of_records(cells, file_of) for cells in cases.values()]
 
 
-def newest(recorded: Sequence[tuple[RunRecord, CellRecord]]) -> list[CellRecord]:
+def newest(recorded: Sequence[tuple[RunRecord, CellRecord]], file: CaseFile | None) -> list[CellRecord]:
     """The newest verdict of each cell and variant, a conclusive one if there is any, by the kind of engine used last.
 
-    ``recorded``: newest first.
+    ``recorded``: newest first. ``file``: the case; only cells of its matrix count, unless none is one of these (options
+    gave each another axis).
     """
     found: dict[tuple[str, str], CellRecord] = {}
     engine = next((run.engine for run, _ in recorded if run.engine), "")
@@ -120,7 +121,11 @@ def newest(recorded: Sequence[tuple[RunRecord, CellRecord]]) -> list[CellRecord]
         known = found.setdefault((cell_key(cell.cell), cell.variant), cell)
         if known.verdict and not known.verdict.conclusive and cell.verdict.conclusive:
             found[cell_key(cell.cell), cell.variant] = cell
-    return list(found.values())
+    records = list(found.values())
+    if file is None:
+        return records
+    matrix = file.case.matrix
+    return [one for one in records if in_matrix(one.cell, matrix.axes, matrix.exclude, matrix.include)] or records
 
 
 def files_in(store: Store) -> FileOf:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reprokit.case.matrix import Cell, Selection, is_own, label
+from reprokit.case.matrix import Cell, Selection, in_matrix, label
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
@@ -139,9 +139,7 @@ def cells_named(files: Sequence[CaseFile], chosen: Sequence[Chosen]) -> list[tup
 def _check(file: CaseFile, cell: Cell) -> None:
     """Raise UsageError for a cell that no selection of the case could have given."""
     matrix = file.case.matrix
-    if is_own(cell, matrix.axes, matrix.include) and not any(
-        all(cell.get(name) == value for name, value in partial.items()) for partial in matrix.exclude
-    ):
+    if in_matrix(cell, matrix.axes, matrix.exclude, matrix.include):
         return
     names = {*matrix.axes, *(name for extra in matrix.include for name in extra), *AXIS_NAMES, *file.names}
     for name in cell:

@@ -6,17 +6,18 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec
 from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
-from reprokit.case.matrix import Cell, Selection, is_own, label, matches
+from reprokit.case.matrix import Cell, is_own, label, matches
 from reprokit.case.model import Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import CaseError, Problem, UsageError
 from reprokit.core.near_match import near
+from reprokit.engine import registry
 from reprokit.environment.cases import load, select
+from reprokit.environment.existing import nonexistent
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
@@ -24,10 +25,8 @@ from reprokit.run import datasets
 from reprokit.run.chosen import cells_named
 from reprokit.run.locking.held import held
 from reprokit.run.request import Request
+from reprokit.run.supplying import site_catalog
 from reprokit.run.task import Task
-
-if TYPE_CHECKING:
-    pass
 
 
 def load_all(sources: Iterable[str]) -> list[CaseFile]:
@@ -80,8 +79,6 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
 
 def check_locks(request: Request) -> None:
     """Raise UsageError where the engine that was asked for cannot build what a lock holds."""
-    from reprokit.engine import registry
-
     if not registry.capabilities(request.engine).locks:
         raise UsageError(f"--engine {request.engine}: a lock is of container images, and this engine makes none")
 
@@ -92,18 +89,22 @@ def _wanted(chosen: Sequence[CaseFile], request: Request) -> list[tuple[CaseFile
         return cells_named(chosen, request.chosen)
     if request.fix and not any(file.fixed for file in chosen):
         raise UsageError("--fix: none of the chosen cases has a fix")
-    cells = [(file, cell, request.fix) for file, cell in cells_of(chosen, request.selection)]
+    cells = [(file, cell, request.fix) for file, cell in cells_of(chosen, request)]
     if not cells:
         raise UsageError("the selection is empty: no cell is left by --only, --skip, the axis options and exclude")
     return cells
 
 
-def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[CaseFile, Cell]]:
-    """The selected cells of several cases. Raises UsageError when the selection names what none of them has."""
-    files = list(files)
+def cells_of(files: Iterable[CaseFile], request: Request) -> Iterable[tuple[CaseFile, Cell]]:
+    """The selected cells of several cases.
+
+    Raises UsageError when the selection names what none of them has, or a value that no release has.
+    """
+    files, selection = list(files), request.selection
     found: list[tuple[CaseFile, Cell]] = []
     refused: list[UsageError] = []
     for file in files:
+        check_values(file, selection.axes, request)
         axes, exclude, include = file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include
         try:
             cells = select(axes, exclude, include, selection, used=file.names)
@@ -115,6 +116,20 @@ def cells_of(files: Iterable[CaseFile], selection: Selection) -> Iterable[tuple[
     if files and len(refused) == len(files):
         raise refused[0]
     return found
+
+
+def check_values(file: CaseFile, given: Mapping[str, Sequence[str]], request: Request, option: str = "") -> None:
+    """Raise UsageError for a value of a known axis that no release has, unless the case itself has it.
+
+    ``option``: what gave the values, for the message; '' for the option of each axis.
+    """
+    newer = bool(file.case.environment.image) or registry.capabilities(request.engine).recipe == "script"
+    own = file.case.matrix.columns()
+    for name, values in given.items():
+        for value in values:
+            why = nonexistent(name, value, site_catalog(), newer=newer) if value not in own.get(name, ()) else ""
+            if why:
+                raise UsageError(f"{option + f' {name}=' if option else f'--{name} '}{value}: {why}")
 
 
 def task_of(

@@ -37,11 +37,13 @@ class Candidate:
 class Query:
     """A request for cells. ``candidates``: all of them are decided, in parallel where there is room.
 
-    ``soon``: likely next candidates; their images are built while the candidates run.
+    ``soon``: likely next candidates; their images are built while the candidates run. ``again``: the candidates are
+    decided, and each gets one more trial, with which its reading may be another.
     """
 
     candidates: tuple[Candidate, ...]
     soon: tuple[Candidate, ...] = ()
+    again: bool = False
 
 
 Search = Generator[Query, tuple[Reading, ...], T]

@@ -24,7 +24,7 @@ import dataclasses
 import functools
 import gc
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,9 @@ from reprokit.run.request import Request
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 from reprokit.search.ahead import Ahead
+from reprokit.search.confirming import Trials, known_trials
 from reprokit.search.costs import NOT_SERVED, cost
+from reprokit.search.explain.repeating import tally_of
 from reprokit.search.queries import Candidate, Query, Search, drive
 from reprokit.store.folder import SeenBases, make_folder
 
@@ -89,7 +91,10 @@ class SearchSession(Invocation):
         engine: Callable[[], Engine] | None = None,
         recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(store_folder, display=display, engine=engine, recorder=recorder)
+        super().__init__(
+            store_folder, display=display, engine=engine, recorder=recorder, confirming=lambda _: self._next_repeat
+        )
+        self._wanted: dict[int, int] = {}
         self.label_axes: tuple[str, ...] = ()
         self.answer: SearchAnswer | None = None
         self._records: dict[Key, CellRecord] = {}
@@ -197,6 +202,11 @@ class SearchSession(Invocation):
         """The record of a candidate; None until it is decided."""
         return self._records.get(self._key(candidate))
 
+    @property
+    def trials(self) -> Trials:
+        """What is known of the trials of decided candidates, and for how many seconds they may be repeated."""
+        return known_trials(lambda one: self._records[self._key(one)], self._records.values(), self.request.confirm)
+
     def decided_before(self) -> list[CellRecord]:
         """The cells of the last run of this exact case text, without those of its fix."""
         store = self._open_store()
@@ -227,6 +237,7 @@ class SearchSession(Invocation):
                     "verdict": str(cell.verdict),
                     "reading": str(reading(cell.verdict)),
                     "reason": cell.reason,
+                    "trials": dataclasses.asdict(tally_of(cell)),
                 }
                 for cell in self._cells()
             ],
@@ -262,6 +273,9 @@ class SearchSession(Invocation):
     def _decide(self, runner: Runner, ahead: Ahead, ask: Query) -> tuple[Reading, ...]:
         """The readings of the candidates of ``ask``; runs those that are not decided yet."""
         keys = [self._key(candidate) for candidate in ask.candidates]
+        if ask.again:
+            self._repeat(runner, dict(zip(keys, ask.candidates, strict=True)))
+            return tuple(reading(self._records[key].verdict) for key in keys)
         todo = {key: one for key, one in zip(keys, ask.candidates, strict=True) if key not in self._records}
         for key in todo:
             self._numbers.setdefault(key, max(self._numbers.values(), default=0) + 1)
@@ -271,11 +285,12 @@ class SearchSession(Invocation):
         ahead.want(
             {key: task for key, one in soon.items() if key not in tasks and (task := self._task(one))}, frozenset(tasks)
         )
-        if tasks:
-            runner.run(list(tasks.values()))
-        found = {record.number: record for record in runner.records}
-        for key in todo:
-            self._records[key] = found[self._numbers[key]]
+        try:
+            if tasks:
+                runner.run(list(tasks.values()))
+        finally:  # an interrupt leaves the cells that were decided before it
+            found = {record.number: record for record in runner.records}
+            self._records |= {key: found[self._numbers[key]] for key in todo if self._numbers[key] in found}
         if any(self._records[key].verdict is Verdict.CANCELLED for key in todo):
             # Python loses an interrupt that arrives while an object is finalised; a cancelled cell still shows it.
             raise KeyboardInterrupt
@@ -283,6 +298,22 @@ class SearchSession(Invocation):
             # If the engine no longer answers, the search ends and can be resumed; else the cell is unresolved.
             self._open_engine(self.request).info()
         return tuple(reading(self._records[key].verdict) for key in keys)
+
+    def _repeat(self, runner: Runner, asked: Mapping[Key, Candidate]) -> None:
+        """One more trial of each of these, which are decided. Where one does not come about, no more are asked for."""
+        self._wanted = {self._numbers[key]: len(self._records[key].trials) + 1 for key in asked}
+        try:
+            runner.run([], [task for one in asked.values() if (task := self._task(one, runner))])
+        finally:
+            found = {record.number: record for record in runner.records}
+            self._records |= {key: found[self._numbers[key]] for key in asked}
+        if any(len(found[number].trials) < wanted for number, wanted in self._wanted.items()):
+            self.request = dataclasses.replace(self.request, confirm="never")
+
+    def _next_repeat(self, records: Sequence[CellRecord], running: Collection[int]) -> int | None:
+        """Implements :class:`reprokit.run.confirming.Planner`: what a search asks for, and nothing else."""
+        behind = (one.number for one in records if len(one.trials) < self._wanted.get(one.number, 0))
+        return next((number for number in behind if number not in running), None)
 
     def _show(self, asked: Mapping[Key, Candidate]) -> None:
         """Pass the listener the cells that are asked for now, and the verdicts that a resumed search already has."""

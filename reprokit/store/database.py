@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -137,11 +138,12 @@ class Store:
                     connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
 
     def forget(self, run_id: str) -> None:
-        """Remove a run with its cells, trials and findings. Its logs are the caller's."""
+        """Remove a run with its cells, trials, findings and logs."""
         with self._lock, self._engine.begin() as connection:
             _forget_cells(connection, run_id)
             connection.execute(delete(tables.findings).where(tables.findings.c.run_id == run_id))
             connection.execute(delete(tables.runs).where(tables.runs.c.id == run_id))
+        shutil.rmtree(self.folder / "runs" / run_id, ignore_errors=True)
 
     def texts(self, digests: Iterable[str]) -> dict[str, tuple[str, str, str]]:
         """Of cases that are known: digest -> (id, title, text)."""

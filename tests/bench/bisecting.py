@@ -1,16 +1,22 @@
 """Simulated bisections: planted boundaries, stretches that cannot be judged, failures that do not always show.
 
-``python -m tests.bench.bisecting`` prints the figures; seeds are fixed.
+``python -m tests.bench.bisecting`` prints the figures; seeds are fixed. ``python -m tests.bench.bisecting confirm``
+prints how often a boundary is called confirmed, rightly and falsely, where failures are flakes of one rate.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
+from reprokit.evidence.strength import Tally
 from reprokit.search.bisect.algorithm import bisect
+from reprokit.search.confirming import Trials
+from reprokit.search.explain.support import budget
 from reprokit.search.queries import Candidate, Query, drive
 
 
@@ -61,9 +67,73 @@ def simulate(*, size: int, clusters: int, flaky: float, trials: int, runs: int, 
     return Figures(runs=runs, right=right, within=within, narrow=narrow, asks=asks / runs, skips=skips / runs)
 
 
-def main() -> None:
+RATES = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+SIZES = (2, 4, 8, 16, 32, 64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Confirmed:
+    """Shares of bisections whose boundary was confirmed, ``rightly`` or ``falsely``; ``extra``: repeats, mean."""
+
+    rightly: float
+    falsely: float
+    extra: float
+
+
+def confirmed(*, size: int, rate: float, planted: bool, runs: int, seed: int) -> Confirmed:
+    """Bisect lines of ``size`` releases as ``--confirm auto`` does. ``planted``: there is a boundary, in either
+    direction; else the failure has its ``rate`` in all of them."""
+    chance = random.Random(seed)
+    rightly = falsely = extra = 0
+    for _ in range(runs):
+        boundary = chance.randrange(1, size) if planted else 0
+        late = chance.random() < 0.5 or not planted
+        tallies: dict[int, Tally] = {}
+        again = [0]
+
+        def answer(
+            ask: Query,
+            boundary: int = boundary,
+            late: bool = late,
+            tallies: dict[int, Tally] = tallies,
+            again: list[int] = again,
+        ):  # type: ignore[no-untyped-def]
+            for place in (int(one.cell["at"]) for one in ask.candidates):
+                if ask.again or place not in tallies:
+                    again[0] += ask.again
+                    fails = (place >= boundary) is late and chance.random() < rate
+                    tallies[place] = tallies.get(place, Tally()) + Tally(failed=int(fails), passed=int(not fails))
+            places = (int(one.cell["at"]) for one in ask.candidates)
+            return tuple(Reading.FAIL if tallies[place].failed else Reading.PASS for place in places)
+
+        def left(tallies: dict[int, Tally] = tallies, again: list[int] = again) -> float:
+            return budget(sum(tally.of for tally in tallies.values()) - again[0]) - again[0]
+
+        trials = Trials(
+            tally=lambda one, tallies=tallies: tallies[int(one.cell["at"])],  # type: ignore[misc]
+            seconds=lambda one: 1.0,
+            left=left,
+        )
+        found = drive(bisect([Candidate(cell={"at": str(place)}) for place in range(size)], trials=trials), answer)
+        right = planted and found.next == boundary and found.broken_since is late
+        rightly += found.confirmed and right
+        falsely += found.confirmed and not right
+        extra += again[0]
+    return Confirmed(rightly=rightly / runs, falsely=falsely / runs, extra=extra / runs)
+
+
+def main(words: Sequence[str] = tuple(sys.argv[1:])) -> None:
     """Print a table."""
     runs = 1000
+    if "confirm" in words:
+        heads = ("places", "rate", "right", "false", "extra", "none: false", "extra")
+        print(*(f"{head:>11}" for head in heads))
+        for size in SIZES:
+            for rate in RATES:
+                one, none = (confirmed(size=size, rate=rate, planted=each, runs=runs, seed=5) for each in (True, False))
+                shares = (f"{share:11.1%}" for share in (one.rightly, one.falsely))
+                print(f"{size:11} {rate:11}", *shares, f"{one.extra:11.1f} {none.falsely:11.1%} {none.extra:11.1f}")
+        return
     print(
         f"{'places':>7} {'stretches':>9} {'flaky':>6} {'trials':>6} {'right':>7} {'exact':>7} {'asks':>6} {'skips':>5}"
     )

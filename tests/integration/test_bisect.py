@@ -78,8 +78,8 @@ def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> 
     resumed = user.types("bisect", "--resume", "--json", "resumed.json", status=3)
     assert "resuming bisect" in resumed
     # 5 fails in another way: the answer is a range, and it says so.
-    assert f"broken after tree {shas[4]}" in resumed
-    assert f"not later than {shas[6]}" in resumed
+    assert f"broken between tree {shas[4]}" in resumed
+    assert f" and {shas[6]}" in resumed
     assert f"unresolved: {shas[5]} (different-failure)" in resumed
     after = json.loads(user.types("show", "--json"))
     assert after["run_id"] == before["run_id"]
@@ -89,3 +89,27 @@ def test_a_killed_bisection_is_resumed_and_gives_the_same_answer(user: User) -> 
     assert kept.items() <= now.items()  # the same trials
     user.types(*words, "--store", "other", "--json", "straight.json", status=3)
     assert answer(user, "straight.json") == answer(user, "resumed.json")
+
+
+INSTALLED = """
+schema: reprokit/v1
+id: installed
+title: six as setup installs it
+matrix: {os: [debian-12], six: ["1.10.0", "1.16.0"]}
+environment: {setup: "pip install six=={{ six }}"}
+command: |
+  python -c 'import six; raise SystemExit(3 * (tuple(map(int, six.__version__.split("."))) < (1, 14)))'
+expect: {failure: {exit_code: 3}}
+"""
+
+
+def test_a_version_that_setup_installs_has_its_releases_tried_and_its_boundary_confirmed(user: User) -> None:
+    user.write("case.yaml", INSTALLED)
+    output = user.types("bisect", "installed", "--axis", "six=1.10.0..1.16.0", "--json", "out.json")
+    assert "7 releases of six from 1.10.0 to 1.16.0" in output
+    found = answer(user, "out.json")
+    assert found["words"][0].startswith("fixed since six 1.14.0 (released 2020-01-15); last failing 1.13.0")
+    assert found["confirmed"]
+    assert found["trials"]["1.14.0"]["passed"] > 3
+    by_hand = user.types("bisect", "installed", "--axis", "six", "--values", "1.12.0,1.16.0", "--confirm", "never")
+    assert "in one trial each: last failing six 1.12.0, first passing 1.16.0" in by_hand

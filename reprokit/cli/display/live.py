@@ -16,6 +16,7 @@ from rich.text import Text
 from reprokit.cli.display.plain import UNLIMITED, labels
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import expectation, seconds, short_reason, style, summary
+from reprokit.run.invocation import UNDECIDED
 from reprokit.run.task import Task
 
 
@@ -94,7 +95,8 @@ class LiveListener:
                 name = escape(self._labels[number])
                 table.add_row(str(number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
             hidden = len(self._labels) - len(shown)
-            done = f"{len(self._records)}{f' of {self._total}' if self._total else ''} cells decided"
+            count = sum(record.verdict not in UNDECIDED for record in self._records.values())
+            done = f"{count}{f' of {self._total}' if self._total else ''} cells decided"
             return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
 
     def _rank(self, number: int) -> tuple[int, int]:

@@ -131,9 +131,8 @@ class PlainListener:
         if self._verdicts.get(record.number) is not record.verdict:
             self._verdicts[record.number] = record.verdict
             name = self._labels.get(record.number, "")
-            self._print(
-                f"[{record.number}{self._total}] {name}: now {record.verdict} ({expectation(record)}): {short_reason(record)}"
-            )
+            verdict = f"{record.verdict} ({expectation(record)})"
+            self._print(f"[{record.number}{self._total}] {name}: now {verdict}: {short_reason(record)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""

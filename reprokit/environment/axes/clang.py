@@ -17,6 +17,7 @@ from reprokit.environment.axis import (
     HostRequest,
     Measurement,
     Wording,
+    in_series,
     part_layers,
     version_differs,
 )
@@ -138,4 +139,5 @@ nothing is installed. Measured by `clang --version`.
     precision=1,
     matters=70,
     releases=releases,
+    series=in_series(releases, 1),
 )

@@ -15,6 +15,7 @@ from reprokit.environment.axis import (
     HostRequest,
     Measurement,
     Wording,
+    in_series,
     part_layers,
     version_differs,
 )
@@ -104,4 +105,5 @@ Python with pip. It is installed after pinned packages of hundreds of megabytes 
     precision=2,
     matters=60,
     releases=releases,
+    series=in_series(releases, 1),
 )

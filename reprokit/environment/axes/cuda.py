@@ -38,14 +38,26 @@ section cudart
 ls "${CUDA_HOME:-/usr/local/cuda}"/lib64/libcudart.so.* /usr/lib/*-linux-gnu/libcudart.so.* 2>/dev/null"""
 
 
+_CALL = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
+_BRINGS_GCC = re.compile(r"\b(gcc|g\+\+|cc|c\+\+|clang|build-essential|gxx|ccbin)\b|" + TOOLKIT)
+
+
+def lacks_host_compiler(spec: CellSpec, environment: Environment) -> bool:
+    """Whether a cell calls an nvcc of NVIDIA's wheels, which bring no host compiler, and nothing else brings one."""
+    cuda = environment.cuda
+    if cuda is None or cuda.source != "wheels" or environment.gcc is not None or not calls_nvcc(spec):
+        return False
+    asked = spec.environment
+    return not any(_BRINGS_GCC.search(text) for text in (*asked.apt, *asked.pip, asked.setup, *spec.command))
+
+
 def calls_nvcc(spec: CellSpec) -> bool:
     """Whether a case compiles with nvcc, as far as its command and its programs tell, and does not bring one itself."""
     asked = spec.environment
     if any("nvcc" in text for text in (*asked.apt, *asked.requirements, asked.setup)):
         return False
     programs = [file.text for file in spec.files.values() if file.permissions & 0o111]
-    call = re.compile(r"(?<![\w./-])nvcc\s+(?!-V\b|--version\b)[^\s|&;]")
-    return any(call.search(text) for text in (*spec.command, *programs))
+    return any(_CALL.search(text) for text in (*spec.command, *programs))
 
 
 def resolve(request: AxisRequest) -> Cuda | None:
@@ -75,7 +87,34 @@ def resolve(request: AxisRequest) -> Cuda | None:
         f"cuda {asked}{' with nvcc, which the case calls,' if nvcc else ''} is not available on {release.name}; "
         f"NVIDIA's wheels serve {versions.span(wheels)}, the package {TOOLKIT} serves {release.toolkit}"
         + (f", NVIDIA's images serve {versions.span(images)}" if images else "")
+        + f"; {_elsewhere(asked, release.name, request.catalog)}"
     )
+
+
+def _elsewhere(asked: str, here: str, catalog: Catalog) -> str:
+    """The other releases that have a CUDA version, else the nearest one that any release or the wheels have."""
+    places: dict[str, list[str]] = {}
+    for name, release in catalog.releases().items():
+        for version in dict.fromkeys(map(_short, catalog.cuda_images(name))):
+            places.setdefault(version, []).append(f"{name} (NVIDIA's image, from a registry)")
+        places.setdefault(_short(release.toolkit), []).append(f"{name} (its package {TOOLKIT})")
+    wanted = [place for version, found in places.items() if versions.matches(asked, version) for place in found]
+    wanted = wanted or [place for place in places.get(_short(asked), ()) if asked.count(".") < 2]
+    if others := [place for place in wanted if not place.startswith(f"{here} (its")]:
+        return f"{', '.join(dict.fromkeys(others))} {'has' if len(others) == 1 else 'have'} it"
+    have = {**{_short(one): ["any system (NVIDIA's wheels)"] for one in catalog.cuda_wheels()}, **places}
+    nearest = min(have, key=lambda one: (_distance(asked, one), versions.order(one)))
+    return f"no system has it; nearest: {nearest} on {', '.join(have[nearest])}"
+
+
+def _short(version: str) -> str:
+    return ".".join(versions.parts(version)[:2])
+
+
+def _distance(one: str, other: str) -> tuple[int, int]:
+    """How far two versions are apart: whole releases first."""
+    first, second = ((*versions.order(each), 0)[:2] for each in (one, other))
+    return abs(first[0] - second[0]), abs(first[1] - second[1])
 
 
 def _wheels(catalog: Catalog, *, nvcc: bool) -> Mapping[str, Mapping[str, str]]:
@@ -205,4 +244,5 @@ package `nvidia-cuda-toolkit`, which `environment.apt` can ask for by name. With
     precision=2,
     matters=10,
     releases=releases,
+    series=Catalog.cuda_series,
 )

@@ -17,6 +17,7 @@ from reprokit.environment.axis import (
     Layer,
     Measurement,
     Wording,
+    in_series,
     version_differs,
 )
 from reprokit.environment.catalog import Catalog
@@ -121,4 +122,5 @@ axis `cuda`. Measured by its header, else by the name of the library.
     precision=2,
     matters=20,
     releases=releases,
+    series=in_series(releases, 1),
 )

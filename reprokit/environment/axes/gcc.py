@@ -18,6 +18,7 @@ from reprokit.environment.axis import (
     Layer,
     Measurement,
     Wording,
+    in_series,
     version_differs,
 )
 from reprokit.environment.catalog import Catalog
@@ -94,4 +95,5 @@ of `gcc_providers`. Without this axis nothing is installed. Measured by `gcc -du
     precision=1,
     matters=30,
     releases=releases,
+    series=in_series(releases, 1),
 )

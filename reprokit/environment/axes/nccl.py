@@ -15,6 +15,7 @@ from reprokit.environment.axis import (
     HostRequest,
     Measurement,
     Wording,
+    in_series,
     part_layers,
     version_differs,
 )
@@ -128,4 +129,5 @@ the library.
     precision=2,
     matters=80,
     releases=releases,
+    series=in_series(releases, 1),
 )

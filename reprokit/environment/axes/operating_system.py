@@ -126,4 +126,5 @@ Measured by `/etc/os-release`.
     precision=2,
     matters=50,
     releases=releases,
+    series=Catalog.known_os,
 )

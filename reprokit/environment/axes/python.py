@@ -10,7 +10,16 @@ from reprokit.case.axes import version_syntax
 from reprokit.core.errors import Unsupported
 from reprokit.environment import providers_python, versions, wording
 from reprokit.environment.axes.operating_system import release_of
-from reprokit.environment.axis import Axis, AxisRequest, HostRequest, Layer, Measurement, Wording, version_differs
+from reprokit.environment.axis import (
+    Axis,
+    AxisRequest,
+    HostRequest,
+    Layer,
+    Measurement,
+    Wording,
+    in_series,
+    version_differs,
+)
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.model import Environment, Interpreter, Python
 
@@ -93,4 +102,5 @@ Docker's image `python`, or of uv, in the order of `python_providers`. Without t
     precision=2,
     matters=40,
     releases=releases,
+    series=in_series(releases, 2),
 )

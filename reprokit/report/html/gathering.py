@@ -32,10 +32,11 @@ class RecordedCase:
 
     ``file``: the case as it ran last (None where this version cannot read it). ``runs``: those in which the case has
     results, the oldest first, without cells; searches are among them. ``results``: of each run, in the order of its
-    cells. ``history``: the series of this case alone. ``current``: the newest verdict of each cell and variant, of the
-    case as it ran last and the engine that served it last, in the matrix's order; a conclusive verdict wins over a
-    newer inconclusive one, as in ``reprokit explain CASE``. Its records are lean: without trials, Dockerfile and repeat
-    line. ``explained``: what these cells explain. ``changes``: the newest transitions, the newest first.
+    cells. ``history``: the series of this case alone. ``current``: the newest verdict of each cell of the matrix and
+    variant, of the case as it ran last and the engine that served it last, in the matrix's order; a conclusive verdict
+    wins over a newer inconclusive one, as in ``reprokit explain CASE``. Its records are lean: without trials,
+    Dockerfile and repeat line. ``explained``: what these cells explain. ``changes``: the newest transitions, the
+    newest first.
     """
 
     id: str
@@ -95,7 +96,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     runs = tuple(run for run in history.runs.values() if run.id in results)
     last = next((run for run in reversed(runs) if not run.searches), runs[-1])
     serving = {one.engine for one in history.series for result in one.results if result.run_id == last.id}
-    current = _current(store, history, serving, last)
+    current = _current(store, history, serving, last, file_of)
     if not current:  # a run that has decided nothing yet
         return None
     records = [record for _, record in current]
@@ -122,7 +123,7 @@ def _known(store: Store, case_id: str, history: CaseHistory, file_of: FileOf) ->
     )
 
 
-def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRecord) -> list[Recorded]:
+def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRecord, file_of: FileOf) -> list[Recorded]:
     """See :class:`RecordedCase`. Of each series only the rows that can be the answer are read."""
     rows: dict[int, str] = {}
     for series in history.series:
@@ -138,7 +139,7 @@ def _current(store: Store, history: CaseHistory, engines: set[str], last: RunRec
         digest = records[newest].case_digest if newest is not None else ""
     newest_first = sorted(rows, key=lambda row: (history.runs[rows[row]].started_at, row), reverse=True)
     recorded = [(history.runs[rows[row]], records[row]) for row in newest_first if records[row].case_digest == digest]
-    chosen = {id(record) for record in explanation.newest(recorded)}
+    chosen = {id(record) for record in explanation.newest(recorded, file_of(digest))}
     order = {(cell_key(one.cell), one.variant): at for at, one in enumerate(history.series)}
     found = [(run, record) for run, record in recorded if id(record) in chosen]
     return sorted(found, key=lambda one: order[cell_key(one[1].cell), one[1].variant])

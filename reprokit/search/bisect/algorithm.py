@@ -1,7 +1,8 @@
 """Bisection of an ordered line of candidates: after which one the failure appears or disappears. Pure.
 
 Both ends are run first. Unresolved candidates are skipped, as ``git bisect skip`` does; where they lie at the boundary,
-the answer is the range between the nearest resolved ones.
+the answer is the range between the nearest resolved ones. Last, the boundary is repeated until a flake is excluded; a
+place that passed and then fails moves the boundary, and the search goes on.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
+from reprokit.search.confirming import Separation, Trials, confirm
 from reprokit.search.queries import Candidate, Query, Search
 
 Progress = Callable[[Sequence[int], Mapping[int, Reading], int], None]
@@ -22,11 +24,13 @@ class Bisection:
 
     Only unresolved places lie between them (``skipped`` lists all of those, elsewhere too). Where the ends have the
     same reading, or one is unresolved, ``last`` and ``next`` are the ends. ``readings``: of every place that was run.
+    ``confirmed``: the trials exclude that the failure is a flake which is on both sides of the boundary.
     """
 
     last: int
     next: int
     readings: Mapping[int, Reading]
+    confirmed: bool = False
 
     @property
     def found(self) -> bool:
@@ -50,12 +54,17 @@ class Bisection:
 
 
 def bisect(
-    candidates: Sequence[Candidate], *, ahead: bool = True, progress: Progress | None = None
+    candidates: Sequence[Candidate],
+    *,
+    ahead: bool = True,
+    progress: Progress | None = None,
+    trials: Trials | None = None,
 ) -> Search[Bisection]:
     """Find one boundary along at least two candidates in few runs: about log2 of their number, plus the skips.
 
     If there are several boundaries, it finds one of them. ``ahead``: name the likely next candidates, for either
     result, so that their images can be built meanwhile. ``progress``: called after each answer but the last.
+    ``trials``: those of the candidates, by which the boundary is confirmed; None: it is not.
     """
     progress = progress or (lambda places, readings, left: None)
     readings: dict[int, Reading] = {}
@@ -70,20 +79,46 @@ def bisect(
 
     answers = yield ask((low, high), (choose(low, high, readings),))
     readings[low], readings[high] = answers
-    if {readings[low], readings[high]} != {Reading.PASS, Reading.FAIL}:
-        return Bisection(last=low, next=high, readings=readings)
-    if high - low > 1:
-        progress((low, high), readings, high - low)
-    while (place := choose(low, high, readings)) is not None:
-        (answer,) = yield ask((place,), (choose(low, place, readings), choose(place, high, readings)))
-        readings[place] = answer
-        if answer is readings[low]:
-            low = place
-        elif answer is readings[high]:
-            high = place
-        if high - low > 1:
-            progress((place,), readings, high - low)
-    return Bisection(last=low, next=high, readings=readings)
+    fails_late = readings[high] is Reading.FAIL
+    while {readings[0], readings[len(candidates) - 1]} == {Reading.PASS, Reading.FAIL}:
+        if high - low > 1 and len(readings) == 2:
+            progress((low, high), readings, high - low)
+        while (place := choose(low, high, readings)) is not None:
+            (answer,) = yield ask((place,), (choose(low, place, readings), choose(place, high, readings)))
+            readings[place] = answer
+            if answer is readings[low]:
+                low = place
+            elif answer is readings[high]:
+                high = place
+            if high - low > 1:
+                progress((place,), readings, high - low)
+        if trials is None:
+            return Bisection(last=low, next=high, readings=readings)
+        passing, failing = (low, high) if fails_late else (high, low)
+        separation = _separation(candidates, readings, passing, failing)
+        if not (yield from confirm([separation], trials)):
+            return Bisection(last=low, next=high, readings=readings, confirmed=separation.shown(trials))
+        readings |= {place: Reading.FAIL for place in readings if trials.tally(candidates[place]).failed}
+        low, high = _innermost(readings, fails_late=fails_late)
+    return Bisection(last=0, next=len(candidates) - 1, readings=readings)
+
+
+def _separation(
+    candidates: Sequence[Candidate], readings: Mapping[int, Reading], passing: int, failing: int
+) -> Separation:
+    """That the ``passing`` place at the boundary does not fail as the ``failing`` one and all beyond it do."""
+    others = [place for place, seen in readings.items() if seen is Reading.FAIL and place != failing]
+    named = tuple(candidates[place] for place in (failing, *others))
+    return Separation(named=named, denied=(candidates[passing],), chances=len(candidates))
+
+
+def _innermost(readings: Mapping[int, Reading], *, fails_late: bool) -> tuple[int, int]:
+    """The nearest places on both sides of the boundary. A failure is certain, and a pass beyond one was luck."""
+    failing = [place for place, seen in readings.items() if seen is Reading.FAIL]
+    passing = [place for place, seen in readings.items() if seen is Reading.PASS]
+    if fails_late:
+        return max((place for place in passing if place < min(failing)), default=0), min(failing)
+    return max(failing), min((place for place in passing if place > max(failing)), default=max(readings))
 
 
 def choose(low: int, high: int, readings: Mapping[int, Reading]) -> int | None:

@@ -11,15 +11,14 @@ from typing import Any
 from reprokit.case.matrix import cell_key
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.reading import Reading, reading
+from reprokit.evidence.strength import Tally, total, trials_each
 from reprokit.search.bisect import commits
 from reprokit.search.bisect.algorithm import Bisection, bisect
 from reprokit.search.bisect.line import BisectLine, along_axis, along_source
 from reprokit.search.queries import Candidate, Query
-from reprokit.search.releases import Policy
+from reprokit.search.releases import Gap, Policy, some
 from reprokit.search.search_session import SearchAnswer, SearchSession
 
-FEW = 5
-"""How many names a line lists."""
 _SHOWS = {Reading.PASS: "passes", Reading.FAIL: "fails", Reading.UNRESOLVED: "is unresolved"}
 _SHOWED = {Reading.PASS: "passed", Reading.FAIL: "failed"}
 
@@ -55,7 +54,8 @@ def _line(session: SearchSession) -> BisectLine:
     if given.get("source"):
         return along_source(session.file, session.request, given["source"], given["ends"], tags_only=given["tags_only"])
     policy = Policy(pre=given["pre"], since=given["since"], before=given["before"])
-    return along_axis(session.file, session.request, given["axis"], given["ends"], policy)
+    values = given.get("values", ())
+    return along_axis(session.file, session.request, given["axis"], given["ends"], policy, values)
 
 
 def _search(
@@ -70,7 +70,7 @@ def _search(
         session.note(f"{line.of} {results}: {left} places are left for the boundary, about {more}")
 
     # With one job at a time, nothing is built while a cell runs.
-    found = yield from bisect(candidates, ahead=session.request.jobs > 1, progress=progress)
+    found = yield from bisect(candidates, ahead=session.request.jobs > 1, progress=progress, trials=session.trials)
     reasons = {}
     for place in found.skipped:
         record = session.record_of(candidates[place])
@@ -78,7 +78,8 @@ def _search(
         reasons[place] = (
             f"{record.verdict}{': ' + first_line(record.reason) if at_end else ''}" if record else "unknown"
         )
-    return answer(line, found, reasons, before)
+    tallies = {place: session.trials.tally(candidates[place]) for place in found.readings}
+    return answer(line, found, reasons, before, tallies)
 
 
 def against(line: BisectLine, found: Bisection, before: Mapping[str, str]) -> list[str]:
@@ -99,7 +100,8 @@ def opening(line: BisectLine) -> list[str]:
     steps = math.ceil(math.log2(max(len(line.values) - 1, 1))) + 2
     ends = f"from {line.values[0]} to {line.values[-1]}"
     texts = [f"{len(line.values)} {line.things} of {line.of} {ends}, about {pluralize(steps, 'run')}"]
-    return [*texts, *(f"left out: {values}: {why}" for values, why in _grouped(line.left_out)), *line.notes]
+    left = [f"left out: {values}: {why}" for values, why in _grouped(line.left_out)]
+    return [*texts, *left, *line.notes, *line.unknown]
 
 
 def _grouped(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -107,22 +109,26 @@ def _grouped(reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     grouped: dict[str, list[str]] = {}
     for value, why in reasons.items():
         grouped.setdefault(why, []).append(value)
-    yield from ((_some(values), why) for why, values in grouped.items())
+    yield from ((some(values), why) for why, values in grouped.items())
 
 
-def _some(values: list[str]) -> str:
-    rest = len(values) - FEW
-    return ", ".join(values[:FEW]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def answer(line: BisectLine, found: Bisection, reasons: dict[int, str], before: Mapping[str, str]) -> SearchAnswer:
+def answer(
+    line: BisectLine,
+    found: Bisection,
+    reasons: dict[int, str],
+    before: Mapping[str, str],
+    tallies: Mapping[int, Tally],
+) -> SearchAnswer:
     """The result of a bisection in words and as JSON.
 
-    ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in the last run of the case.
-    Exit status 0: a boundary between two neighbours. 1: both ends have the same reading, so there is no boundary.
-    3: an end, or a place at the boundary, is unresolved.
+    ``tallies``: place -> its trials. ``reasons``: place -> why it is unresolved. ``before``: value -> its reading in
+    the last run of the case. Exit status 0: a boundary between two neighbours. 1: both ends have the same reading, so
+    there is no boundary. 3: an end is unresolved, the boundary may be at a value that is unresolved, was not tried or
+    is not known, or the failure is flaky and the trials do not confirm the boundary.
     """
     values = line.values
+    gap = line.untried(values[found.last], values[found.next])
+    open_places = bool(found.unclear or gap.reasons)
     data: dict[str, Any] = {
         "axis": line.axis,
         "of": line.of,
@@ -134,17 +140,25 @@ def answer(line: BisectLine, found: Bisection, reasons: dict[int, str], before: 
         "last": values[found.last],
         "since": None,
         "unclear": [values[place] for place in found.unclear],
+        "untried": dict(gap.left_out),
+        "unknown": list(line.unknown),
+        "confirmed": found.confirmed,
+        "trials": {values[place]: dataclasses.asdict(tally) for place, tally in sorted(tallies.items())},
     }
     if not found.found:
-        words, status = _nothing(line, found, reasons)
+        words, status = _nothing(line, found, reasons, _each(found, tallies))
     else:
         data["change"] = "broken" if found.broken_since else "fixed"
-        data["next" if found.unclear else "since"] = values[found.next]
-        words, status = _boundary(line, found, reasons), 3 if found.unclear else 0
+        flaky = any(tally.failed and tally.passed for tally in tallies.values())
+        decided = not open_places and (found.confirmed or not flaky)
+        data["since" if decided else "next"] = values[found.next]
+        each = "" if found.confirmed else _each(found, tallies)
+        words, status = _boundary(line, found, gap, reasons, each), 0 if decided else 3
+    words += _strength(found, tallies)
     if odd := against(line, found, before):
         data["against"] = odd
         was = "; ".join(
-            f"{some} {shown}" for some, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
+            f"{names} {shown}" for names, shown in _grouped({value: _SHOWED[Reading(before[value])] for value in odd})
         )
         words.append(
             f"  but in the last run of the case: {was}; so there is more than one change, or the failure is flaky"
@@ -154,30 +168,45 @@ def answer(line: BisectLine, found: Bisection, reasons: dict[int, str], before: 
     return SearchAnswer(words=tuple(words), data=data, exit_status=status)
 
 
-def _boundary(line: BisectLine, found: Bisection, reasons: dict[int, str]) -> list[str]:
-    change, before = ("broken", "passing") if found.broken_since else ("fixed", "failing")
-    last, after = line.values[found.last], line.values[found.next]
+def _each(found: Bisection, tallies: Mapping[int, Tally]) -> str:
+    return trials_each(tallies[place].of for place in (found.last, found.next))
+
+
+def _strength(found: Bisection, tallies: Mapping[int, Tally]) -> list[str]:
+    """How often the failure shows where it shows at all, and what a boundary that is not confirmed rests on."""
+    failing = total(tallies[place] for place, seen in found.readings.items() if seen is Reading.FAIL)
     words = []
-    if found.unclear:
-        words.append(f"{change} after {line.of} {_full(line, last)} and not later than {_full(line, after)}")
-        words.append(f"  unresolved: {_unresolved(line, found.unclear, reasons)}")
-    else:
-        words.append(f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}")
-        if after in line.merges:
-            words.append(f"  it is a merge: bisect inside it with --source {line.source}={after}^1..{after}^2")
-    words += (f"  left out between them: {some} ({why})" for some, why in _grouped(line.left_out_between(last, after)))
-    if not line.source:  # an index that did not answer may have more releases
-        words += (f"  {note}" for note in line.notes)
+    if failing.passed:
+        words.append(f"  flaky: it failed in {failing.failed} of the {failing.of} trials of the values that fail")
+    if found.found and not found.confirmed:
+        words.append("  that may be chance: --confirm always repeats both sides until a flake is excluded")
     return words
 
 
-def _nothing(line: BisectLine, found: Bisection, reasons: dict[int, str]) -> tuple[list[str], int]:
+def _boundary(line: BisectLine, found: Bisection, gap: Gap, reasons: dict[int, str], each: str) -> list[str]:
+    """``each``: how few trials it rests on, in words; '' where they suffice. "Since" is a word for what is certain."""
+    change, before, then = ("broken", "passing", "failing") if found.broken_since else ("fixed", "failing", "passing")
+    last, after = line.values[found.last], line.values[found.next]
+    if found.unclear or gap.reasons:
+        words = [f"{each}{': ' if each else ''}{change} between {line.of} {_full(line, last)} and {_full(line, after)}"]
+        words += [f"  unresolved: {_unresolved(line, found.unclear, reasons)}"] if found.unclear else []
+        return [*words, *(f"  {reason}" for reason in gap.reasons)]
+    words = [f"{change} since {line.of} {_full(line, after)}; last {before} {_full(line, last)}"]
+    if each:
+        words = [f"{each}: last {before} {line.of} {_full(line, last)}, first {then} {_full(line, after)}"]
+    if after in line.merges:
+        words.append(f"  it is a merge: bisect inside it with --source {line.source}={after}^1..{after}^2")
+    return [*words, *(f"  left out between them: {names} ({why})" for names, why in _grouped(gap.left_out))]
+
+
+def _nothing(line: BisectLine, found: Bisection, reasons: dict[int, str], each: str) -> tuple[list[str], int]:
     ends = [place for place in (found.last, found.next) if found.readings[place] is Reading.UNRESOLVED]
     low, high = line.values[found.last], line.values[found.next]
     if ends:
         which = _unresolved(line, tuple(ends), reasons)
         return [f"not decided: an end of the range is unresolved: {line.of} {which}; start from a value next to it"], 3
-    shows = "reproduces" if found.readings[found.last] is Reading.FAIL else "does not reproduce"
+    reproduces = found.readings[found.last] is Reading.FAIL
+    shows = "reproduces" if reproduces else f"does not reproduce ({each})"
     return [f"no change: the failure {shows} with {line.of} {low} and with {high}; choose a range whose ends differ"], 1
 
 
@@ -188,4 +217,4 @@ def _full(line: BisectLine, value: str) -> str:
 
 def _unresolved(line: BisectLine, places: tuple[int, ...], reasons: dict[int, str]) -> str:
     named = {line.values[place]: reasons.get(place, "unknown") for place in places}
-    return "; ".join(f"{some} ({why})" for some, why in _grouped(named))
+    return "; ".join(f"{names} ({why})" for names, why in _grouped(named))

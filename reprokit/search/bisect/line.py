@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.files import CaseFile
-from reprokit.case.matrix import Cell, label
+from reprokit.case.matrix import Cell, label, no_axis
 from reprokit.case.render import TemplateProblem, render
 from reprokit.core.errors import Unsupported, UsageError
-from reprokit.core.near_match import near
-from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.environment.resolving import resolve
 from reprokit.run import sources
-from reprokit.run.plan import cells_of
+from reprokit.run.plan import cells_of, check_values
 from reprokit.run.request import Request
 from reprokit.run.supplying import site_catalog, supply_of
 from reprokit.search import releases
@@ -23,24 +22,17 @@ from reprokit.search.bisect import commits
 
 
 @dataclass(frozen=True, kw_only=True)
-class BisectLine:
+class BisectLine(releases.Releases):
     """Cells that differ in ``axis`` alone: ``rest`` with each of ``values``, in order from one end to the other.
 
-    ``of``: the package, axis or source; ``things``: the plural noun of the values ("releases"). ``details``: value ->
-    its date, and a commit's subject. ``left_out``: value -> why. ``every``: the values and those left out, in order.
-    ``notes``: lines for the user. ``source`` and ``repository``: the source whose commits the values are, and its
-    local repository; '' for an axis. ``merges``: which commits are merges.
+    ``of``: the package, axis or source; ``things``: the plural noun of the values. ``details``: value -> its date, and
+    a commit's subject. ``source`` and ``repository``: the source whose commits the values are, and its local
+    repository; '' for an axis. ``merges``: which commits are merges.
     """
 
     axis: str
-    of: str
-    things: str
     rest: Cell
-    values: tuple[str, ...]
     details: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    every: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
     source: str = ""
     repository: str = ""
     merges: tuple[str, ...] = ()
@@ -48,13 +40,6 @@ class BisectLine:
     def cell(self, value: str) -> Cell:
         """The cell with that value."""
         return {**self.rest, self.axis: value}
-
-    def left_out_between(self, low: str, high: str) -> dict[str, str]:
-        """What was left out between two of its values."""
-        if not self.every:
-            return {}
-        inside = self.every[self.every.index(low) + 1 : self.every.index(high)]
-        return {value: self.left_out[value] for value in inside if value in self.left_out}
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads."""
@@ -67,22 +52,32 @@ class BisectLine:
         return cls(**fields)
 
 
-def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str], policy: releases.Policy) -> BisectLine:
+def along_axis(
+    file: CaseFile,
+    request: Request,
+    axis: str,
+    ends: Sequence[str],
+    policy: releases.Policy,
+    by_hand: Sequence[str] = (),
+) -> BisectLine:
     """The values of an axis between two ends, with the other axes as the request selects them. Reads package indexes.
 
-    Raises UsageError where more than one cell remains for a value, and as :func:`reprokit.search.releases.between`.
+    ``by_hand``: the line as the user names it, instead of what lies between the ends. Raises UsageError where more than
+    one cell remains for a value, and as :func:`reprokit.search.releases.between`.
     """
     rest = _rest(file, request, axis, ends)
     if axis not in rest and axis not in file.names and axis not in AXIS_NAMES:
-        has = sorted({*file.case.matrix.axes, *file.names})
-        hint = near(axis, has, prefix="; ") or (f"; it has: {', '.join(has)}" if has else "")
-        raise UsageError(f"--axis {axis}=...: the case has no axis {axis!r}{hint}")
+        own = (*file.case.matrix.columns(), *sorted(file.names))
+        raise UsageError(f"--axis {axis}=...: {no_axis(axis, own, KNOWN)}")
+    if by_hand:
+        check_values(file, {axis: by_hand}, request, "--values")
+        return BisectLine(axis=axis, of=axis, things="values", rest=rest, values=tuple(by_hand))
     low, high = ends
-    if policy != releases.Policy() and (axis in AXIS_NAMES or not releases.distributions(file, rest, axis, low)):
+    found = releases.between(file, rest, axis, low, high, policy, site_catalog())
+    if policy != releases.Policy() and not found.packages:
         raise UsageError(
             f"--pre, --since and --before apply to a package's releases, and the values of {axis} are not releases"
         )
-    found = releases.between(file, rest, axis, low, high, policy, site_catalog())
     unserved = _unserved(file, request, [{**rest, axis: value} for value in found.values[1:-1]], axis)
     return BisectLine(
         axis=axis,
@@ -93,7 +88,9 @@ def along_axis(file: CaseFile, request: Request, axis: str, ends: Sequence[str],
         details={value: f"released {day}" for value, day in found.dates.items()},
         left_out={**found.left_out, **unserved},
         every=found.every or found.values,
+        packages=found.packages,
         notes=found.notes,
+        unknown=found.unknown,
     )
 
 
@@ -122,7 +119,7 @@ def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str
     except TemplateProblem as error:
         raise UsageError(f"--source {name}=...: {error}") from error
     repository = sources.history(name, spec, stand_in=request.sources.get(name))
-    own = tuple(releases.of_matrix(file, axis))
+    own = file.case.matrix.columns().get(axis, ())
     found = commits.between(name, repository, low, high, spelt=own, tags_only=tags_only)
     return BisectLine(
         axis=axis,
@@ -140,7 +137,7 @@ def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str
 
 def _rest(file: CaseFile, request: Request, axis: str, ends: Sequence[str]) -> Cell:
     """The one cell that the selection leaves, apart from ``axis``. Raises UsageError where other axes differ too."""
-    cells = [cell for _, cell in cells_of([file], request.selection)]
+    cells = [cell for _, cell in cells_of([file], request)]
     if not cells:
         raise UsageError("the selection is empty: --only, --skip, the axis options and exclude leave no cell")
     rests: dict[str, Cell] = {}

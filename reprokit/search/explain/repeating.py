@@ -31,7 +31,7 @@ class Confirmation:
     def __call__(self, records: Sequence[CellRecord], running: Collection[int]) -> int | None:
         """The number of the cell to repeat next; None where nothing more is worth it, or what is ``running`` may do."""
         support = self._support(records)
-        tallies, seconds = list(map(tally_of, records)), [_seconds(record) for record in records]
+        tallies, seconds = list(map(tally_of, records)), [seconds_of(record) for record in records]
         left = math.inf
         if self._limited:
             again = [record.details.repeats for record in records]
@@ -60,7 +60,7 @@ def tally_of(record: CellRecord) -> Tally:
     return Tally.count([trial.outcome for trial in record.trials])
 
 
-def _seconds(record: CellRecord) -> float:
+def seconds_of(record: CellRecord) -> float:
     """What a trial of a cell takes, with its container."""
     spent = record.seconds or sum(trial.seconds for trial in record.trials)
     return max(spent / max(1, len(record.trials)), 0.001)

@@ -3,7 +3,8 @@
 Both cells are run first. Then mixes of the two are run, each time the one that gives most information on which sets of
 differences are enough for the failure (:mod:`reprokit.search.isolate.explanations`), until one explanation is left and
 confirmed: its changes alone make the good cell fail, and without them the bad cell passes. Last, a bisection finds the
-boundary along axes that have values in between.
+boundary along axes that have values in between. What the answer rests on is repeated until a flake is excluded; a mix
+that passed and then fails changes what is possible, and the search goes on.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass, field
 from reprokit.case.matrix import Cell
 from reprokit.evidence.reading import Reading
 from reprokit.search.bisect.algorithm import Bisection, bisect
+from reprokit.search.confirming import Separation, Trials, confirm
 from reprokit.search.isolate.explanations import (
     HOPELESS,
     Explanation,
@@ -61,7 +63,8 @@ class Isolation:
     ``weights``), or none where the results contradict every one; each is a tuple of sets of changes, each of which is
     enough. ``readings``: of every mix that was run. ``undistinguished``: mixes that would distinguish the rivals but
     are unresolved or ``excluded`` by the case. ``pair``: the closest two mixes, one a subset of the other, of which the
-    smaller passes and the larger fails. ``stopped``: the limit on cells was reached.
+    smaller passes and the larger fails. ``stopped``: the limit on cells was reached. ``confirmed``: the trials exclude
+    that the failure is a flake which does not depend on the changes of the explanation.
     """
 
     good: Cell
@@ -75,6 +78,7 @@ class Isolation:
     pair: tuple[int, int] | None = None
     boundaries: tuple[Boundary, ...] = ()
     stopped: bool = False
+    confirmed: bool = False
 
     @property
     def plausible(self) -> tuple[Explanation, ...]:
@@ -132,6 +136,7 @@ class _State:
     possible: Callable[[Cell], bool]
     cost: Callable[[Candidate], int]
     limit: int
+    trials: Trials | None
     readings: dict[int, Reading] = field(default_factory=dict)
     weights: dict[Explanation, float] = field(default_factory=dict)
 
@@ -144,6 +149,19 @@ class _State:
     def learn(self, mix: int, seen: Reading) -> None:
         self.readings[mix] = seen
         self.weights = consistent(self.weights, mix, seen)
+
+    def relearn(self) -> bool:
+        """Whether a mix that passed has failed since; what is possible is then weighed anew."""
+        failed = [
+            mix
+            for mix, seen in self.readings.items()
+            if seen is Reading.PASS and self.trials is not None and self.trials.tally(self.candidate(mix)).failed
+        ]
+        if failed:
+            self.weights = explanations(len(self.changes))
+            for mix, seen in {**self.readings, **dict.fromkeys(failed, Reading.FAIL)}.items():
+                self.learn(mix, seen)
+        return bool(failed)
 
     def next(
         self, readings: Mapping[int, Reading], weights: Mapping[Explanation, float], usable: Sequence[int]
@@ -170,29 +188,65 @@ def isolate(
     between: Callable[[str, Cell], Sequence[str]] = lambda axis, cell: (),
     limit: int = 1000,
     ahead: bool = True,
+    trials: Trials | None = None,
 ) -> Search[Isolation]:
     """Find which changes from ``good`` to ``bad`` cause the failure. The two cells must differ.
 
     ``possible``: whether a cell may be run at all. ``cost``: see ``SearchSession.cost``. ``between``: (axis, failing
     cell) -> the axis' values between those of the two cells, from the good one to the bad one. ``limit``: most cells,
     not counting those of the boundary. ``ahead``: name likely next candidates, so that their images can be built.
+    ``trials``: those of the candidates, by which the answer is confirmed; None: it is not.
     """
     changes = changes_between(good, bad)
-    state = _State(good=good, bad=bad, changes=changes, possible=possible, cost=cost, limit=limit)
+    state = _State(good=good, bad=bad, changes=changes, possible=possible, cost=cost, limit=limit, trials=trials)
     state.weights = explanations(len(changes))
     usable = [mix for mix in mixes(len(changes)) if mix in (0, state.whole) or possible(state.candidate(mix).cell)]
     yield from _ask(state, [state.whole, 0])
-    if state.readings[state.whole] is not Reading.FAIL or state.readings[0] is not Reading.PASS:
-        return _result(state)
-    yield from _tell_apart(state, usable, ahead)
+    boundaries: list[Boundary] = []
+    again = True
+    while again:
+        if state.readings[state.whole] is not Reading.FAIL or state.readings[0] is not Reading.PASS:
+            return _result(state)
+        yield from _tell_apart(state, usable, ahead)
+        yield from _confirm(state)
+        again, boundaries = state.relearn(), []
+        if len(state.weights) == 1 and not again:
+            for bit in _bits(union(next(iter(state.weights)))):
+                boundary = yield from _boundary(state, bit, between)
+                boundaries += [boundary] if boundary else []
+            again = state.relearn()
     if not state.weights:
         yield from _narrow(state, usable)
-    boundaries: list[Boundary] = []
-    if len(state.weights) == 1:
-        for bit in _bits(union(next(iter(state.weights)))):
-            boundary = yield from _boundary(state, bit, between)
-            boundaries += [boundary] if boundary else []
     return _result(state, usable, tuple(boundaries))
+
+
+def _confirm(state: _State) -> Search[None]:
+    """Repeat the mixes that the one explanation rests on."""
+    if state.trials is not None and len(state.weights) == 1:
+        yield from confirm(_separations(state), state.trials)
+
+
+def _separations(state: _State) -> list[Separation]:
+    """That each change of the explanation is needed: the mixes that have the others of its set pass.
+
+    Any change could have been found in its place, hence the chances; the simulation asks for the factor.
+    """
+    [explanation] = state.weights
+    failing = [mix for mix, seen in state.readings.items() if seen is Reading.FAIL]
+    named = sorted(failing, key=lambda mix: (mix not in explanation, mix.bit_count(), mix))
+    found = []
+    for enough in explanation:
+        for bit in _bits(enough):
+            rest = enough ^ 1 << bit
+            denied = [mix for mix, seen in state.readings.items() if seen is Reading.PASS and mix & rest == rest]
+            found.append(
+                Separation(
+                    named=tuple(map(state.candidate, named)),
+                    denied=tuple(map(state.candidate, denied)),
+                    chances=4 * len(state.changes),
+                )
+            )
+    return found
 
 
 def _ask(state: _State, wanted: Sequence[int], soon: Sequence[int | None] = ()) -> Search[None]:
@@ -267,7 +321,7 @@ def _boundary(state: _State, bit: int, between: Callable[[str, Cell], Sequence[s
         return None
     values = (change.good, *inner, change.bad)
     line = tuple({**base, change.axis: value} for value in values)
-    found = yield from bisect([Candidate(cell=cell) for cell in line])
+    found = yield from bisect([Candidate(cell=cell) for cell in line], trials=state.trials)
     return Boundary(axis=change.axis, values=values, line=line, found=found)
 
 
@@ -290,6 +344,9 @@ def _result(state: _State, usable: Sequence[int] = (), boundaries: tuple[Boundar
         pair=_closest(state.readings) if usable and seen >= {Reading.PASS, Reading.FAIL} else None,
         boundaries=boundaries,
         stopped=len(state.readings) >= state.limit,
+        confirmed=len(left) == 1
+        and state.trials is not None
+        and all(one.shown(state.trials) for one in _separations(state)),
     )
 
 

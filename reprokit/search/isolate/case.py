@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,9 +12,11 @@ from reprokit.case import matrix
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label
 from reprokit.core.errors import UsageError
+from reprokit.environment.axes import KNOWN
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.verdict import expected
+from reprokit.run.plan import check_values
 from reprokit.run.supplying import site_catalog
 from reprokit.search import releases
 from reprokit.search.explain.ordering import inside
@@ -21,6 +24,7 @@ from reprokit.search.isolate import ends, reported
 from reprokit.search.isolate.algorithm import Isolation, changes_between, isolate
 from reprokit.search.isolate.summary import IsolationText
 from reprokit.search.queries import Candidate, Query, Search
+from reprokit.search.releases import Releases
 from reprokit.search.search_session import SearchAnswer, SearchSession
 
 
@@ -28,12 +32,15 @@ def make(session: SearchSession) -> Search[SearchAnswer]:
     """The search that ``session.arguments`` ask for. Raises UsageError where a cell is missing or not possible."""
     given = session.arguments
     found: dict[str, Any] = session.recall("ends", lambda: _ends(session))
-    known = {name for cell in found["cells"] for name in cell}
+    known = dict.fromkeys(name for cell in found["cells"] for name in cell)
     for axis in given["axes"]:
+        if axis not in (*known, *session.file.names):
+            raise UsageError(f"--axis {axis}=...: {matrix.no_axis(axis, known, KNOWN)}")
         if axis not in known or len({cell.get(axis) for cell in found["cells"]}) == 1:
             raise UsageError(
                 f"--axis {axis}=...: the two cells do not differ in it; name its values in --bad and --good"
             )
+        check_values(session.file, {axis: given["axes"][axis].get("values", ())}, session.request, "--axis")
     return _search(session, found)
 
 
@@ -51,8 +58,13 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
     bad, good = pair
     file = session.file
 
+    asked: dict[str, Releases] = {}
+
     def between(axis: str, base: Cell) -> Sequence[str]:
-        values: list[str] = session.recall(f"between {axis}", lambda: _between(session, axis, base, good, bad))
+        found = session.recall(f"line {axis}", lambda: _between(session, axis, base, good, bad))
+        if found["asked"]:
+            asked[axis] = Releases(**found["asked"])
+        values: list[str] = found["values"]
         return values
 
     result = yield from isolate(
@@ -64,9 +76,12 @@ def _search(session: SearchSession, found: Mapping[str, Any]) -> Search[SearchAn
         limit=session.arguments["max_cells"] or 1000,
         # With one job at a time, nothing is built while a cell runs.
         ahead=session.request.jobs > 1,
+        trials=session.trials,
     )
     size = matrix.count(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)
-    report = IsolationText(found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size)
+    report = IsolationText(
+        found=result, record=lambda cell: session.record_of(Candidate(cell=cell)), matrix=size, asked=asked
+    )
     words = [*report.words(), *_closer(session, result)]
     return SearchAnswer(words=tuple(words), data=report.json(), exit_status=report.exit_status)
 
@@ -82,7 +97,7 @@ def _closer(session: SearchSession, found: Isolation) -> Iterator[str]:
             good, bad = (known[axis].values[place] for place in (known[axis].found.last, known[axis].found.next))
         if axis in session.arguments["axes"] or good is None or bad is None:
             continue
-        if releases.distributions(session.file, found.bad, axis, bad):
+        if releases.pinned(session.file, found.bad, axis, bad):
             yield f"to search the releases between {axis} {good} and {bad}, add --axis {axis}={good}..{bad}"
 
 
@@ -104,6 +119,8 @@ def _ends(session: SearchSession) -> dict[str, Any]:
         return _reported(file)
     options = {"--bad": arguments["bad"], "--good": arguments["good"]}
     given = {name: ends.parse(name, text) for name, text in options.items() if text}
+    for name, asked in given.items():
+        check_values(file, {axis: (value,) for axis, value in asked.items()}, session.request, name)
     if len(given) == 2:
         chosen = ends.choose(file, given["--bad"], given["--good"])
         return {"cells": [chosen.bad, chosen.good], "notes": list(chosen.notes), "reported": False}
@@ -135,7 +152,7 @@ def _reported(file: CaseFile) -> dict[str, Any]:
             f"--reported needs at least two report.environments, and {file.case.id} has {len(environments)}; "
             "name the cells with --bad and --good"
         )
-    own = ends.axes_of(file)
+    own = file.case.matrix.columns()
     found = [reported.read(environment, own, file.names) for environment in environments]
     base = next(iter(matrix.expand(file.case.matrix.axes, file.case.matrix.exclude, file.case.matrix.include)), {})
     cells = [{**base, **one.cell} for one in found]
@@ -153,17 +170,22 @@ def _reported(file: CaseFile) -> dict[str, Any]:
     return {"cells": cells, "notes": notes, "reported": True}
 
 
-def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cell) -> list[str]:
-    """The values of an axis between those of the two cells: the case's own, and those that ``--axis`` asks for."""
+def _between(session: SearchSession, axis: str, base: Cell, good: Cell, bad: Cell) -> dict[str, Any]:
+    """The values of an axis between those of the two cells, and the releases that ``--axis`` asks for, as JSON.
+
+    ``values``: the case's own, and those that ``--axis`` names or finds. ``asked``: None where it names no range.
+    """
     arguments, file = session.arguments, session.file
-    values = list(releases.of_matrix(file, axis))
+    values = list(file.case.matrix.columns().get(axis, ()))
     given = arguments["axes"].get(axis, {})
+    found = None
     if "ends" in given:
         low, high = given["ends"]
         found = releases.between(file, base, axis, low, high, releases.Policy(**arguments["policy"]), site_catalog())
-        for note in found.notes:
+        for note in (*found.notes, *found.unknown):
             session.note(note)
         values += found.values
     values += given.get("values", ())
-    versions = bool(releases.distributions(file, base, axis, bad[axis]))
-    return inside(axis, values, good[axis], bad[axis], versions=versions)
+    versions = bool((found and found.packages) or releases.pinned(file, base, axis, bad[axis]))
+    line = inside(axis, values, good[axis], bad[axis], versions=versions)
+    return {"values": line, "asked": found and dataclasses.asdict(found)}

@@ -7,10 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reprokit.case.files import CaseFile
-from reprokit.case.matrix import Cell, Partial, expand, label, matches, parse_group
+from reprokit.case.matrix import Cell, Partial, expand, label, matches, no_axis, parse_group
 from reprokit.core.errors import UsageError
-from reprokit.core.near_match import near
-from reprokit.environment.axes import AXIS_NAMES
+from reprokit.environment.axes import AXIS_NAMES, KNOWN
 from reprokit.evidence.model import Verdict
 from reprokit.run.plan import promised_of
 
@@ -36,16 +35,6 @@ def parse(option: str, text: str) -> Cell:
     if twice := next((name for name, values in found.items() if len(values) > 1), ""):
         raise UsageError(f"{option} {text}: {twice} is given twice; name one cell")
     return {name: value for name, (value,) in found.items()}
-
-
-def axes_of(file: CaseFile) -> dict[str, tuple[str, ...]]:
-    """The axes of a case's matrix (``include`` too), each with its values in the order of the case."""
-    matrix = file.case.matrix
-    found: dict[str, dict[str, None]] = {name: dict.fromkeys(values) for name, values in matrix.axes.items()}
-    for cell in matrix.include:
-        for name, value in cell.items():
-            found.setdefault(name, {})[value] = None
-    return {name: tuple(values) for name, values in found.items()}
 
 
 def possible(file: CaseFile, cell: Partial) -> bool:
@@ -114,17 +103,14 @@ def _completions(file: CaseFile, partial: Partial) -> list[Cell]:
 
 
 def _check(file: CaseFile, option: str, partial: Partial) -> None:
-    known = (*axes_of(file), *AXIS_NAMES, *file.names)
+    own = (*file.case.matrix.columns(), *sorted(file.names))
     for name in partial:
-        if name not in known:
-            has = ", ".join(axes_of(file)) or "none"
-            raise UsageError(
-                f"{option} {name}=...: the case has no axis {name!r}{near(name, known, prefix='; ')}; it has: {has}"
-            )
+        if name not in (*own, *AXIS_NAMES):
+            raise UsageError(f"{option} {name}=...: {no_axis(name, own, KNOWN)}")
 
 
 def _chosen(file: CaseFile, option: str, given: Partial, cell: Cell) -> list[str]:
-    single = {name for name, values in axes_of(file).items() if len(values) == 1}  # there was no choice
+    single = {name for name, values in file.case.matrix.columns().items() if len(values) == 1}  # there was no choice
     added = {name: value for name, value in cell.items() if name not in given and name not in single}
     return [f"{option}: other axes taken from the case: {label(added)}"] if added and given else []
 

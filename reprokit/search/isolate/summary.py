@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.case.matrix import Cell, label
@@ -11,8 +11,11 @@ from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
+from reprokit.evidence.strength import trials_each
+from reprokit.search.explain.repeating import tally_of
 from reprokit.search.isolate.algorithm import RIVALS, AxisDifference, Boundary, Isolation
 from reprokit.search.isolate.explanations import Explanation, certificate
+from reprokit.search.releases import Releases
 
 UNSEEN = "not run (excluded or unresolved), but the other results leave no other explanation"
 SHOWN = 3
@@ -21,17 +24,26 @@ SHOWN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class IsolationText:
-    """An isolation as text and JSON. ``record``: cell -> its record, None if not run. ``matrix``: the case's cells."""
+    """An isolation as text and JSON. ``record``: cell -> its record, None if not run. ``matrix``: the case's cells.
+
+    ``asked``: axis -> the releases of the range that ``--axis`` asks for.
+    """
 
     found: Isolation
     record: Callable[[Cell], CellRecord | None]
     matrix: int
+    asked: Mapping[str, Releases] = field(default_factory=dict)
 
     @property
     def exit_status(self) -> int:
-        """0 decided; 1 the bad cell passes or the good cell fails; 3 not decided."""
+        """0 decided; 1 the bad cell passes or the good cell fails; 3 not decided, or a boundary of ``asked`` is not.
+
+        A flaky failure is decided where its trials confirm it.
+        """
         if self.found.ends_hold:
-            return 0 if len(self.found.explanations) == 1 else 3
+            wide = any(self._open_places(one) for one in self.found.boundaries if one.axis in self.asked)
+            sure = self.found.confirmed or not list(self._flaky())
+            return 0 if len(self.found.explanations) == 1 and sure and not wide else 3
         return 3 if Reading.UNRESOLVED in self.found.readings.values() else 1
 
     def words(self) -> tuple[str, ...]:
@@ -40,6 +52,9 @@ class IsolationText:
             return tuple(self._ends())
         some = self.found.explanations
         lines = list(self._decided(some[0]) if len(some) == 1 else self._open() if some else self._contradicted())
+        if len(some) == 1 and not self.found.confirmed:
+            lines[0] = f"{self._each(self.found.cell(mix) for mix in self.found.readings)}: {lines[0]}"
+            lines.append("  that may be chance: --confirm always repeats these cells until a flake is excluded")
         lines += [self._boundary(one) for one in self.found.boundaries]
         lines += self._flaky()
         return (*lines, self._counts())
@@ -50,6 +65,7 @@ class IsolationText:
         decided = found.ends_hold and len(found.explanations) == 1
         return {
             "decided": decided,
+            "confirmed": found.confirmed,
             "ends": {"bad": self._cell_json(found.bad), "good": self._cell_json(found.good)},
             "differ": [_change_json(change) for change in found.changes],
             # Each list is enough on its own; empty where nothing is decided.
@@ -63,6 +79,8 @@ class IsolationText:
                     "good": one.values[one.found.last],
                     "bad": one.values[one.found.next],
                     "unjudged": [one.values[place] for place in one.found.unclear],
+                    "open": list(self._open_places(one)),
+                    "confirmed": one.found.confirmed,
                 }
                 for one in found.boundaries
                 if one.found.found
@@ -156,11 +174,26 @@ class IsolationText:
         if not one.found.found:
             return f"along {one.axis}: no boundary found, because the first or the last value is unresolved"
         good, bad = one.values[one.found.last], one.values[one.found.next]
-        if unclear := [one.values[place] for place in one.found.unclear]:
-            turns = f"the boundary is between {good} (passes) and {bad} (fails)"
-            return f"along {one.axis}: {turns}; unresolved in between: {', '.join(unclear)}"
+        if reasons := self._open_places(one):
+            return f"along {one.axis}: the boundary is between {good} (passes) and {bad} (fails); {'; '.join(reasons)}"
         which = f"{good} is the last that passes and {bad} the first that fails"
-        return f"along {one.axis}: {which}, of {len(one.values)} values from {one.values[0]} to {one.values[-1]}"
+        cells = (one.line[place] for place in (one.found.last, one.found.next))
+        each = "" if one.found.confirmed else f", {self._each(cells)}"
+        return f"along {one.axis}: {which}, of {len(one.values)} values from {one.values[0]} to {one.values[-1]}{each}"
+
+    def _each(self, cells: Iterable[Cell]) -> str:
+        return trials_each(tally_of(record).of for cell in cells if (record := self.record(cell)))
+
+    def _open_places(self, one: Boundary) -> tuple[str, ...]:
+        """Why the boundary may be at another value, in words."""
+        if not one.found.found:
+            return ("it is not found",)
+        unclear = [one.values[place] for place in one.found.unclear]
+        reasons: tuple[str, ...] = (f"unresolved in between: {', '.join(unclear)}",) if unclear else ()
+        if one.axis in self.asked:
+            ends = (one.values[one.found.last], one.values[one.found.next])
+            reasons += self.asked[one.axis].untried(*ends).reasons
+        return reasons
 
     def _flaky(self) -> Iterable[str]:
         records = (self.record(self.found.cell(mix)) for mix in self.found.readings)

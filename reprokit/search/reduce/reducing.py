@@ -97,7 +97,7 @@ def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
 
 def _cells(session: SearchSession) -> list[Cell]:
     """The cells to choose from: those that are expected to reproduce, else those without an expectation, else all."""
-    cells = [cell for _, cell in cells_of([session.file], session.request.selection)]
+    cells = [cell for _, cell in cells_of([session.file], session.request)]
     if not cells:
         raise UsageError("the selection is empty: --only, --skip and the axis options leave no cell")
     promised = [(promised_of(session.file, cell), cell) for cell in cells]

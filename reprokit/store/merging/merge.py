@@ -79,7 +79,6 @@ def forget(store: Store, keep: int) -> list[str]:
     gone = [run.id for run in store.runs(limit=None)[keep:]]
     for run_id in gone:
         store.forget(run_id)
-        shutil.rmtree(store.folder / "runs" / run_id, ignore_errors=True)
     return gone
 
 

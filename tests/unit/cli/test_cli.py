@@ -55,7 +55,7 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", "nope.yaml"], "nope.yaml"),
         (["run", "toy.yaml", "--only", "a=9"], "axis 'a' has no such value"),
         (["run", "toy.yaml", "--skip", "a=1", "--skip", "a=2"], "selection is empty"),
-        (["run", "toy.yaml", "--axis", "c=1"], "no axis of that name"),
+        (["run", "toy.yaml", "--axis", "c=1"], "the case has no axis 'c'; it has: a, b"),
         (["run", "toy.yaml", "--dataset", "d"], "NAME=DIR"),
         (["run", "toy.yaml", "--dataset", "d=nowhere"], "nowhere is no folder"),
         (["run", "toy.yaml", "--source", "s=."], "--source s"),

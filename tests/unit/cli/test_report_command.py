@@ -105,7 +105,13 @@ def test_without_a_store_there_is_nothing_to_report(
 
 
 @pytest.mark.system
-def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(nights: Nights) -> None:
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
+def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(
+    end: signal.Signals, nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
     nights.run({"1": "N"})
     command = [sys.executable, "-m", "reprokit", "report", "--store", "store", "--serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -118,6 +124,8 @@ def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(nights: Nights) -
         elsewhere = urllib.request.Request(url, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(elsewhere)
-        process.send_signal(signal.SIGINT)
+        assert list(scratch.iterdir())
+        process.send_signal(end)
         _, errors = process.communicate(timeout=30)
     assert (process.returncode, errors) == (0, "")
+    assert not list(scratch.iterdir())

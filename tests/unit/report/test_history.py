@@ -11,13 +11,16 @@ import pytest
 from sqlalchemy import create_engine, event, inspect, text
 
 from reprokit.cli import invoke
+from reprokit.core.ownership import ownership
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import BaseRecord, CellDetails
 from reprokit.evidence.model import Outcome
+from reprokit.evidence.origin import OwnerRecord
 from reprokit.evidence.records import RequestRecord, SearchRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.changes import CellChange, describe
 from reprokit.report.history.series import gather
+from reprokit.report.html.gathering import known_cases
 from reprokit.store.database import Store
 from tests.unit.nights import CASE, Nights
 
@@ -225,3 +228,36 @@ def test_the_query_over_all_cells_reads_the_index_alone(nights: Nights) -> None:
     with nights.store.engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {seen[0][0]}", seen[0][1]).all()
     assert "USING COVERING INDEX cells_in_time" in str(plan)
+
+
+def test_a_run_is_forgotten_with_its_logs(nights: Nights, said: Said, tmp_path: Path) -> None:
+    first, second = nights.run({"2": "R"}), nights.run({"2": "N"})
+    logs = tmp_path / "store" / "runs" / second.id
+    logs.mkdir(parents=True)
+    assert "there is no terminal to ask at: give --yes" in said("history", "--forget", second.id, status=2)
+    assert "holds no run 'nope'" in said("history", "--forget", "nope", "--yes", status=2)
+    assert "leave out CASE" in said("history", "nightly", "--forget", second.id, "--yes", status=2)
+    assert logs.is_dir()
+    assert said("history", "--forget", second.id, "--yes") == f"run {second.id} removed\n"
+    assert not logs.exists()
+    assert [run.id for run in nights.store.runs()] == [first.id]
+    assert "never" not in said("history", "nightly").splitlines()[3]
+
+
+def test_a_run_in_progress_is_not_forgotten(nights: Nights, said: Said) -> None:
+    run = nights.run({"2": "R"}, owner=OwnerRecord(labels=ownership()))
+    nights.store.take_over(run.id, OwnerRecord(labels=ownership()))
+    assert f"run {run.id} is in progress" in said("history", "--forget", "last", "--yes", status=2)
+    assert nights.store.run(run.id).cells
+
+
+def test_cells_that_the_matrix_does_not_have_count_only_where_it_has_none_of_them(nights: Nights, said: Said) -> None:
+    nights.run({"1": "N", "2": "R", "9": "?"})
+    known = next(known_cases(nights.store))
+    assert [record.cell["numpy"] for _, record in known.current] == ["1", "2"]
+    assert "would reproduce" not in said("explain", "nightly")
+    nights.store.forget("last")
+    for run in nights.store.runs():
+        nights.store.forget(run.id)
+    nights.run({"8": "N", "9": "R"})
+    assert [record.cell["numpy"] for _, record in next(known_cases(nights.store)).current] == ["8", "9"]

@@ -43,6 +43,11 @@ def said(capsys: pytest.CaptureFixture[str]) -> Said:
         ("2026-01-03", "2026-01-03T00:00:00.000Z"),
         ("2026-01-03T02:00Z", "2026-01-03T02:00:00.000Z"),
         ("2026-01-03 02:00:00.500+02:00", "2026-01-03T00:00:00.500Z"),
+        ("2 weeks ago", "2025-12-27T12:30:00.000Z"),
+        ("today", "2026-01-10T00:00:00.000Z"),
+        ("Yesterday", "2026-01-09T00:00:00.000Z"),
+        ("saturday", "2026-01-10T00:00:00.000Z"),
+        ("sun", "2026-01-04T00:00:00.000Z"),
         ("20260103-020000", None),
         ("last", None),
     ],
@@ -56,7 +61,7 @@ def test_a_date_that_is_none_is_refused(nights: Nights, said: Said) -> None:
     for text, word in (
         ("2026-02-30", "day"),
         ("2026-01-01T99", "--since 2026-01-01T99"),
-        ("soon", "neither a span (7d), a date"),
+        ("soon", "neither a span (7d, 12h), a date (2026-01-31), a day (today, yesterday, monday) nor a run"),
     ):
         assert word in said("--since", text, status=2)
 

@@ -113,22 +113,160 @@ def test_the_release_since_which_it_is_broken(tmp_path: Path, wheels: Path) -> N
     assert "note: left out: 1.3.1rc1: a pre-release" in text
     assert "note: demo 1.0 passes and 1.8 fails: 8 places are left for the boundary, about 3 more runs" in text
     assert "\nbroken since demo 1.5; last passing 1.4\n5 of 9" in text
-    assert len(project.ran) == len(set(project.ran)) == 5
+    assert len(set(project.ran)) == 5
+    assert len(project.ran) < 15  # the two sides of the boundary are repeated
+    assert project.answer["confirmed"]
 
 
-def test_releases_left_out_at_the_boundary_are_reported_with_it(
+def test_pre_releases_at_the_boundary_are_named_beside_it(tmp_path: Path, wheels: Path) -> None:
+    (wheels / "demo-1.5rc1-py3-none-any.whl").touch()
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
+    assert project.answer["words"][:2] == (
+        ["broken since demo 1.5; last passing 1.4", "  left out between them: 1.5rc1 (a pre-release)"]
+    )
+
+
+def test_a_boundary_among_releases_that_may_not_be_known_is_a_range(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (wheels / "demo-1.5rc1-py3-none-any.whl").touch()
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     project = Project(tmp_path, lambda at: at >= "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 3
+    words = project.answer["words"]
+    assert words[0] == "broken between demo 1.4 and 1.5"
+    assert "has no answer for demo: no connection" in words[1]
+    assert (project.answer["since"], project.answer["next"]) == (None, "1.5")
+
+
+def test_a_release_that_was_not_tried_at_the_boundary_makes_it_a_range(tmp_path: Path, wheels: Path) -> None:
+    (wheels / "demo-1.4-py3-none-any.whl").rename(wheels / "demo-1.4-cp27-cp27m-win32.whl")
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    project.case.write_text(project.case.read_text().replace('"1.4"', '"1.8"'))
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 3
+    first, second, *_ = project.answer["words"]
+    assert first == "broken between demo 1.3 and 1.5"
+    assert second.startswith("  not tried: 1.4 (no wheel for Python 3.11.2")
+    assert project.answer["untried"].keys() == {"1.4"}
+
+
+class Flaky(Project):
+    """Fails in the trials that ``fails`` says: (value, number of its trial from 1)."""
+
+    def __init__(self, folder: Path, fails: Callable[[str, int], bool]) -> None:
+        super().__init__(folder, lambda at: fails(at, self.ran.count(at)))
+
+
+def test_a_pass_that_was_luck_moves_the_boundary(tmp_path: Path, wheels: Path) -> None:
+    project = Flaky(tmp_path, lambda at, number: at >= "1.5" or (at >= "1.2" and number > 3))
     assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 0
-    first, *more = project.answer["words"][:-1]
-    assert first == "broken since demo 1.5; last passing 1.4"
-    assert more[0] == "  left out between them: 1.5rc1 (a pre-release)"
-    assert more[1:] == [f"  {note}" for note in project.answer["notes"]]
-    assert "has no answer for demo: no connection" in more[1]
+    words = project.answer["words"]
+    assert words[0] == "broken since demo 1.2; last passing 1.1"
+    assert words[1].startswith("  flaky: it failed in ")
+    assert project.answer["confirmed"]
+
+
+def test_a_flake_in_all_releases_has_no_boundary(tmp_path: Path, wheels: Path) -> None:
+    project = Flaky(tmp_path, lambda at, number: at == "1.8" or number > 2)
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 1
+    assert project.answer["words"][0].startswith("no change: the failure reproduces with demo 1.0 and with 1.8;")
+    assert project.answer["since"] is None
+
+
+def test_a_boundary_of_one_trial_each_says_so(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK, confirm="never") == 0
+    words = project.answer["words"]
+    assert words[0] == "in one trial each: last failing demo 1.4, first passing 1.5"
+    assert words[1].endswith("--confirm always repeats both sides until a flake is excluded")
+    assert not project.answer["confirmed"]
+    assert project.answer["trials"]["1.4"] == {"failed": 1, "passed": 0}
+
+
+def test_confirming_that_is_interrupted_goes_on_with_what_is_known(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at >= "1.5")
+    bad = project.bad
+
+    def fails(at: str) -> bool:
+        if project.ran.count("1.4") == 3:
+            project.stop_at = "1.4"  # the next trial of it
+        return bad(at)
+
+    project.bad = fails
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 130
+    before = len(project.ran)
+    project.stop_at, project.bad = "", bad
+    assert project.resume() == 0
+    assert project.answer["words"][0] == "broken since demo 1.5; last passing 1.4"
+    assert project.answer["confirmed"]
+    assert len(project.ran) < 15
+    assert len(project.ran) > before
+
+
+SETUP = """
+schema: reprokit/v1
+id: setup
+title: A version that setup installs
+matrix: {python: ["3.11"], demo: ["1.0", "1.8"]}
+environment: {WHERE}
+command: demo
+env: {AT: "{{ demo }}"}
+expect: {failure: {exit_code: 3}}
+"""
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "setup: 'pip install \"demo=={{ demo }}\"'",
+        "setup: 'pip install demo[extra]=={{ demo }} other==1.0'",
+        "setup: 'VERSION={{ demo }}; pip install demo==$VERSION'",
+        "pip: []",  # the command alone uses it
+    ],
+)
+def test_the_releases_are_known_wherever_a_template_uses_the_axis(where: str, tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    project.case.write_text(SETUP.replace("WHERE", where))
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}) == 0
+    assert project.answer["words"][0] == "fixed since demo 1.5; last failing 1.4"
+
+
+@pytest.mark.parametrize(
+    ("low", "why"), [("1.0.7", "the index has no demo 1.0.7"), ("1.0", "the index has no package")]
+)
+def test_the_two_ends_of_an_unknown_line_give_a_range(low: str, why: str, tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at < "1.5")
+    text = SETUP.replace("WHERE", "pip: []").replace('"1.0"', f'"{low}"')
+    if low == "1.0":
+        for wheel in wheels.iterdir():
+            wheel.unlink()
+    project.case.write_text(text)
+    assert project.start({"axis": "demo", "ends": [low, "1.8"]}) == 3
+    first, second, *_ = project.answer["words"]
+    assert first == f"fixed between demo {low} and 1.8"
+    assert second.startswith("  only the values of the matrix are known (" + why)
+    assert second.endswith("--values A,B,C names others")
+
+
+def test_a_line_that_is_named_by_hand_is_the_line(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at in ("7", "1.5"))
+    values = ["2", "1.9", "1.5", "7"]
+    assert project.start({"axis": "demo", "ends": ["2", "7"], "values": values}, QUICK) == 0
+    assert project.answer["words"][0] == "broken since demo 1.5; last passing 1.9"
+    assert project.answer["values"] == values
+
+
+def test_consecutive_numbers_have_nothing_between_them(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at == "8", axis="gpus")
+    project.case.write_text(
+        project.case.read_text().replace("[s1, s2, s3, s4, s5]", "[1, 2, 8]").replace("step", "gpus")
+    )
+    only = {"mode": "slow", "demo": "1.0"}
+    assert project.start({"axis": "gpus", "ends": ["1", "8"]}, only) == 3
+    project.bad = lambda at: at != "1"
+    assert project.start({"axis": "gpus", "ends": ["1", "8"]}, only) == 0
+    assert project.answer["words"][0] == "broken since gpus 2; last passing 1"
 
 
 def test_the_release_since_which_it_is_fixed_and_unresolved_ones(tmp_path: Path, wheels: Path) -> None:
@@ -143,7 +281,7 @@ def test_the_release_since_which_it_is_fixed_and_unresolved_ones(tmp_path: Path,
     build_it, project.engine.build = project.engine.build, build  # type: ignore[method-assign]
     assert project.start({"axis": "demo", "ends": ["1.8", "1.0"]}, QUICK) == 3
     text = project.output.getvalue()
-    assert "fixed after demo 1.3 and not later than 1.6\n  unresolved: 1.4, 1.5 (build-failed)" in text
+    assert "fixed between demo 1.3 and 1.6\n  unresolved: 1.4, 1.5 (build-failed)" in text
     assert project.answer["unclear"] == ["1.4", "1.5"]
     assert project.answer["since"] is None
     assert "2 skipped" in text
@@ -177,7 +315,7 @@ def test_a_contradiction_with_the_last_run_is_reported(status: int, tmp_path: Pa
 def test_a_resumed_bisection_repeats_nothing(tmp_path: Path, wheels: Path) -> None:
     project = Project(tmp_path, lambda at: at >= "1.7")
     project.stop_at = "1.6"
-    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 130
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK, confirm="never") == 130
     before = list(project.ran)
     assert len(before) >= 3
     project.stop_at = ""
@@ -187,6 +325,18 @@ def test_a_resumed_bisection_repeats_nothing(tmp_path: Path, wheels: Path) -> No
     assert (project.answer["last"], project.answer["since"]) == ("1.6", "1.7")
     assert len(project.ran) == len(set(project.ran))
     assert project.ran[: len(before)] == before
+
+
+def test_what_is_kept_of_an_interrupted_pair_is_counted_as_a_resume_counts_it(tmp_path: Path, wheels: Path) -> None:
+    project = Project(tmp_path, lambda at: at >= "1.7")
+    project.stop_at = "1.8"  # the other end was decided just before
+    assert project.start({"axis": "demo", "ends": ["1.0", "1.8"]}, QUICK) == 130
+    assert project.ran == ["1.0"]
+    assert "stopped: 1 cell decided and kept" in project.output.getvalue()
+    project.stop_at = ""
+    assert project.resume() == 0
+    assert "resuming bisect " in project.output.getvalue()
+    assert ": 1 cell decided\n" in project.output.getvalue()
 
 
 def test_values_that_this_host_cannot_serve_are_left_out_before_anything_is_built(tmp_path: Path) -> None:
@@ -259,7 +409,7 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
     assert "v1" in project.ran
     assert project.session.record is not None
     promised = {cell.cell["tree"]: cell.expected for cell in project.session.record.cells}
-    assert len(promised) == len(project.ran)
+    assert promised.keys() == set(project.ran)
     assert promised.pop("v1") is Verdict.NOT_REPRODUCED  # a cell of the case itself, of which it expects something
     assert set(promised.values()) == {None}
 
@@ -275,6 +425,9 @@ def test_the_commit_since_which_it_is_broken(tmp_path: Path) -> None:
         (["--axis", "a=1..2", "--since", "2024-13-01"], "is no date"),
         (["--resume", "--axis", "a=1..2"], "leave out the other options"),
         (["--source", "t=../nowhere", "--axis", "a=1..2"], "is no folder"),
+        (["--axis", "a=1..2", "--values", "1,3"], "the first is to be 1 and the last 2"),
+        (["--axis", "a", "--values", "1"], "both ends are the same"),
+        (["--axis", "a", "--values", "1,2", "--pre"], "--values names every value of an axis"),
     ],
 )
 def test_wrong_usage_is_reported(

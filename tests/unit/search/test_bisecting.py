@@ -115,3 +115,14 @@ def test_the_simulation_finds_every_planted_boundary() -> None:
     assert shaky.right < shaky.runs  # a failure that shows half the time is missed by single trials ...
     steady = bisecting.simulate(size=60, clusters=0, flaky=0.5, trials=8, runs=200, seed=2)
     assert steady.right > 0.95 * steady.runs  # ... and found with more of them
+
+
+def test_a_flake_of_any_rate_is_seldom_called_a_boundary_and_a_certain_failure_always() -> None:
+    for size in (2, 8, 64):
+        for rate in (0.1, 0.3, 0.5):
+            for planted in (False, True):
+                found = bisecting.confirmed(size=size, rate=rate, planted=planted, runs=150, seed=1)
+                assert found.falsely <= 0.02
+        certain = bisecting.confirmed(size=size, rate=1.0, planted=True, runs=100, seed=1)
+        assert certain.rightly == 1.0
+        assert certain.extra < 12

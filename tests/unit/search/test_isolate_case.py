@@ -56,10 +56,11 @@ class Project:
         self.output = io.StringIO()
         self.result: dict[str, Any] = {}
         self.jobs = 2
+        self.confirm = "auto"
 
     @property
     def request(self) -> Request:
-        return Request(cases=(str(self.case),), base_images="registry", jobs=self.jobs)
+        return Request(cases=(str(self.case),), base_images="registry", jobs=self.jobs, confirm=self.confirm)
 
     def isolate(self, **arguments: object) -> int:
         given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
@@ -92,18 +93,20 @@ def test_the_answer_names_the_change_the_cells_and_the_boundary(project: Project
     assert "along a: 1 is the last that passes and 2 the first that fails, of 3 values from 1 to 3" in project.text
     answer = project.result["answer"]
     assert answer["changes"] == [[{"axis": "a", "good": "1", "bad": "3"}]]
-    assert answer["boundary"] == [{"axis": "a", "values": ["1", "2", "3"], "good": "1", "bad": "2", "unjudged": []}]
+    sure = {"open": [], "confirmed": True}
+    assert answer["boundary"] == [
+        {"axis": "a", "values": ["1", "2", "3"], "good": "1", "bad": "2", "unjudged": [], **sure}
+    ]
     assert answer["ends"]["bad"] == {
         "cell": {"a": "3", "b": "x", "c": "q", "d": "s"},
         "number": 1,
         "verdict": "reproduced",
     }
     assert project.result["format"] == "reprokit-search/v1"
-    assert len(project.result["cells"]) == len(project.engine.trials)
-    assert (
-        "of the 16 mixes of the two cells, and 1 cell between them; the matrix has 21 cells; at most 1 trial per cell"
-        in project.text
-    )
+    tallies = [cell["trials"] for cell in project.result["cells"]]
+    assert sum(one["failed"] + one["passed"] for one in tallies) == len(project.engine.trials)
+    counts = "of the 16 mixes of the two cells, and 1 cell between them; the matrix has 21 cells; at most "
+    assert counts in project.text
 
 
 def test_a_pair_is_reported_with_the_cells_that_confirm_it(project: Project) -> None:
@@ -302,6 +305,7 @@ def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(t
     whole, stopped = (Project(folder) for folder in (tmp_path / "whole", tmp_path / "stopped"))
     behave = fails_where(lambda b, c, d, e: (b, d) == ("wget", "2"))
     for project in (whole, stopped):
+        project.confirm = "never"
         project.jobs = 1  # one program at a time: the ones before the interrupt are decided
         project.case.write_text(BUILT)
         project.engine.behave = behave
@@ -331,3 +335,41 @@ def test_stopped_anywhere_it_takes_the_same_path_although_images_exist_by_then(t
     assert session.result()["answer"] == whole.result["answer"]
     assert len(stopped.engine.trials) == count - stop
     assert not set(done) & {trial.env["CELL"] + trial.image for trial in stopped.engine.trials}
+
+
+def test_a_flake_that_no_axis_decides_is_not_isolated(project: Project) -> None:
+    """The passing cells pass in their first trial by luck, and fail when they are repeated."""
+    seen: dict[str, int] = {}
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        cell = trial.env["CELL"]
+        seen[cell] = seen.get(cell, 0) + 1
+        return Ending(exit_code=3 if cell.startswith("2") or seen[cell] > 2 else 0, seconds=0.1)
+
+    project.engine.behave = behave
+    assert project.isolate(bad="a=2", good="a=1") != 0
+    assert "the difference that matters" not in project.text
+    assert project.result["answer"]["decided"] is False
+
+
+def test_a_flake_that_does_depend_on_an_axis_is_not_decided_without_enough_trials(project: Project) -> None:
+    seen: dict[str, int] = {}
+
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        cell = trial.env["CELL"]
+        seen[cell] = seen.get(cell, 0) + 1
+        return Ending(exit_code=3 if cell.startswith("2") and seen[cell] % 9 == 1 else 0, seconds=5)
+
+    project.engine.behave = behave
+    assert project.isolate(bad="a=2", good="a=1") == 3
+    assert " trials each: the difference that matters: a 1 -> 2" in project.text
+    assert "flaky, counted as failing: #1" in project.text
+
+
+def test_a_statement_without_repeats_says_what_it_rests_on(project: Project) -> None:
+    project.confirm = "never"
+    project.engine.behave = fails_where(lambda a, b, c, d: a == "2")
+    assert project.isolate(bad="a=2", good="a=1") == 0
+    assert "in one trial each: the difference that matters: a 1 -> 2" in project.text
+    assert "--confirm always repeats these cells until a flake is excluded" in project.text
+    assert project.result["answer"]["confirmed"] is False

@@ -11,7 +11,8 @@ import pytest
 from reprokit.case.files import CaseFile
 from reprokit.core.errors import UsageError
 from reprokit.environment.cases import load
-from reprokit.search.releases import Policy, between, distributions, tags
+from reprokit.search.installable import tags
+from reprokit.search.releases import Policy, between, pinned
 from tests.unit.serving import Quiet, serving
 
 CASE = """
@@ -146,8 +147,8 @@ def test_an_index_that_does_not_answer_is_reported(
     monkeypatch.setenv("PIP_INDEX_URL", "http://user:secret@127.0.0.1:9/simple")
     found = between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.1", "1.2")
-    assert "has no answer for demo-lib: no connection" in found.notes[0]
-    assert "secret" not in found.notes[0]
+    assert "has no answer for demo-lib: no connection" in found.unknown[0]
+    assert "secret" not in found.unknown[0]
     monkeypatch.delenv("PIP_FIND_LINKS")
     with pytest.raises(UsageError, match=r"has no answer for demo-lib.*\(see: pip config list\)"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
@@ -169,7 +170,7 @@ def test_a_project_that_no_index_has_is_reported(tmp_path: Path, index: type[Ind
     text = CASE.replace("demo-lib", "other-lib")
     found = between(case(tmp_path, text), CELL, "demo", "1.0", "1.2")
     assert found.values == ("1.0", "1.2")
-    assert found.notes == ("no index that was asked has other-lib: only the values of the matrix are known",)
+    assert found.unknown == ("no index that was asked has other-lib: only the values of the matrix are known",)
 
 
 ENDS = ({"filename": "demo_lib-1.0-py3-none-any.whl"}, {"filename": "demo_lib-1.2-py3-none-any.whl"})
@@ -195,22 +196,22 @@ def test_odd_entries_of_an_index_are_ignored(odd: dict[str, object], tmp_path: P
 def test_an_answer_without_files_is_reported(tmp_path: Path, index: type[Index]) -> None:
     index.files = ({"filename": 3},)
     (tmp_path / "wheels" / "demo_lib-1.1-py3-none-any.whl").touch()
-    assert "its answer lists no files" in between(case(tmp_path), CELL, "demo", "1.0", "1.2").notes[0]
+    assert "its answer lists no files" in between(case(tmp_path), CELL, "demo", "1.0", "1.2").unknown[0]
 
 
 def test_the_package_of_an_axis_is_the_one_that_it_pins(tmp_path: Path) -> None:
     text = CASE.replace("demo-lib[extra]=={{ demo }}", "lib{{ '-gpu' if mode == 'b' else '' }}=={{ demo }}+cpu")
-    assert distributions(case(tmp_path, text), CELL, "demo", "1.0") == ("lib",)
-    assert distributions(case(tmp_path, text), CELL | {"mode": "b"}, "demo", "1.0") == ("lib-gpu",)
+    assert pinned(case(tmp_path, text), CELL, "demo", "1.0") == ("lib",)
+    assert pinned(case(tmp_path, text), CELL | {"mode": "b"}, "demo", "1.0") == ("lib-gpu",)
     for pip in ("lib>={{ demo }}", "lib==3.{{ demo }}", "lib", "{% if demo == '9' %}lib==9{% endif %}"):
         text = CASE.replace("demo-lib[extra]=={{ demo }}", pip)
-        assert distributions(case(tmp_path, text), CELL, "demo", "1.0") == ()
+        assert pinned(case(tmp_path, text), CELL, "demo", "1.0") == ()
 
 
 def test_other_axes_have_the_values_of_the_matrix_or_the_catalog(tmp_path: Path) -> None:
     file = case(tmp_path)
     assert between(file, CELL, "mode", "c", "b").values == ("b", "c")
-    with pytest.raises(UsageError, match=r"no item of environment\.pip is pinned by it"):
+    with pytest.raises(UsageError, match=r"nothing is pinned by it"):
         between(file, CELL, "mode", "a", "d")
     assert between(file, CELL, "python", "3.9", "3.12").values == ("3.9", "3.10", "3.11", "3.12")
     assert len(between(file, CELL, "python", "3.11.1", "3.11.9").values) > 5

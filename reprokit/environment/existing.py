@@ -1,0 +1,55 @@
+"""Which values of a known axis no release has, as far as the compatibility data can tell. Pure."""
+
+from __future__ import annotations
+
+from reprokit.core.near_match import near
+from reprokit.environment import versions
+from reprokit.environment.axes import BY_NAME
+from reprokit.environment.axis import Axis, every
+from reprokit.environment.catalog import Catalog
+
+NEXT = 5
+"""How many steps above the newest series that is known one may be that came since."""
+NEXT_WITHIN = 20
+"""The same for the second number within a series that is named by one: cuDNN has a new one each month."""
+
+
+def nonexistent(name: str, value: str, catalog: Catalog, *, newer: bool = False) -> str:
+    """Why no release has a value of the axis ``name``, with those that are known; '' where one may have it.
+
+    What is refused is between two series that follow each other, or above the newest. What is older than all that is
+    known is not, nor a patch release that may have come since. ``newer``: accept the next few series, which a host or
+    an image may have although the data do not know them yet.
+    """
+    axis = BY_NAME.get(name)
+    if axis is None or value == versions.NONE:
+        return ""
+    if not axis.syntax.versions and (wrong := axis.syntax.check(value)):
+        return f"{wrong.words} ({wrong.hint})"
+    there = _existing(axis, catalog)
+    known = f"reprokit knows {', '.join(there)}"
+    none = f"there is no {axis.title} {value}{near(value, there, prefix='; ', cutoff=_CUTOFF[axis.syntax.versions])}"
+    family, _, version = value.rpartition("-")
+    series = {versions.order(one): one for one in axis.series(catalog) if one.rpartition("-")[0] == family}
+    asked = versions.order(version)
+    if not asked or not series or asked < min(series):
+        return ""
+    newest = max(series)
+    if any(asked[: len(one)] == one[: len(asked)] for one in series):
+        within = max((one[1] for one in map(versions.order, there) if one[0] == asked[0] and one[1:]), default=0)
+        return f"{none}; {known}" if within and len(newest) == 1 and asked[1:] > (within + NEXT_WITHIN,) else ""
+    if family:  # only some of a distribution's releases are in the data
+        asked, newest = asked[:1], newest[:1]
+        if asked <= newest:
+            return ""
+    if asked < newest or next(one - other for one, other in zip(asked, newest, strict=False) if one != other) > NEXT:
+        return f"{none}; {known}"
+    return "" if newer else f"{axis.title} {value} is newer than this reprokit knows; {known}"
+
+
+_CUTOFF = {True: 0.8, False: 0.6}
+"""How alike a near match must be: versions are short, and alike by chance."""
+
+
+def _existing(axis: Axis, catalog: Catalog) -> list[str]:
+    return list(axis.series(catalog) if not axis.syntax.versions else every(axis.releases, catalog, axis.precision))

@@ -1,0 +1,57 @@
+"""What is doubtful in a valid case: values that no release has, and versions that do not go together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import count, expand, label
+from reprokit.core.errors import CaseError, Problem, Unsupported
+from reprokit.environment import compatibility
+from reprokit.environment.catalog import Catalog
+from reprokit.environment.existing import nonexistent
+from reprokit.environment.resolving import without_check
+from reprokit.environment.supply import BASE_SOURCES, Supply
+from reprokit.run.plan import spec_of
+
+MOST_CELLS = 1000
+"""Cells of a case that are looked at; of a larger matrix, none."""
+
+
+def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
+    """What the author of a case should know. None of it is an error: it may be what the case is about."""
+    for loc, name, value in _values(file):
+        if why := nonexistent(name, value, catalog, newer=bool(file.case.environment.image)):
+            yield file.problem(loc, f"warning: {why}")
+    matrix = file.case.matrix
+    if file.case.environment.image or count(matrix.axes) + len(matrix.include) > MOST_CELLS:
+        return
+    first: dict[str, list[str]] = {}
+    for cell in expand(matrix.axes, matrix.exclude, matrix.include):
+        for text in _doubts(file, cell, catalog):
+            first.setdefault(text, []).append(label(cell))
+    for text, cells in first.items():
+        more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
+        yield file.problem(("matrix",), f"warning: {text} (in the cell {cells[0]}{more})", key=True)
+
+
+def _values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
+    """Each value of an axis with its place."""
+    for name, values in file.case.matrix.axes.items():
+        yield from ((("matrix", name, place), name, value) for place, value in enumerate(values))
+    for place, cell in enumerate(file.case.matrix.include):
+        yield from ((("matrix", "include", place, name), name, value) for name, value in cell.items())
+
+
+def _doubts(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list[str]:
+    """What does not go together in a cell, wherever its base image comes from."""
+    found: list[list[str]] = []
+    for source in BASE_SOURCES:
+        try:
+            spec = spec_of(file, file.case, "case", cell)
+            environment = without_check(spec, Supply(base_source=source, catalog=catalog))
+        except (Unsupported, CaseError):
+            continue
+        conflicts = [] if compatibility.tolerated(spec) else compatibility.conflicts(spec, environment, catalog)
+        found.append([*compatibility.lacks(spec, environment), *conflicts])
+    return [text for text in found[0] if all(text in other for other in found)] if found else []

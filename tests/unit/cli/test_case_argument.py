@@ -1,0 +1,69 @@
+"""CASE as the id of a case: found below this folder, else where it was run from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reprokit.cli import invoke
+from reprokit.evidence.records import RequestRecord
+from tests.unit.nights import Nights
+
+CASE = """\
+schema: reprokit/v1
+id: {}
+title: A title
+matrix: {{n: ["1", "2"]}}
+command: echo {{{{ n }}}}
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    folder = tmp_path / "here"
+    (folder / "deep" / "er").mkdir(parents=True)
+    (folder / "deep" / "er" / "one.yaml").write_text(CASE.format("the-one"))
+    (folder / "deep" / "two.yml").write_text(CASE.format("the-two"))
+    (folder / "deep" / "shared.md").write_text(f"# Shared\n\n```yaml\n{CASE.format('the-one')}```\n")
+    (folder / "compose.yaml").write_text("id: the-one\nservices: {}\n")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.mark.parametrize("command", ["validate", "matrix", "list"])
+def test_an_id_is_accepted_where_a_path_is(command: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke([command, "the-one"]) == 0
+    assert "the-one" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "build", "render", "lock", "isolate", "bisect", "reduce"])
+def test_an_unknown_id_is_reported_with_a_near_match(
+    command: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke([command, "the-tow"]) == 2
+    words = capsys.readouterr().err
+    assert "the-tow: there is no such file or folder, and no case of this id was run or lies below this folder" in words
+    assert "did you mean 'the-two'?" in words
+
+
+def test_two_files_with_an_id_are_named(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "again.yaml").write_text(CASE.format("the-one"))
+    assert invoke(["validate", "the-one"]) == 2
+    assert "again.yaml and deep/er/one.yaml have this id" in capsys.readouterr().err
+
+
+def test_the_id_of_a_case_that_was_run_elsewhere_is_its_file(
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = RequestRecord(asked={"cases": [str(here / "deep")]})
+    Nights(tmp_path / "store").run({"1": "R"}, case_id="the-two", request=asked, case_path="deep/two.yml")
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    assert invoke(["matrix", "the-two"]) == 0
+    assert "the-two: n=1" in capsys.readouterr().out
+    (here / "deep" / "two.yml").unlink()
+    assert invoke(["matrix", "the-two"]) == 2
+    assert "the case was run from deep/two.yml, which does not hold it any more" in capsys.readouterr().err
