@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reprokit.case.matrix import label
+from reprokit.core.text import build_times, seconds
 from reprokit.engine import registry
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.records import CellRecord, ImageRecord
 
 
 def style(cell: CellRecord) -> str:
@@ -40,15 +41,6 @@ def case_names(ids: Iterable[str]) -> str:
     return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
 
 
-def seconds(value: float | None) -> str:
-    """``0.6 s``, ``2 min 05 s``; nothing for None."""
-    if value is None:
-        return ""
-    if value < 60:
-        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
-    return f"{int(value) // 60} min {int(value) % 60:02d} s"
-
-
 def summary(cells: Sequence[CellRecord]) -> str:
     """``2 reproduced, 4 not-reproduced; all as expected``."""
     counts = Counter(cell.verdict.value if cell.verdict else "undecided" for cell in cells)
@@ -62,6 +54,18 @@ def summary(cells: Sequence[CellRecord]) -> str:
     if any(cell.expected is None for cell in cells):
         return f"{words}; nothing departs"
     return f"{words}; all as expected"
+
+
+def totals(cells: Sequence[CellRecord]) -> str:
+    """What a run took: :func:`reprokit.core.text.build_times` over its images, and the time of all trials."""
+    images: dict[str, ImageRecord] = {}
+    for cell in cells:
+        if cell.image and not (cell.image.tag in images and images[cell.image.tag].built):
+            images[cell.image.tag] = cell.image
+    built = [image.seconds for image in images.values() if image.built]
+    trials = sum(cell.seconds or 0 for cell in cells)
+    parts = [build_times(built, len(images) - len(built)), f"trials {seconds(trials)}" if trials else ""]
+    return "; ".join(filter(None, parts))
 
 
 def standing(cells: Sequence[CellRecord]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -14,10 +15,27 @@ from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import labels
-from reprokit.core.text import first_line
+from reprokit.core.text import first_line, seconds
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import expectation, seconds, style, summary
+from reprokit.report.labels import expectation, style, summary
 from reprokit.run.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What a cell does. ``since``, ``at``: when its kind of state and its ``text`` began, None where no clock runs."""
+
+    kind: str
+    text: str = ""
+    since: float | None = None
+    at: float | None = None
+
+    def shown(self, now: float) -> tuple[str, str]:
+        """How long it does that, and what: of a build, also for how long its present step runs."""
+        elapsed = "" if self.since is None or self.kind == "queued" else seconds(now - self.since)
+        steps = self.kind == "building" and self.at is not None and self.at != self.since
+        step = f"{seconds(now - (self.at or now))}, " if steps and self.text and now - (self.at or now) >= 1 else ""
+        return elapsed, step + self.text
 
 
 class LiveListener:
@@ -28,7 +46,7 @@ class LiveListener:
         self._lock = threading.RLock()
         self._total = 0
         self._labels: dict[int, str] = {}
-        self._states: dict[int, tuple[str, str, float]] = {}
+        self._states: dict[int, _State] = {}
         self._records: dict[int, CellRecord] = {}
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
 
@@ -51,15 +69,23 @@ class LiveListener:
         """More rows."""
         with self._lock:
             self._labels = {**self._labels, **names}
-            self._states |= {number: ("queued", "", time.monotonic()) for number in names}
+            self._states |= {number: _State(kind="queued") for number in names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """The state of cells changes; their clock restarts when the kind of state does."""
+        """The state of cells changes; their clock restarts when the kind of state does, that of a step when it does."""
+        now = time.monotonic()
         with self._lock:
             for number in numbers:
                 before = self._states.get(number)
-                since = before[2] if before and before[0] == state else time.monotonic()
-                self._states[number] = (state, text, since)
+                since = before.since if before and before.kind == state else now
+                at = before.at if before and (before.kind, before.text) == (state, text) else now
+                self._states[number] = _State(kind=state, text=text, since=since, at=at)
+
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
+        """The clock of the build stops; a failed one is decided right after."""
+        with self._lock:
+            for number in [] if failed else numbers:
+                self._states[number] = _State(kind="built", text=f"in {seconds(took)}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """Not shown; the step's name is."""
@@ -87,10 +113,9 @@ class LiveListener:
                 if record is not None:
                     _add(table, record, self._labels[record.number])
                     continue
-                state, text, since = self._states[number]
-                elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
-                name = escape(self._labels[number])
-                table.add_row(str(number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
+                name, state = escape(self._labels[number]), self._states[number]
+                elapsed, text = state.shown(time.monotonic())
+                table.add_row(str(number), name, f"[blue]{state.kind}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
             hidden = len(self._labels) - len(shown)
             done = f"{len(self._records)}{f' of {self._total}' if self._total else ''} cells decided"
             return Group(table, Text(done + (f", {hidden} not shown" if hidden else ""), style="dim"))
@@ -98,7 +123,7 @@ class LiveListener:
     def _rank(self, number: int) -> tuple[int, int]:
         if number in self._records:
             return 2, -number
-        return (1 if self._states[number][0] == "queued" else 0), number
+        return (1 if self._states[number].kind == "queued" else 0), number
 
 
 def _table() -> Table:

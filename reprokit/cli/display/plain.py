@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.case.matrix import label
-from reprokit.core.text import first_line
+from reprokit.core.text import first_line, seconds
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import case_names, expectation, seconds
+from reprokit.report.labels import case_names, expectation
 from reprokit.run.task import Task
 
 
@@ -84,6 +84,11 @@ class PlainListener:
             self._print(f"{state}{count}: {self._labels.get(numbers[0], '')} ...")
         else:
             self._print(f"{shown}: {self._labels.get(changed[0], '')}")
+
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
+        """How long the build took."""
+        how = f"build failed after {seconds(took)}" if failed else f"built in {seconds(took)}"
+        self._print(f"{how}: {self._labels.get(numbers[0], '')}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """The output of a build, when verbose."""
