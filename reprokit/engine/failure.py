@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
-from reprokit.environment.dockerfile import short_step
+from reprokit.environment.steps import short_step
 
 TAIL = 400
 """Last output lines of a failed step that engines keep: its cause may be far above what other programs add."""

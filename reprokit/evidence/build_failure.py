@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reprokit.environment.dockerfile import short_step
+from reprokit.environment.steps import short_step
 from reprokit.evidence.build_parser import BuildCause, BuildLog
 from reprokit.evidence.build_parsers import build_parsers
 from reprokit.evidence.text import clean

@@ -21,9 +21,9 @@ from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitEr
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
+from reprokit.environment.steps import short_step
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
