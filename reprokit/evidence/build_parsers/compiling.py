@@ -37,7 +37,14 @@ _XML = re.compile(r"make sure the libxml2 and libxslt development packages are i
 
 
 def _read(log: BuildLog) -> BuildCause | None:
-    return _tool(log) or _compiler(log)
+    return _header(log) or _tool(log) or _compiler(log)
+
+
+def _header(log: BuildLog) -> BuildCause | None:
+    if header := _HEADER.search(log.text) or _CLANG_HEADER.search(log.text):
+        name = header["header"]
+        return BuildCause(sentence=f"{log.building} needs the header {name}", put=_debian.of_header(name))
+    return None
 
 
 def _tool(log: BuildLog) -> BuildCause | None:
@@ -67,9 +74,6 @@ def _tool(log: BuildLog) -> BuildCause | None:
 
 
 def _compiler(log: BuildLog) -> BuildCause | None:
-    if header := _HEADER.search(log.text) or _CLANG_HEADER.search(log.text):
-        name = header["header"]
-        return BuildCause(sentence=f"{log.building} needs the header {name}", put=_debian.of_header(name))
     if found := _NO_COMPILER.search(log.text):
         name = next((one for one in found.groups()[:3] if one), "gcc")
         which = f" ({name.rpartition('/')[2]})"

@@ -26,8 +26,8 @@ _REFUSED = re.compile(
 )
 _CODE = re.compile(
     r"curl: \(22\) The requested URL returned error: (?P<a>\d{3})|ERROR (?P<b>\d{3}): "
-    r"|HTTP Error (?P<c>\d{3})|HTTP error (?P<d>\d{3})|returned error: (?P<e>\d{3})"
-    r"|Client Error.*? (?P<f>\d{3}) |error: (?P<g>\d{3}) (?:Client|Server) Error|(?P<h>\d{3}) +Not Found"
+    r"|HTTP [Ee]rror (?P<c>\d{3})|returned error: (?P<d>\d{3})|(?P<e>[45]\d\d) (?:Client|Server) Error"
+    r"|(?P<f>\d{3}) +Not Found"
 )
 _SLOW = re.compile(
     r"Read timed out|ReadTimeoutError|ConnectTimeoutError|Connection timed out|Operation timed out|timed out after"
@@ -43,7 +43,7 @@ _ASKS = re.compile(
 )
 _GIT = re.compile(r"fatal: unable to access '(?P<url>[^']+)'")
 _URL = re.compile(r"(?:https?|git|ftp|ssh)://[^\s'\"|;)]+")
-_CODES = {"401": "which asks for a login", "403": "which refuses it", "404": "which does not have it"}
+_MEANS = {"401": "login required", "403": "forbidden", "404": "not found"}
 
 
 def _read(log: BuildLog) -> BuildCause | None:
@@ -57,9 +57,13 @@ def _tls(log: BuildLog) -> BuildCause | None:
     found = _TLS.search(log.text)
     if found is None:
         return None
+    whose = f"the certificate of {_asked(log, found['line']) or 'the server'}"
+    if re.search(r"\bexpired\b", found["line"]):
+        return BuildCause(sentence=f"{whose} has expired")
+    if re.search(r"[Hh]ostname mismatch|(?:doesn't|does not) match|no alternative certificate subject", found["line"]):
+        return BuildCause(sentence=f"{whose} is for another host")
     return BuildCause(
-        sentence=f"the certificate of {_asked(log, found['line']) or 'the server'} is signed by an authority that the "
-        "build does not trust",
+        sentence=f"{whose} is signed by an authority that the build does not trust",
         advice="a company's authority goes into ca_bundle of reprokit.toml",
     )
 
@@ -107,12 +111,8 @@ def _code(log: BuildLog) -> BuildCause | None:
     code = next(filter(None, found.groups()), "") if found else ""
     if not code:
         return None
-    why = _CODES.get(code, "")
-    where = _asked(log) or "the server"
-    return BuildCause(sentence=f"{where} answers {code}{f' ({_MEANS[code]})' if why else ''}")
-
-
-_MEANS = {"401": "login required", "403": "forbidden", "404": "not found"}
+    means = f" ({_MEANS[code]})" if code in _MEANS else ""
+    return BuildCause(sentence=f"{_asked(log) or 'the server'} answers {code}{means}")
 
 
 def _asked(log: BuildLog, line: str = "") -> str:

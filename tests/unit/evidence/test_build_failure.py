@@ -39,6 +39,27 @@ def test_what_no_parser_knows_is_shown_by_its_last_lines() -> None:
     assert silent.reason == "the step failed with exit status 7 and printed nothing (step: exit 7)"
 
 
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("curl: (60) SSL certificate problem: certificate has expired", "has expired"),
+        ("ssl.SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] Hostname mismatch", "is for another host"),
+    ],
+)
+def test_a_certificate_that_is_wrong_in_itself_is_not_blamed_on_its_authority(line: str, cause: str) -> None:
+    end = "reprokit: setup.sh line 1, exit status 60: curl https://a.invalid/x"
+    assert explain(SETUP, (line, end)).cause == f"the certificate of https://a.invalid/x {cause}"
+
+
+def test_an_index_that_answered_when_pip_tried_again_is_not_blamed() -> None:
+    tried = (
+        "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'Connection refused': /simple/x/"
+    )
+    none = "ERROR: Could not find a version that satisfies the requirement x==2 (from versions: 1.0, 3.0)"
+    found = explain(PIP, (tried, none))
+    assert found.cause == "the index has no x==2 for this Python and platform; the nearest are 1.0 and 3.0"
+
+
 def test_a_step_that_the_kernel_killed_is_known_by_its_exit_status() -> None:
     assert "was killed" in explain(PIP, ("Collecting x",), 'process "/bin/sh" did not complete: exit code: 137').cause
 
