@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 _BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0e\uffa0\U000e0100-\U000e01ef]")
 """Characters that Unicode takes for letters and marks, and that show nothing (Default_Ignorable_Code_Point)."""
@@ -16,6 +17,22 @@ def is_visible(character: str) -> bool:
 def pluralize(count: int, word: str, plural: str = "") -> str:
     """``1 case``, ``2 cases``; ``plural`` where an s is not enough."""
     return f"{count} {word if count == 1 else plural or word + 's'}"
+
+
+def seconds(value: float | None) -> str:
+    """``0.6 s``, ``2 min 05 s``; nothing for None."""
+    if value is None:
+        return ""
+    if value < 60:
+        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
+    return f"{int(value) // 60} min {int(value) % 60:02d} s"
+
+
+def build_times(built: Sequence[float], reused: int) -> str:
+    """``built 3 images in 2 min 10 s, reused 5``; '' for no image. ``built``: the seconds of each."""
+    parts = [f"built {pluralize(len(built), 'image')} in {seconds(sum(built))}"] if built else []
+    parts += [f"reused {reused}" if built else f"reused {pluralize(reused, 'image')}"] if reused else []
+    return ", ".join(parts)
 
 
 def first_line(text: str) -> str:

@@ -14,6 +14,10 @@ import re
 from collections.abc import Sequence
 
 from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+from reprokit.environment.steps import short_step
+
+TAIL = 400
+"""Last output lines of a failed step that engines keep: its cause may be far above what other programs add."""
 
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
@@ -101,6 +105,9 @@ _BUILDAH_RUN = re.compile(r"while running runtime: exit status \d+$")
 _BUILDAH_RUNTIME = re.compile(
     r"(?:error )?running container: (?:error )?from \S+ (?:creating|starting|running) container"
 )
+# The failing command as BuildKit repeats it, which may take pages.
+_COMMAND = re.compile(r"(executor failed running \[|process \").*(\]: exit code|\" did not complete)", re.S)
+_COPIES = re.compile(r"(?:COPY|ADD)\b")
 _DAEMON_TROUBLE = re.compile(
     r"rpc error: code = (unavailable|internal)|runc run failed|failed to (create|start) (shim|containerd)"
     r"|no active session"
@@ -160,25 +167,32 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
     A RUN that fails because the *disk* is full is the host's trouble although the step exited non-zero; pip and apt
     then say "No space left on device" themselves, so the tail counts too.
     """
-    message = message.strip()
-    where = f"step {step!r}" if step else "the build"
-    if _NO_SPACE.search(message) or any(_NO_SPACE.search(line) for line in tail):
-        return EngineError(f"{where} ran out of disk: {_HINTS[0][1]}. The engine says: {message}")
+    message = _COMMAND.sub(r"\1...\2", message.strip())
+    where = f" (step: {short_step(step)})" if step else ""
+    if _NO_SPACE.search(message):
+        return EngineError(f"{_HINTS[0][1]}{where}. The engine says: {message}")
+    if full := next((line.strip() for line in tail if _full(line)), ""):
+        return EngineError(f"{_HINTS[0][1]}{where}. The step says: {full}")
     if _RUN_FAILED.search(message) and not _DAEMON_TROUBLE.search(message):
-        return BuildFailed(f"{where} failed: {message}", step=step, tail=tuple(tail))
+        return BuildFailed(f"{step or 'the build'} failed: {message}", step=step, tail=tuple(tail))
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(message):
             return Unsupported(f"{advice}. The engine says: {message}")
     if _DAEMON_TROUBLE.search(message):
-        return EngineError(f"{where} failed inside the engine: {message}")
+        return EngineError(f"the engine failed while it built: {message}{where}")
     if _DAEMON_NETWORK.search(message):
         return EngineError(
-            f"the engine could not fetch what {where} needs: check its network, proxy and registry mirror, or set "
-            f'base_images = "bootstrap" in reprokit.toml. The engine says: {message}'
+            "the engine could not fetch what the build needs: check its network, proxy and registry mirror, or set "
+            f'base_images = "bootstrap" in reprokit.toml{where}. The engine says: {message}'
         )
-    if _NO_SUCH_BASE.search(message):
-        return BuildFailed(f"{where}: there is no such base image: {message}", step=step, tail=tuple(tail))
-    return BuildFailed(f"{where} failed: {message}", step=step, tail=tuple(tail))
+    missing = _NO_SUCH_BASE.search(message) and not _COPIES.match(step)
+    reason = f"{'there is no such base image: ' if missing else ''}{message}{where}"
+    return BuildFailed(reason, step=step, tail=tuple(tail), reason=reason)
+
+
+def _full(line: str) -> bool:
+    """Whether a line says that a disk is full, rather than a device such as /dev/shm, which every container has."""
+    return bool(_NO_SPACE.search(line)) and not re.search(r"/dev/(?:shm|full)\b", line)
 
 
 def of_buildah(message: str, *, step: str = "", tail: Sequence[str] = ()) -> ReprokitError:

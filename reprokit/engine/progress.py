@@ -8,10 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from reprokit.engine import messages
+from reprokit.engine.failure import TAIL
 from reprokit.engine.protocol import Progress
-
-TAIL = 40
-"""Last output lines of a step that are kept for its failure."""
 
 _STEP = re.compile(r"\[(?:\S+ )?(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
 _STOPPED = ("context canceled", "failed to solve: canceled", "Canceled")

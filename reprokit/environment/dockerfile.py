@@ -46,6 +46,7 @@ SUPPORT = (
     "cuda-distribution.sh",
     "cuda-preferences",
     "cuda-tree.sh",
+    "failing-line.sh",
     "gcc-tree.sh",
     "keeping_pip.py",
     "locked-apt.sh",
@@ -252,12 +253,6 @@ def _folder() -> Path:
     return next(
         folder for folder in (here / "dockerfiles", here.parent / "dockerfiles") if (folder / "Dockerfile.j2").is_file()
     )
-
-
-def short_step(step: str) -> str:
-    """A build step in short: ``RUN pip install torch``, without mounts, site setup and line breaks."""
-    words = [word for word in step.split() if not word.startswith("--mount=") and word != "\\"]
-    return " ".join(words).replace("RUN . /run/reprokit/site.sh && ", "RUN ").strip()
 
 
 @functools.cache

@@ -61,10 +61,15 @@ class LockRecord(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class FailedBuildRecord(JsonRecord):
-    """The step of a build that failed, and its last lines."""
+    """The step of a build that failed, and its last lines.
+
+    ``cause``: why, in a sentence; ``put``: what to put into the case, where the lines prove it.
+    """
 
     step: str = ""
     tail: tuple[str, ...] = ()
+    cause: str = field(default="", metadata=ABSENT)
+    put: str = field(default="", metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)

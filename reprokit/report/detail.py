@@ -8,11 +8,12 @@ from pathlib import Path
 import click
 
 from reprokit.core.errors import UsageError
+from reprokit.core.text import seconds
 from reprokit.environment.measured import Measured
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
-from reprokit.report.labels import cell_name, expectation, seconds
+from reprokit.report.labels import cell_name, expectation
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""

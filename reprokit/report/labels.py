@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from reprokit.case.matrix import label
-from reprokit.core.text import first_line, pluralize
+from reprokit.core.text import build_times, first_line, pluralize, seconds
 from reprokit.engine import registry
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.records import CellRecord, ImageRecord
 from reprokit.evidence.sequential import CONFIDENCE, failure_rate_bound
 
 
@@ -41,15 +41,6 @@ def case_names(ids: Iterable[str]) -> str:
     """The cases of a run, the first three by name."""
     unique = list(dict.fromkeys(ids))
     return ", ".join(unique[:3]) + (f" and {len(unique) - 3} more" if len(unique) > 3 else "")
-
-
-def seconds(value: float | None) -> str:
-    """``0.6 s``, ``2 min 05 s``; nothing for None."""
-    if value is None:
-        return ""
-    if value < 60:
-        return f"{value:.2f} s" if value < 1 else f"{value:.1f} s"
-    return f"{int(value) // 60} min {int(value) % 60:02d} s"
 
 
 def short_reason(cell: CellRecord) -> str:
@@ -91,6 +82,18 @@ def summary(cells: Sequence[CellRecord]) -> str:
     if any(cell.expected is None for cell in cells):
         return f"{words}; nothing departs"
     return f"{words}; all as expected"
+
+
+def totals(cells: Sequence[CellRecord]) -> str:
+    """What a run took: :func:`reprokit.core.text.build_times` over its images, and the time of all trials."""
+    images: dict[str, ImageRecord] = {}
+    for cell in cells:
+        if cell.image and not (cell.image.tag in images and images[cell.image.tag].built):
+            images[cell.image.tag] = cell.image
+    built = [image.seconds for image in images.values() if image.built]
+    trials = sum(cell.seconds or 0 for cell in cells)
+    parts = [build_times(built, len(images) - len(built)), f"trials {seconds(trials)}" if trials else ""]
+    return "; ".join(filter(None, parts))
 
 
 def standing(cells: Sequence[CellRecord]) -> str:

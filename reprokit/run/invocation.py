@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -19,6 +19,7 @@ from reprokit.engine.gpus.policy import leasable
 from reprokit.environment.cases import load_text
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
+from reprokit.environment.host import HostFacts
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
@@ -27,8 +28,9 @@ from reprokit.run.display import Display
 from reprokit.run.listener import Listener
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request
-from reprokit.run.runner import Runner
+from reprokit.run.runner import Runner, servable
 from reprokit.run.supplying import supply_of
+from reprokit.run.task import Task
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -80,6 +82,19 @@ class Invocation:
             self._opened = self._engine() if self._engine else _engine(request.engine)
         return self._opened
 
+    def _check_engine(self, request: Request, tasks: Iterable[Task]) -> None:
+        """Raise EngineError where cells that this host can serve would wait for an engine, and none answers.
+
+        Nothing is recorded then: it says nothing of a case, and would be the same sentence for every cell.
+        """
+        facts, catalog = self._own_facts, Catalog(site.settings().compatibility)
+        if any(servable(task, facts, catalog) for task in tasks):
+            self._open_engine(request).info()
+
+    @property
+    def _own_facts(self) -> HostFacts:
+        return leasable(self._facts, site.settings().gpus, os.environ)
+
     def _supply(self, request: Request) -> Supply:
         if self._supplied is None:
             self._supplied = supply_of(request)
@@ -93,7 +108,7 @@ class Invocation:
             engine=lambda: self._open_engine(request),
             folder=self.folder,
             recorder=recorder,
-            facts=leasable(self._facts, own.gpus, os.environ),
+            facts=self._own_facts,
             listener=listener,
             supply=lambda: self._supply(request),
             catalog=Catalog(own.compatibility),

@@ -24,6 +24,9 @@ class Listener(Protocol):
         ``text``: the step's number and name, what is waited for, or which trial.
         """
 
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
+        """The image of these tasks is built, or its build failed, after ``took`` seconds."""
+
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """Output of a build step that these tasks wait for."""
 
@@ -50,6 +53,9 @@ class Silent:
         """Nothing."""
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
+        """Nothing."""
+
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
         """Nothing."""
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import UsageError
-from reprokit.core.text import pluralize
+from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.evidence.model import RULES_VERSION
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run.approving import approve
@@ -34,9 +34,13 @@ class Session(Invocation):
     files: Mapping[str, CaseFile]
 
     def start(self, request: Request) -> int:
-        """Plan and run; returns the contract's exit status. Raises UsageError or CaseError before anything is run."""
+        """Plan and run; returns the contract's exit status.
+
+        Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.
+        """
         files = load_all(request.cases)
         tasks = self._approved(files, request)
+        self._check_engine(request, tasks)
         run_id = new_id()
         make_folder(self.folder)
         record = RunRecord(
@@ -85,6 +89,7 @@ class Session(Invocation):
         done = {
             cell.number: cell for cell in record.cells if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
         }
+        self._check_engine(request, [task for task in tasks if task.number not in done])
         store.take_over(record.id, owner())
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
         store.close()
@@ -93,17 +98,21 @@ class Session(Invocation):
     def build(self, request: Request) -> int:
         """Build and measure the images only; 0 when all stand, else 3. Records no run."""
         tasks = self._approved(load_all(request.cases), request)
+        self._open_engine(request).info()
         make_folder(self.folder)
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", tasks)
             stand = runner.build(tasks)
         for _, ready, waiting in stand:
-            how = f"built in {ready.seconds:.1f} s" if ready.built else "stands"
+            how = f"built in {seconds(ready.seconds)}" if ready.built else "exists"
             size = f"{ready.image.size / 1e6:.0f} MB"
             self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
         for record in runner.records:
             self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
+        built = [ready.seconds for _, ready, _ in stand if ready.built]
+        if len(stand) > 1:
+            self._say(build_times(built, len(stand) - len(built)))
         return 3 if runner.records else 0
 
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
@@ -132,8 +141,9 @@ class Session(Invocation):
         if check or not todo:
             return 1 if todo else 0
         updating.check_folders(wishes)
-        make_folder(self.folder)
         engine = self._open_engine(request)
+        engine.info()
+        make_folder(self.folder)
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", todo)

@@ -22,14 +22,14 @@ from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitEr
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
-from reprokit.environment.dockerfile import short_step
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
+from reprokit.environment.steps import short_step
 from reprokit.environment.supply import Supply
-from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
+from reprokit.run.building import explained
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, make_ready, wanted
@@ -53,6 +53,15 @@ T = TypeVar("T")
 def _held(engine: EngineInfo, task: Task) -> Task:
     check_limits(task.spec.limits, engine)
     return task
+
+
+def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
+    """Whether this host has what the task needs, so that it is an engine's turn."""
+    try:
+        preflight(task.spec, facts, catalog)
+    except Unsupported:
+        return False
+    return not task.refused
 
 
 class Runner:
@@ -313,8 +322,10 @@ class Runner:
 
     def _prepare(self, engine: Engine, image: ImageSpec, waiting: list[Task]) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
+        began: list[float] = []
 
         def on_progress(progress: Progress) -> None:
+            began[:] = began or [time.monotonic()]
             if progress.log:
                 self._listener.build_output(numbers, progress.log)
             else:
@@ -324,16 +335,23 @@ class Runner:
         facts = CellFacts(dockerfile=image.rendered.dockerfile)
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
-            ready = make_ready(
-                engine,
-                self._measurements,
-                image,
-                on_progress=on_progress,
-                cancel=self._cancel,
-                seen=self._seen,
-                since=self._since,
-                fresh=self._fresh,
-            )
+            try:
+                ready = make_ready(
+                    engine,
+                    self._measurements,
+                    image,
+                    on_progress=on_progress,
+                    cancel=self._cancel,
+                    seen=self._seen,
+                    since=self._since,
+                    fresh=self._fresh,
+                )
+            except BuildFailed:
+                if began:
+                    self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
+                raise
+            if ready.built:
+                self._listener.build_ended(numbers, ready.seconds)
             assert self.engine_info is not None
             return ready, known_facts(image, ready, self.engine_info)
 
@@ -414,10 +432,8 @@ class Runner:
         except Unsupported as error:
             self._decide(decided(task, Verdict.UNSUPPORTED, str(error), facts))
         except BuildFailed as error:
-            facts.details = replace(facts.details, build=FailedBuildRecord(step=error.step, tail=tuple(error.tail)))
-            lines = [line.strip() for line in error.tail if line.strip()]
-            said = [line for line in lines if "error" in line.lower()] or lines
-            reason = error.reason or (f"{short_step(error.step)}: {said[-1]}" if error.step and said else str(error))
+            reason, failed = explained(error)
+            facts.details = replace(facts.details, build=failed)
             self._decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
         except SourceError as error:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))

@@ -121,6 +121,7 @@ class SearchSession(Invocation):
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)
         approve([self.file], request)
+        self._open_engine(request).info()
         make_folder(self.folder)
         self.request = request
         self.arguments = arguments
@@ -167,6 +168,7 @@ class SearchSession(Invocation):
             raise UsageError(
                 f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
             )
+        self._open_engine(self.request).info()
         self._recalled = store.findings(record.id)
         for cell in record.cells:
             key = (cell.case_digest, cell_key(cell.cell))

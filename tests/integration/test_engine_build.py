@@ -92,13 +92,13 @@ def test_proxies_reach_steps_but_neither_history_nor_cache(engine: DockerEngine,
 
 
 def test_failing_step_is_named_with_its_last_lines(engine: DockerEngine, tiny: str, tag: str) -> None:
-    dockerfile = f"FROM {tiny}\nRUN seq 100; echo '{tag}: no such option'; exit 7\nRUN echo never\n"
+    dockerfile = f"FROM {tiny}\nRUN seq 1000; echo '{tag}: no such option'; exit 7\nRUN echo never\n"
     with pytest.raises(BuildFailed) as failed:
         engine.build(build_of(tag, dockerfile), Site(), lambda _: None, never())
-    assert failed.value.step.startswith("RUN seq 100")
+    assert failed.value.step.startswith("RUN seq 1000")
     assert failed.value.tail[-1] == f"{tag}: no such option"
-    assert failed.value.tail[0] == "62"
-    assert len(failed.value.tail) == 40
+    assert failed.value.tail[0] == "602"
+    assert len(failed.value.tail) == 400
     assert "exit code: 7" in str(failed.value)
     assert engine.image(tag) is None
 

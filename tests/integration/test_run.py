@@ -413,3 +413,39 @@ def test_a_build_that_fails_says_which_step_and_why(user: User) -> None:
     shown = user.types("show", "last", "1")
     assert "about to fail" in shown
     assert "build-failed" in shown
+
+
+def test_a_failed_build_is_named_by_its_cause_the_line_and_what_to_put_into_the_case(user: User) -> None:
+    user.write(
+        "case.yaml",
+        """\
+schema: reprokit/v1
+id: failed-builds
+title: Builds that fail
+matrix: {os: [debian-12], python: ["3.11"], how: [missing, line, pip]}
+environment:
+  pip: ["{% if how == 'pip' %}six==1.16.0{% else %}six==1.17.0{% endif %}", "six==1.17.0"]
+  setup: |
+    echo one
+    {% if how == "missing" %}unzip data.zip{% else %}test -d /absent{% endif %}
+command: "true"
+""",
+    )
+    shown = user.types("run", "case.yaml", status=3)
+    reasons = {cell["cell"]["how"]: cell["reason"] for cell in user.cells()}
+    assert reasons == {
+        "missing": "the program unzip is not installed; put into the case: environment.apt: [unzip] "
+        "(step: line 2 of environment.setup)",
+        "line": "test -d /absent failed with exit status 1 (step: line 2 of environment.setup)",
+        "pip": "the requirements conflict: the case asks for six==1.16.0 and the case asks for six==1.17.0 "
+        "(step: pip install six==1.16.0 six==1.17.0)",
+    }
+    assert shown.count("build failed after ") == 3
+    assert all(cell["details"]["build"]["cause"] for cell in user.cells())
+
+
+def test_without_an_engine_a_run_says_it_once_and_records_nothing(user: User) -> None:
+    user.environment["DOCKER_HOST"] = f"unix://{user.folder}/none.sock"
+    shown = user.types("run", str(REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"), status=3)
+    assert shown.count("no container engine listens") == 1
+    assert not (user.folder / "store").exists()

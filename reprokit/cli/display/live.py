@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 
 from rich.console import Console, Group
@@ -14,10 +15,28 @@ from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import UNLIMITED, labels
+from reprokit.core.text import seconds
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import expectation, seconds, short_reason, style, summary
+from reprokit.report.labels import expectation, short_reason, style, summary
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.task import Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class _State:
+    """What a cell does. ``since``, ``at``: when its kind of state and its ``text`` began, None where no clock runs."""
+
+    kind: str
+    text: str = ""
+    since: float | None = None
+    at: float | None = None
+
+    def shown(self, now: float) -> tuple[str, str]:
+        """How long it does that, and what: of a build, also for how long its present step runs."""
+        elapsed = "" if self.since is None or self.kind == "queued" else seconds(now - self.since)
+        steps = self.kind == "building" and self.at is not None and self.at != self.since
+        step = f"{seconds(now - (self.at or now))}, " if steps and self.text and now - (self.at or now) >= 1 else ""
+        return elapsed, step + self.text
 
 
 class LiveListener:
@@ -28,7 +47,7 @@ class LiveListener:
         self._lock = threading.RLock()
         self._total = 0
         self._labels: dict[int, str] = {}
-        self._states: dict[int, tuple[str, str, float]] = {}
+        self._states: dict[int, _State] = {}
         self._records: dict[int, CellRecord] = {}
         self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
 
@@ -51,15 +70,23 @@ class LiveListener:
         """More rows."""
         with self._lock:
             self._labels = {**self._labels, **names}
-            self._states |= {number: ("queued", "", time.monotonic()) for number in names}
+            self._states |= {number: _State(kind="queued") for number in names}
 
     def state(self, numbers: Sequence[int], state: str, text: str = "") -> None:
-        """The state of cells changes; their clock restarts when the kind of state does."""
+        """The state of cells changes; their clock restarts when the kind of state does, that of a step when it does."""
+        now = time.monotonic()
         with self._lock:
             for number in numbers:
                 before = self._states.get(number)
-                since = before[2] if before and before[0] == state else time.monotonic()
-                self._states[number] = (state, text, since)
+                since = before.since if before and before.kind == state else now
+                at = before.at if before and (before.kind, before.text) == (state, text) else now
+                self._states[number] = _State(kind=state, text=text, since=since, at=at)
+
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
+        """The clock of the build stops; a failed one is decided right after."""
+        with self._lock:
+            for number in [] if failed else numbers:
+                self._states[number] = _State(kind="built", text=f"in {seconds(took)}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """Not shown; the step's name is."""
@@ -71,7 +98,7 @@ class LiveListener:
         """A row gets its verdict."""
         with self._lock:
             self._records[record.number] = record
-            self._states[record.number] = ("decided", "", time.monotonic())
+            self._states[record.number] = _State(kind="decided")
 
     repeated = decided
 
@@ -87,13 +114,12 @@ class LiveListener:
             table = _table()
             for number in sorted(shown):
                 record = self._records.get(number)
-                if record is not None and self._states[number][0] != "confirming":
+                if record is not None and self._states[number].kind != "confirming":
                     _add(table, record, self._labels[record.number])
                     continue
-                state, text, since = self._states[number]
-                elapsed = "" if state == "queued" else seconds(time.monotonic() - since)
-                name = escape(self._labels[number])
-                table.add_row(str(number), name, f"[blue]{state}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
+                name, state = escape(self._labels[number]), self._states[number]
+                elapsed, text = state.shown(time.monotonic())
+                table.add_row(str(number), name, f"[blue]{state.kind}[/blue]", elapsed, f"[dim]{escape(text)}[/dim]")
             hidden = len(self._labels) - len(shown)
             count = sum(record.verdict not in UNDECIDED for record in self._records.values())
             done = f"{count}{f' of {self._total}' if self._total else ''} cells decided"
@@ -102,7 +128,7 @@ class LiveListener:
     def _rank(self, number: int) -> tuple[int, int]:
         if number in self._records:
             return 2, -number
-        return (1 if self._states[number][0] == "queued" else 0), number
+        return (1 if self._states[number].kind == "queued" else 0), number
 
 
 def _table(*, whole: bool = False) -> Table:

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import TextIO
 
 from reprokit.case.matrix import label
+from reprokit.core.text import seconds
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
-from reprokit.report.labels import case_names, expectation, seconds, short_reason
+from reprokit.report.labels import case_names, expectation, short_reason
 from reprokit.run.task import Task
 
 UNLIMITED = 10_000
@@ -97,6 +98,11 @@ class PlainListener:
             self._print(f"{state}{count}: {self._labels.get(numbers[0], '')} ...")
         else:
             self._print(f"{shown}: {self._labels.get(changed[0], '')}")
+
+    def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
+        """How long the build took."""
+        how = f"build failed after {seconds(took)}" if failed else f"built in {seconds(took)}"
+        self._print(f"{how}: {self._labels.get(numbers[0], '')}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """The output of a build, when verbose."""

@@ -14,7 +14,7 @@ from reprokit.cli.display.live import LiveListener, print_table
 from reprokit.cli.display.plain import PlainListener, say
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
-from reprokit.report.labels import caveat, summary
+from reprokit.report.labels import caveat, summary, totals
 from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
 
@@ -51,6 +51,8 @@ class Screen:
         cells = record.cells
         if not self._table(cells):
             self.say(summary(cells))
+        if took := totals(cells):
+            self.say(took)
         for line in failures.lines(cells):
             self.say(line)
         if interrupted:

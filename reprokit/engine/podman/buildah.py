@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.containers import podman_limits
-from reprokit.engine.progress import TAIL
+from reprokit.engine.failure import TAIL
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
 

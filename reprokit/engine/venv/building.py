@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reprokit.engine import site as sites
 from reprokit.engine import failure
+from reprokit.engine.failure import TAIL
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.venv import keeping, layout, sandbox
@@ -25,9 +26,6 @@ SECRETS = "/run/secrets"
 
 MARK = b"\x1e"
 """Begins a line of output that names the next step."""
-
-TAIL = 40
-"""Lines kept of a step that failed."""
 
 _CA = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "NODE_EXTRA_CA_CERTS")
 

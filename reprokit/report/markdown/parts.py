@@ -9,7 +9,7 @@ from pathlib import Path
 
 from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
-from reprokit.environment.dockerfile import short_step
+from reprokit.environment.steps import short_step
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import detail, differences, explanation

@@ -53,6 +53,11 @@ def test_refusals(text: str, kind: type[Exception], words: str) -> None:
             ("OSError: [Errno 28] No space left on device",),
             EngineError,
         ),
+        (
+            "executor failed running [/bin/sh -c dd]: exit code: 1",
+            ("dd: error writing '/dev/shm/x': No space left on device",),
+            BuildFailed,  # every container has a small one: this says nothing of the host's disk
+        ),
         ("failed to copy: write /var/lib/docker/...: no space left on device", (), EngineError),
         (
             'failed to do request: Head "https://registry-1.docker.io/v2/x/manifests/1": dial tcp: no such host',
@@ -70,7 +75,8 @@ def test_refusals(text: str, kind: type[Exception], words: str) -> None:
 def test_builds(message: str, tail: tuple[str, ...], kind: type[Exception]) -> None:
     meant = failure.of_build(message, step="RUN x", tail=tail)
     assert type(meant) is kind
-    assert "RUN x" in str(meant) or kind is Unsupported
+    assert "(step: x)" in str(meant) or "RUN x failed" in str(meant) or kind is Unsupported
+    assert not str(meant).startswith("step"), "the cause comes first"
     if isinstance(meant, BuildFailed):
         assert meant.step == "RUN x"
         assert meant.tail == tail

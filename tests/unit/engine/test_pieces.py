@@ -138,7 +138,7 @@ def test_progress_names_steps_and_keeps_a_failing_steps_tail() -> None:
     seen: list[Progress] = []
     trace = Trace(seen.append, lambda text: text.replace("s3cret", "****"))
     trace.feed(vertex("d1", "[stage-1 2/3] RUN make s3cret").SerializeToString())  # type: ignore[attr-defined]
-    for number in range(60):
+    for number in range(TAIL + 20):
         status = messages.StatusResponse()
         status.logs.add(vertex="d1", msg=f"0%\r50%\rline {number} s3cret\n".encode())
         trace.feed(status.SerializeToString())
@@ -151,7 +151,7 @@ def test_progress_names_steps_and_keeps_a_failing_steps_tail() -> None:
     step, tail, error = trace.failed()
     assert step == "RUN make ****"
     assert error == "exit code: 2"
-    assert tail[-2:] == ("line 59 ****", "unfinished")
+    assert tail[-2:] == (f"line {TAIL + 19} ****", "unfinished")
     assert len(tail) == TAIL + 1
     assert not any("s3cret" in one.log for one in seen)
 

@@ -195,7 +195,7 @@ def test_the_script_holds_every_step_in_its_order_and_is_shell() -> None:
         "pip install torch",
         "pip install -e ./mine",
         "environment.setup",
-        "generate data",
+        "generate",
     ]
     assert subprocess.run(["bash", "-n"], input=rendered.dockerfile, text=True, check=False).returncode == 0
     assert "mkdir -p . ./data ./data/d ./tools" in rendered.dockerfile

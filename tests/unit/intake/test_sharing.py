@@ -159,7 +159,7 @@ def test_a_build_that_failed_is_told_without_the_sites_own_indexes(tmp_path: Pat
     build = FailedBuildRecord(step=step, tail=tuple(tail))
     bad = cell(1, Verdict.BUILD_FAILED, {"a": "1"}, details=CellDetails(build=build))
     text = shared([bad, cell(2, Verdict.NOT_REPRODUCED, {"a": "2"})], tmp_path).text
-    assert "`RUN pip install six==99`" in text
+    assert "`pip install six==99`" in text
     assert "ERROR: No matching" in text
     assert "corp.example" not in text
     assert "What it takes" not in text  # one cell is decided: nothing is claimed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import BuildFailed, EngineError, UsageError
-from reprokit.engine.protocol import Trial
+from reprokit.engine.protocol import Build, Trial
 from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.evidence.origin import HostRecord
@@ -294,7 +295,73 @@ def test_a_failed_build_is_no_finding_and_keeps_step_and_tail(project: Project) 
     project.engine.build_error = BuildFailed("pip found no such version", step="RUN pip install", tail=("ERROR: no",))
     assert project.run() == 3
     assert project.verdicts == ["build-failed"] * 4
-    assert project.cells[3].details.build == FailedBuildRecord(step="RUN pip install", tail=("ERROR: no",))
+    kept = FailedBuildRecord(
+        step="RUN pip install", tail=("ERROR: no",), cause="the step failed; the last lines: ERROR: no"
+    )
+    assert project.cells[3].details.build == kept
+
+
+def test_the_reason_of_a_failed_build_is_its_cause_then_the_fix_then_the_step(project: Project) -> None:
+    tail = ("a.c:1:10: fatal error: zlib.h: No such file or directory", "error: command 'gcc' failed")
+    step = "RUN --mount=type=cache,id=x . /run/reprokit/site.sh && pip install " + "name==1.0 " * 90
+    project.engine.build_error = BuildFailed("failed", step=step, tail=tail)
+    assert project.run() == 3
+    cell = project.cells[0]
+    start = (
+        "the build needs the header zlib.h; put into the case: environment.apt: [zlib1g-dev] (step: pip install name=="
+    )
+    assert cell.reason.startswith(start)
+    assert len(cell.reason) < 200
+    assert cell.details.build is not None
+    assert (cell.details.build.cause, cell.details.build.put) == (
+        "the build needs the header zlib.h",
+        "environment.apt: [zlib1g-dev]",
+    )
+    assert f"build-failed (inconclusive; not-reproduced expected): {start}" in project.output.getvalue()
+    assert start in junit.junit(project.session.record)
+
+
+def test_without_an_engine_nothing_is_recorded(project: Project) -> None:
+    def gone() -> FakeEngine:
+        raise EngineError("no engine answers: start one")
+
+    project.run()
+    before = [run.id for run in Store(project.folder / "store").runs()]
+    session = Session(project.folder / "store", display=Screen(project.output), engine=gone)
+    request = Request(cases=(str(project.case),))
+    for command in (session.start, session.build, session.lock):
+        with pytest.raises(EngineError, match="no engine answers") as error:
+            command(request)
+        assert error.value.exit_status == 3
+    assert session.record is None
+    assert [run.id for run in Store(project.folder / "store").runs()] == before
+    other = Session(project.folder / "other", display=Screen(project.output), engine=gone)
+    with pytest.raises(EngineError):
+        other.start(request)
+    assert not (project.folder / "other").exists()
+
+
+def test_a_run_says_how_long_builds_and_trials_took(project: Project) -> None:
+    project.run()
+    text = project.output.getvalue()
+    assert "building (image of 4 cells): " in text
+    assert re.search(r"^built in \d+\.\d+ s: ", text, re.M)
+    assert re.search(r"^built 1 image in \d+\.\d+ s", text, re.M)
+    project.output = io.StringIO()
+    project.session = project.new_session()
+    project.run()
+    again = project.output.getvalue()
+    assert re.search(r"^reused 1 image", again, re.M)
+    assert "built in" not in again
+
+
+def test_a_failed_build_says_how_long_it_took(project: Project) -> None:
+    def make(build: Build) -> None:
+        raise BuildFailed("failed", step="RUN pip install x", tail=("ERROR: no",))
+
+    project.engine.make = make
+    project.run()
+    assert re.search(r"^build failed after \d+\.\d+ s: ", project.output.getvalue(), re.M)
 
 
 def test_an_engine_that_goes_away_is_an_engine_error(project: Project) -> None:

@@ -222,6 +222,13 @@ def test_a_search_stopped_by_a_lost_engine_can_be_resumed(project: Project) -> N
     assert [c["reading"] for c in session.result()["cells"]] == ["good", "bad", "unknown"]
 
 
+def test_without_an_engine_no_search_is_recorded(project: Project) -> None:
+    project.engine.info = _refuse  # type: ignore[method-assign]
+    with pytest.raises(EngineError, match="the engine does not answer"):
+        project.start(walk)
+    assert not project.store.exists()
+
+
 def _refuse() -> None:
     raise EngineError("the engine does not answer")
 

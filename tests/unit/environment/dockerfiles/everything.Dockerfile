@@ -106,10 +106,12 @@ RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
     --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
     --mount=type=bind,source=reprokit/setup.sh,target=/run/reprokit/setup.sh \
+    --mount=type=bind,source=reprokit/failing-line.sh,target=/run/reprokit/failing-line.sh \
     . /run/reprokit/site.sh \
- && bash -eo pipefail /run/reprokit/setup.sh \
+ && BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/setup.sh \
  && find /workspace ! -user 1000 -exec chown -h 1000:1000 {} +
 USER repro
 RUN --mount=type=bind,source=reprokit/generate-0.sh,target=/run/reprokit/generate.sh \
-    bash -eo pipefail /run/reprokit/generate.sh
+    --mount=type=bind,source=reprokit/failing-line.sh,target=/run/reprokit/failing-line.sh \
+    BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/generate.sh
 # hadolint global ignore=DL3008,DL3013,DL3015,DL3066

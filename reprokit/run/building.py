@@ -1,0 +1,19 @@
+"""A failed build as a cell's record has it."""
+
+from __future__ import annotations
+
+from reprokit.core.errors import BuildFailed
+from reprokit.evidence.build_failure import explain
+from reprokit.evidence.details import FailedBuildRecord
+
+TAIL = 100
+"""Last lines of a failed step that are recorded."""
+
+
+def explained(error: BuildFailed) -> tuple[str, FailedBuildRecord]:
+    """The reason, cause first, and the record of the step."""
+    record = FailedBuildRecord(step=error.step, tail=error.tail[-TAIL:])
+    if error.reason:
+        return error.reason, record
+    found = explain(error.step, error.tail, str(error))
+    return found.reason, FailedBuildRecord(step=error.step, tail=error.tail[-TAIL:], cause=found.cause, put=found.put)

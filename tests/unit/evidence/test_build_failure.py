@@ -1,0 +1,107 @@
+"""Real failed builds, each with what a person would say of it: the specification of the parsers of builds."""
+
+from __future__ import annotations
+
+import pytest
+
+from reprokit.evidence.build_failure import MOST, explain
+from tests.golden.builds import CASES, FOLDER, load
+
+PIP = "RUN --mount=type=cache,id=a,target=/b . /run/reprokit/site.sh && pip install x"
+SETUP = (
+    "RUN BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/setup.sh && find /w -exec chown {} +"
+)
+
+
+def test_every_failed_build_has_its_log() -> None:
+    assert len(CASES) > 60
+    assert sorted(path.stem for path in FOLDER.glob("*.log")) == sorted(CASES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cause_is_what_a_person_would_say(name: str) -> None:
+    found, expected = explain(*load(name)), CASES[name]
+    shown = f"{found.cause} {found.where}".lower()
+    assert [text for text in expected["says"] if text.lower() not in shown] == [], found.reason
+    assert found.put.startswith(expected.get("put", "")), found.reason
+    assert bool(found.put) is ("put" in expected), found.reason
+    assert found.reason.startswith(found.cause)
+    assert len(found.cause) <= MOST
+    assert "\n" not in found.reason
+    assert "--mount" not in found.reason
+
+
+def test_what_no_parser_knows_is_shown_by_its_last_lines() -> None:
+    found = explain(PIP, ("one", "two", "", "three", "four"))
+    assert found.reason == "the step failed; the last lines: two | three | four (step: pip install x)"
+    assert found.put == ""
+    silent = explain("RUN exit 7", (), "executor failed running [...]: exit code: 7")
+    assert silent.reason == "the step failed with exit status 7 and printed nothing (step: exit 7)"
+
+
+@pytest.mark.parametrize(
+    ("line", "cause"),
+    [
+        ("curl: (60) SSL certificate problem: certificate has expired", "has expired"),
+        ("ssl.SSLError: [SSL: CERTIFICATE_VERIFY_FAILED] Hostname mismatch", "is for another host"),
+    ],
+)
+def test_a_certificate_that_is_wrong_in_itself_is_not_blamed_on_its_authority(line: str, cause: str) -> None:
+    end = "reprokit: setup.sh line 1, exit status 60: curl https://a.invalid/x"
+    assert explain(SETUP, (line, end)).cause == f"the certificate of https://a.invalid/x {cause}"
+
+
+def test_an_index_that_answered_when_pip_tried_again_is_not_blamed() -> None:
+    tried = (
+        "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by 'Connection refused': /simple/x/"
+    )
+    none = "ERROR: Could not find a version that satisfies the requirement x==2 (from versions: 1.0, 3.0)"
+    found = explain(PIP, (tried, none))
+    assert found.cause == "the index has no x==2 for this Python and platform; the nearest are 1.0 and 3.0"
+
+
+def test_a_step_that_the_kernel_killed_is_known_by_its_exit_status() -> None:
+    assert "was killed" in explain(PIP, ("Collecting x",), 'process "/bin/sh" did not complete: exit code: 137').cause
+
+
+@pytest.mark.parametrize(
+    "handled",
+    [
+        "curl: (6) Could not resolve host: a.invalid",
+        "E: Unable to locate package x",
+        "make: *** No rule to make target",
+    ],
+)
+def test_a_failure_that_the_script_handled_is_not_blamed(handled: str) -> None:
+    end = "reprokit: setup.sh line 9, exit status 1: test -d /absent"
+    assert explain(SETUP, (handled, end)).cause == "test -d /absent failed with exit status 1"
+    far = explain(SETUP, (handled, *("ok",) * 50, "reprokit: setup.sh line 9, exit status 2: ./own-tool"))
+    assert far.cause == "./own-tool failed with exit status 2: ok"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [("\x1b[31mred\x1b[0m",), ("\x00" * 1000,), ("a" * 3_000_000,), ("ERROR: " * 100_000,), (" " * 200_000 + "x",)],
+)
+def test_hostile_output_is_shown_short_and_safe(lines: tuple[str, ...]) -> None:
+    found = explain(PIP, lines)
+    assert len(found.reason) < 1000
+    assert "\x1b" not in found.reason
+
+
+@pytest.mark.parametrize(
+    ("step", "short"),
+    [
+        (PIP, "pip install x"),
+        (SETUP, "environment.setup"),
+        (
+            "RUN --mount=type=x \\\n . /run/reprokit/site.sh \\\n && apt-get update \\\n && apt-get install -y a b",
+            "apt-get install a b",
+        ),
+        ("environment.setup", "environment.setup"),
+        ('COPY --chown=1000:1000 ["files/", "/w/"]', 'COPY --chown=1000:1000 ["files/", "/w/"]'),
+        ("RUN pip install " + "package " * 100, "pip install " + "package " * 8 + "..."),
+    ],
+)
+def test_steps_are_named_in_short(step: str, short: str) -> None:
+    assert explain(step, ()).step == short
