@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,6 +32,8 @@ ALL_LOGS = 200 * 1024**2
 """Bytes of logs in a report, after which they are left out: a site on GitHub Pages has 1 GB."""
 LINE = 48 * 1024
 """Characters of one line of a log that is not copied whole."""
+WORD = 4096
+"""Characters of the longest word that is looked for whole; what is secret in a longer one shows in fewer."""
 CONTEXT = 5
 """Lines beside those that are shown which are looked at as well, to tell what is private in these."""
 CHUNK = 200
@@ -149,10 +152,11 @@ def thinned(text: str, judged: Set[int], clean: Clean) -> tuple[str, str, str, S
 
 
 def _cut(line: str) -> str:
-    """A line, of a very long one the beginning: no word is cut in two, so that none of it goes unrecognised."""
+    """A line, of a very long one the beginning: no word that may be a secret is cut in two and goes unrecognised."""
     if len(line) <= LINE:
         return line
-    start = line[:LINE].rpartition(" ")[0]
+    last = re.search(r"[\w+/=.~-]*\Z", line[LINE - WORD : LINE])
+    start = line[: LINE - len(last[0])] if last and len(last[0]) < WORD else line[:LINE]
     return f"{start} ... {len(line) - len(start)} more characters"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -252,8 +253,10 @@ def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
     everything = "\n".join([*lines.values(), shown])
     assert "Ab1+" not in everything
     assert "a1B2" not in everything
-    assert lines[20_033].endswith(f" ... {len(token) + 50_001} more characters")
+    assert lines[20_033].endswith(f" ... {len(token) + 50_000} more characters")
     assert lines[20_034] == "line 20001 of ~/run"
+    [word, *_] = seen_of("x" * 300_000, set())[0].values()
+    assert re.fullmatch(r"x{40000,} \.\.\. \d+ more characters", word)
 
 
 def test_a_cell_page_of_a_long_log_says_what_is_left_out(nights: Nights) -> None:
