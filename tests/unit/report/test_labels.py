@@ -1,0 +1,60 @@
+"""How verdicts look in one line: the cause first, and what one passing trial leaves open once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reprokit.evidence.details import CellDetails
+from reprokit.evidence.model import Outcome
+from reprokit.evidence.records import CellRecord, TrialRecord
+from reprokit.evidence.sequential import Trials, figures
+from reprokit.evidence.verdict import decide
+from reprokit.report.labels import caveat, short_reason
+
+
+def cell(outcome: Outcome, count: int, policy: Trials | None = None) -> CellRecord:
+    outcomes = [outcome] * count
+    policy = policy or Trials.of(count)
+    verdict, reason = decide(outcomes, policy)
+    trial = TrialRecord(
+        number=1, outcome=outcome, exit_code=3, seconds=0.1, oom=False, timed_out=False, reason="exit status 3", log=""
+    )
+    return CellRecord(
+        number=1,
+        case_id="x",
+        case_path="",
+        case_digest="",
+        cell={},
+        verdict=verdict,
+        reason=reason,
+        details=CellDetails(trials=figures(outcomes, policy)),
+        trials=(trial,) * count,
+    )
+
+
+def test_passing_trials_are_counted_and_several_have_their_figure() -> None:
+    assert short_reason(cell(Outcome.PASSED, 1)) == "passed (1 trial)"
+    assert short_reason(cell(Outcome.PASSED, 5)) == "passed (5 trials; up to 45 % may fail)"
+    asked = cell(Outcome.PASSED, 29, Trials())
+    assert short_reason(asked) == asked.reason, "what was asked for is answered"
+
+
+def test_the_record_keeps_the_figure() -> None:
+    once = cell(Outcome.PASSED, 1)
+    assert "a failure rate of up to 95.0 % is still possible" in once.reason
+    assert once.details.trials is not None
+    assert once.details.trials.possible == 0.95
+
+
+def test_repeats_do_not_hide_the_cause() -> None:
+    failed = cell(Outcome.REPRODUCED, 4)
+    repeated = replace(failed, details=replace(failed.details, repeats=3))
+    assert short_reason(repeated) == "exit status 3 (4 trials)"
+    assert short_reason(failed) == failed.reason
+
+
+def test_the_caveat_is_said_once_of_cells_with_one_passing_trial() -> None:
+    once, often, failed = cell(Outcome.PASSED, 1), cell(Outcome.PASSED, 5), cell(Outcome.REPRODUCED, 1)
+    assert caveat([often, failed]) == ""
+    said = "2 of the 4 cells passed in one trial, which leaves a failure rate of up to 95 % possible"
+    assert caveat([once, once, often, failed]) == f"{said}; --trials auto runs more"
