@@ -90,7 +90,7 @@ def _log_likelihood(failed: float, of: float) -> float:
 
 def trials_each(counts: Iterable[int]) -> str:
     """How many trials cells had, in words: ``in one trial each``, ``in 3 trials each``, ``in 1 to 3 trials each``."""
-    numbers = sorted(set(counts))
+    numbers = sorted({max(1, count) for count in counts})  # a decided cell had one, known or not
     if numbers[0] < numbers[-1]:
         return f"in {numbers[0]} to {numbers[-1]} trials each"
     return "in one trial each" if numbers == [1] else f"in {pluralize(numbers[0], 'trial')} each"

@@ -12,6 +12,9 @@ from reprokit.evidence.strength import Tally
 from reprokit.search.explain.explain import explain
 from reprokit.search.explain.support import Support, as_before, budget, next_repeat
 
+SHORTEST = 0.5
+"""Seconds that a trial counts at least: below that, how long one took is mostly chance."""
+
 
 def planner(confirm: str) -> Confirmation | None:
     """What ``--confirm`` asks for: ``auto``, ``always`` or ``never``."""
@@ -63,4 +66,4 @@ def tally_of(record: CellRecord) -> Tally:
 def seconds_of(record: CellRecord) -> float:
     """What a trial of a cell takes, with its container."""
     spent = record.seconds or sum(trial.seconds for trial in record.trials)
-    return max(spent / max(1, len(record.trials)), 0.001)
+    return max(spent / max(1, len(record.trials)), SHORTEST)

@@ -27,8 +27,10 @@ MOST_TRIALS = 60
 """Trials of a cell after which it is not repeated."""
 LEAST_BUDGET = 60.0
 """Seconds of trials that a case may always be repeated for, so that short ones of few cells can be confirmed."""
-TRIES = 4
+TRIES = 10
 """By how much each cell that both passed and failed multiplies the statements that may have been tried."""
+MOST_MIXED = 100
+"""Cells that count for that; more would leave what a number can hold."""
 
 
 def budget(spent: float) -> float:
@@ -112,7 +114,8 @@ class Support:
 
 def _tries(tallies: Sequence[Tally]) -> int:
     """How many statements may have been tried: a cell that passed and failed had been on another side before."""
-    return int(TRIES ** sum(bool(tally.failed and tally.passed) for tally in tallies))
+    mixed = sum(bool(tally.failed and tally.passed) for tally in tallies)
+    return int(TRIES ** min(mixed, MOST_MIXED))
 
 
 def next_repeat(plan: Repeats, tallies: Sequence[Tally], seconds: Sequence[float], left: float) -> int | None:
