@@ -146,7 +146,7 @@ def test_what_is_not_known_now_is_not_told_as_known(look: Look) -> None:
     assert "1 cell inconclusive since" in page.locator("header.case-head").inner_text()
     told = page.locator(".told").inner_text()
     assert "From 5 decided cells; not decided: 1 more in the matrix." in told
-    assert "With the fix: gone in 1 of the 3 cells where it reproduced; not decided in 2" in told
+    assert "With the fix: gone in 1 of the 3 cells where it reproduced, in one trial each; not decided in 2" in told
 
 
 def test_a_line_of_a_million_characters_is_shown_in_part(look: Look, site: Site) -> None:
