@@ -22,7 +22,7 @@ from functools import cache
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Outcome
 
-LUCK = 0.005
+LUCK = 0.003
 """The largest likelihood ratio that excludes a rival."""
 
 MANY = 1_000_000

@@ -16,9 +16,9 @@ def test_the_ratio_of_certain_failures_and_passes(failed: int, passed: int) -> N
     assert math.exp(log_ratio(Tally(failed=failed), Tally(passed=passed))) == pytest.approx(expected)
 
 
-def test_one_trial_each_excludes_nothing_and_four_each_do() -> None:
+def test_one_trial_each_excludes_nothing_and_five_each_do() -> None:
     assert not excludes(Tally(failed=1), Tally(passed=1))
-    assert excludes(Tally(failed=4), Tally(passed=4))
+    assert excludes(Tally(failed=5), Tally(passed=5))
 
 
 def test_a_flaky_cell_needs_more_passes_than_a_certain_one() -> None:
