@@ -22,7 +22,7 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.evidence.strength import Tally, excludes, total, trials_each
 from reprokit.search.explain.conditions import gap, words
 from reprokit.search.explain.explain import DiscriminatingCell, Explanation, Statement, explain
-from reprokit.search.explain.repeating import tally_of
+from reprokit.search.explain.repeating import tally_of, trials_of
 from reprokit.search.explain.support import MOST_TRIALS, Support
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Explained:
     @property
     def trials(self) -> list[int]:
         """How many trials each decided cell had."""
-        return [max(1, len(self.records[at].trials)) for at in (*self.explanation.bad, *self.explanation.good)]
+        return [trials_of(self.records[at]) for at in (*self.explanation.bad, *self.explanation.good)]
 
     @property
     def departs(self) -> bool:
@@ -284,7 +284,7 @@ def fix_of(explained: Explained) -> FixSeen:
     held = [record for record in judged if reading(record.verdict) is Reading.PASS]
     before = total(tally_of(failing[cell_key(record.cell)]) for record in held)
     if held and not excludes(before, total(map(tally_of, held))):
-        said[0] += f", {trials_each(len(record.trials) for record in held)}"
+        said[0] += f", {trials_each(map(trials_of, held))}"
     return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 

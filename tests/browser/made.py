@@ -259,7 +259,8 @@ def odd(maker: Maker) -> str:
 
     After the first night a cell could not be decided any more, and another was not asked for.
     """
-    axes = {"__proto__": ["1", "2"], "constructor": ["a", "b"]}
+    axes: dict[str, list[Any]] = {"__proto__": ["1", "2"], "constructor": ["a", "b"]}
+    axes["include"] = [{"__proto__": "1"}, {"__proto__": "2"}]
     about = case("odd", "What is seldom", axes, fix={"summary": "Another call", "command": "python fixed.py"})
     found = {"1": Verdict.REPRODUCED, "2": Verdict.NOT_REPRODUCED}
     lost = "a log that is removed\n"

@@ -6,6 +6,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from reprokit.evidence.model import Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import CellRecord
 from reprokit.evidence.strength import Tally
@@ -59,8 +60,18 @@ class Confirmation:
 
 
 def tally_of(record: CellRecord) -> Tally:
-    """What the trials of a recorded cell count for."""
-    return Tally.count([trial.outcome for trial in record.trials])
+    """What the trials of a recorded cell count for. Of a record that was read without its trials, its figures say it."""
+    shown = record.details.trials
+    if record.trials or shown is None:
+        return Tally.count([trial.outcome for trial in record.trials])
+    passed = {Verdict.NOT_REPRODUCED: shown.of, Verdict.FLAKY: shown.of - shown.reproduced}.get(record.verdict or Verdict.CANCELLED, 0)
+    return Tally(failed=shown.reproduced, passed=passed)
+
+
+def trials_of(record: CellRecord) -> int:
+    """How many trials a recorded cell had, at least one; also of a record that was read without them."""
+    shown = record.details.trials
+    return len(record.trials) or (shown.of if shown else 1)
 
 
 def seconds_of(record: CellRecord) -> float:

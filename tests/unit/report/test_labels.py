@@ -12,6 +12,7 @@ from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.verdict import decide
 from reprokit.report.labels import caveat, short_reason, totals
+from reprokit.search.explain.repeating import tally_of, trials_of
 
 BUILT = ImageRecord(tag="a", id="1", built=True, seconds=100.0)
 OTHER = ImageRecord(tag="b", id="2", built=True, seconds=30.5)
@@ -88,3 +89,17 @@ def test_the_caveat_is_said_once_of_cells_with_one_passing_trial() -> None:
     assert caveat([often, failed]) == ""
     said = "2 of the 4 cells passed in one trial, which leaves a failure rate of up to 95 % possible"
     assert caveat([once, once, often, failed]) == f"{said}; --trials auto runs more"
+
+
+@pytest.mark.parametrize(
+    "outcomes", [[Outcome.REPRODUCED] * 4, [Outcome.PASSED] * 3, [Outcome.REPRODUCED, Outcome.PASSED]]
+)
+def test_a_record_without_its_trials_counts_as_many(outcomes: list[Outcome]) -> None:
+    whole = cell(outcomes[0], len(outcomes))
+    verdict, _ = decide(outcomes, Trials.of(len(outcomes)))
+    trials = tuple(replace(whole.trials[0], outcome=outcome) for outcome in outcomes)
+    shown = replace(whole.details, trials=figures(outcomes, Trials.of(len(outcomes))))
+    whole = replace(whole, verdict=verdict, details=shown, trials=trials)
+    bare = replace(whole, trials=())
+    assert (tally_of(bare), trials_of(bare)) == (tally_of(whole), trials_of(whole))
+    assert trials_of(bare) == len(outcomes)
