@@ -46,7 +46,7 @@ def case_names(ids: Iterable[str]) -> str:
 def short_reason(cell: CellRecord) -> str:
     """The reason in one line, the cause first. What one passing trial leaves possible is said once: :func:`caveat`."""
     shown = cell.details.trials
-    if cell.verdict is Verdict.REPRODUCED and cell.details.repeats:
+    if cell.verdict is Verdict.REPRODUCED and cell.details.repeats and cell.trials:
         return f"{first_line(cell.trials[0].reason)} ({pluralize(len(cell.trials), 'trial')})"
     if cell.verdict is not Verdict.NOT_REPRODUCED or shown is None or shown.policy.rate is not None:
         return first_line(cell.reason)

@@ -60,12 +60,13 @@ class Confirmation:
 
 
 def tally_of(record: CellRecord) -> Tally:
-    """What the trials of a recorded cell count for. Of a record that was read without its trials, its figures say it."""
+    """What the trials of a recorded cell count for; of a record that was read without them, by its figures."""
     shown = record.details.trials
     if record.trials or shown is None:
         return Tally.count([trial.outcome for trial in record.trials])
-    passed = {Verdict.NOT_REPRODUCED: shown.of, Verdict.FLAKY: shown.of - shown.reproduced}.get(record.verdict or Verdict.CANCELLED, 0)
-    return Tally(failed=shown.reproduced, passed=passed)
+    others = shown.of - shown.reproduced
+    passes = record.verdict in (Verdict.NOT_REPRODUCED, Verdict.FLAKY)
+    return Tally(failed=shown.reproduced, passed=others if passes else 0)
 
 
 def trials_of(record: CellRecord) -> int:
