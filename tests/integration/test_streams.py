@@ -94,3 +94,34 @@ def test_a_command_that_is_not_there_is_not_the_failure(user: User) -> None:
         )
         user.types("run", "case.yaml", "--only", f"how={how}", status=status)
     assert len({cell["image"]["id"] for cell in cells.values()}) == 1
+
+
+LONG = """\
+schema: reprokit/v1
+id: long
+title: The failure comes after more output than is kept
+matrix: {os: [debian-12]}
+command: |
+  seq -f "%.0f is a line of a log that is cut in its middle, because it is far longer than what anyone would read" 120000
+  echo boom
+  exit 1
+expect: {failure: {output: boom}}
+"""
+
+
+def test_lines_of_a_cut_log_have_the_numbers_of_the_whole_output(user: User) -> None:
+    user.write("case.yaml", LONG)
+    assert "line 120001: boom" in user.types("run", "case.yaml")
+    [log] = (user.folder / "store").rglob("*.log")
+    assert len(log.read_bytes().splitlines()) < 120_000
+
+
+def test_a_value_that_no_release_has_leaves_no_trace_and_a_run_can_be_forgotten(user: User) -> None:
+    user.write("case.yaml", LONG.replace("120000", "3"))
+    user.types("run", "case.yaml", "--os", "debian-99", status=2)
+    assert not (user.folder / "store").exists()
+    user.types("run", "case.yaml")
+    [log] = (user.folder / "store").rglob("*.log")
+    user.types("history", "--forget", "last", "--yes")
+    assert not log.exists()
+    assert "long" not in user.types("history")
