@@ -102,7 +102,7 @@ id: long
 title: The failure comes after more output than is kept
 matrix: {os: [debian-12]}
 command: |
-  seq -f "%.0f is a line of a log that is cut in its middle, because it is far longer than what anyone would read" 120000
+  seq -f "%.0f is a line of a log that is cut in its middle, because it is longer than what anyone would read" 120000
   echo boom
   exit 1
 expect: {failure: {output: boom}}
