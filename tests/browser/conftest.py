@@ -102,8 +102,12 @@ def look(chromium: Any, site: Site) -> Iterator[Look]:
             if not request.url.startswith((own, "about:", "data:", "blob:")):
                 looking.wrong.append(f"asked {request.url}")
 
+        def failed(request: Any) -> None:
+            if request.failure != "net::ERR_ABORTED":  # by going on to the next page
+                looking.wrong.append(f"failed {request.url} {request.failure}")
+
         page.on("request", asked)
-        page.on("requestfailed", lambda request: looking.wrong.append(f"failed {request.url} {request.failure}"))
+        page.on("requestfailed", failed)
         page.on("response", lambda reply: reply.status >= 400 and looking.wrong.append(f"{reply.status} {reply.url}"))
         page.on("pageerror", lambda error: looking.wrong.append(f"error {error}"))
         page.on(
