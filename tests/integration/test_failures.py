@@ -43,7 +43,8 @@ def test_the_same_other_failure_is_one_line_and_a_known_one_has_a_name(tmp_path:
     user = User(tmp_path)
     user.write("case.yaml", CASE)
     said = user.types("run", "case.yaml", status=1)
-    _, _, listed = said.partition("4 different-failure; 4 depart from what the case expects\ndifferent failures:\n")
+    assert "\n4 different-failure; 4 depart from what the case expects\n" in said
+    _, _, listed = said.partition("\ndifferent failures:\n")
     first, second, details = listed.splitlines()
     assert first.startswith("  2 cells (1, 3): TypeError: cannot promote <object object at 0x")
     assert second.startswith("  2 cells (2, 4): exit status 1: no data in 3.5 s [")

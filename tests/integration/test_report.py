@@ -33,7 +33,7 @@ def test_a_run_becomes_pages(tmp_path: Path) -> None:
     site = tmp_path / "site"
     [row] = data(site, "overview")["cases"]
     assert (row["status"], row["tally"]) == ("as-expected", {"not-reproduced": 1, "reproduced": 1})
-    assert row["flip"] == {"claim": "exact", "words": "word = bad", "axes": ["word"]}
+    assert row["flip"] == {"claim": "exact", "words": "word = bad", "axes": ["word"], "trials": ""}
     cell = data(site, f"cell/{row['last']['run']}/2")
     assert cell["verdict"] == "reproduced"
     [trial] = cell["trials"]

@@ -280,7 +280,7 @@ expect:
 
 def test_trials_stop_as_soon_as_the_cell_is_decided(user: User) -> None:
     user.write("repeated.yaml", REPEATED)
-    user.types("run", "repeated.yaml", status=1)
+    user.types("run", "repeated.yaml", "--confirm", "never", status=1)
     fails, passes, otherwise = user.cells()
     assert [cell["verdict"] for cell in (fails, passes, otherwise)] == [
         "reproduced",
