@@ -17,7 +17,7 @@ def user(tmp_path: Path) -> User:
 
 
 def test_the_quick_cases_fail_where_they_should_and_their_fixes_hold(user: User) -> None:
-    user.types("run", str(REPOSITORY / "cases"), "--tag", "quick", "--fix")
+    user.types("run", str(REPOSITORY / "cases"), "--tag", "quick", "--fix", "--confirm", "never")
     cells = user.cells()
     assert [cell for cell in cells if not cell["as_expected"]] == []
     seen = {variant: {cell["verdict"] for cell in cells if cell["variant"] == variant} for variant in ("case", "fix")}
@@ -25,7 +25,7 @@ def test_the_quick_cases_fail_where_they_should_and_their_fixes_hold(user: User)
 
 
 def test_the_neighbour_of_the_flagship_and_its_fix_are_as_expected_through_the_frames_of_the_report(user: User) -> None:
-    said = user.types("run", str(REPOSITORY / "cases" / "rmi_singular_cpu.yaml"), "--fix")
+    said = user.types("run", str(REPOSITORY / "cases" / "rmi_singular_cpu.yaml"), "--fix", "--confirm", "never")
     assert "all as expected" in said
     cells = user.cells()
     assert {cell["verdict"] for cell in cells if cell["variant"] == "fix"} == {"not-reproduced"}

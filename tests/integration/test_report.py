@@ -36,7 +36,7 @@ def test_a_run_becomes_pages(tmp_path: Path) -> None:
     assert row["flip"] == {"claim": "exact", "words": "word = bad", "axes": ["word"], "trials": ""}
     cell = data(site, f"cell/{row['last']['run']}/2")
     assert cell["verdict"] == "reproduced"
-    [trial] = cell["trials"]
+    trial = cell["trials"][0]
     assert (site / "data" / trial["file"]).read_text() == "reading ~/data, 数据\nlost: ~/data\n"
     assert trial["lines"] == [2]
     written = b"".join(files(site).values())
