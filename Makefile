@@ -43,7 +43,7 @@ lint: venv ## Style, types, and which room imports from which
 	$(VENV)/bin/lint-imports --no-logo --no-cache
 
 unit: venv ## The fast tests: no engine, and nothing that starts whole programs
-	$(VENV)/bin/python -m pytest -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
+	$(VENV)/bin/python -m pytest tests/unit -n auto --dist worksteal --hypothesis-profile=quick -m "not integration and not system"
 
 system: venv ## What starts whole programs, or takes the sizes of real life; no engine
 	$(VENV)/bin/python -m pytest -n auto --dist worksteal -m system

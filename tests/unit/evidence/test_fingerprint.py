@@ -424,6 +424,7 @@ def test_what_changes_from_run_to_run_changes_no_message(data: st.DataObject) ->
     assert "float64" in first
 
 
+@pytest.mark.system
 def test_a_long_message_takes_no_time() -> None:
     # A quadratic rule would need minutes for these.
     for piece in ("1.", "a/", "/a", "a.", "x1", "0x", "f.<locals>.", "did you mean ", "<n>, ", "deadbeef", "(1,", " "):

@@ -209,6 +209,7 @@ def test_a_match_in_an_endless_line_is_kept(tmp_path: Path) -> None:
         assert judge(Failure(output=output), Ending(exit_code=0), kept.decode()).outcome is Outcome.REPRODUCED
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("chunk", [b"y\n" * 50_000, b"x" * 100_000, noise(100_000), traceback_of(3) * 700])
 def test_memory_and_disk_stay_flat(tmp_path: Path, chunk: bytes) -> None:
     trimmer = LogTrimmer(

@@ -163,6 +163,7 @@ def test_what_python_ignored_counts_only_when_it_is_alone() -> None:
     assert alone.type == "OSError"
 
 
+@pytest.mark.system
 def test_many_tracebacks_are_read_in_good_time() -> None:
     log = (HEAD + "ValueError: bad\n") * 20_000
     assert len(observe(log).exceptions) == 20_000

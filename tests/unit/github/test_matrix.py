@@ -64,6 +64,7 @@ def found(tasks: list[Task], **values: Any) -> matrix.Plan:
     return matrix.plan(tasks, REGISTRY, matrix.PastFigures(), matrix.Runners(**values))
 
 
+@pytest.mark.system
 def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: list[Task], jobs: matrix.Plan) -> None:
     made, files = jobs, load_all([str(CASES)])
     again = [

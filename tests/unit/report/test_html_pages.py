@@ -259,6 +259,7 @@ def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
     assert re.fullmatch(r"x{40000,} \.\.\. \d+ more characters", word)
 
 
+@pytest.mark.system
 def test_a_cell_page_of_a_long_log_says_what_is_left_out(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     (nights.store.folder / "none").write_text("\n".join(LONG_LOG))

@@ -430,6 +430,7 @@ def test_limits_stop_it_early_and_are_reported(project: Project, limit: dict[str
     assert any("limit of cells or time was reached" in line for line in session.answer.words)
 
 
+@pytest.mark.system
 def test_killed_anywhere_a_resumed_reduction_ends_the_same_and_repeats_nothing(
     project: Project, tmp_path: Path
 ) -> None:
