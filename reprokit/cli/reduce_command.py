@@ -22,7 +22,8 @@ from reprokit.search.reduce.reducing import ReductionRequest
 if TYPE_CHECKING:
     from reprokit.run.request import Request
 
-_EXTRA = "install the extra 'reduce': pip install 'reprokit[reduce]' (in a checkout: pip install '.[reduce]')"
+# Not by our name: on Python's index the package of that name is another project.
+_EXTRA = "install the extra 'reduce': pip install '.[reduce]' in a checkout, or pip install lithium-reducer"
 _KINDS = "there are env, command, resources, files, datasets, setup, sources, pip, apt, image, axes and contents"
 
 EXAMPLES = """\b
