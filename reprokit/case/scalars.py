@@ -100,6 +100,10 @@ def _loose(pattern: str = "", **more: Any) -> WithJsonSchema:
     return WithJsonSchema({"type": _LOOSE} | ({"pattern": pattern} if pattern else {}) | more)
 
 
+def _choice(*words: str) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [{"enum": list(words)}, {"type": "string", "pattern": r"\{[{%]"}]})
+
+
 _OR_TEMPLATE = r"|.*\{[{%].*"
 
 Scalar = Annotated[str, _loose()]
@@ -162,12 +166,12 @@ Cores = Annotated[
 Network = Annotated[
     str,
     _checked(units.network, templated=True),
-    WithJsonSchema({"anyOf": [{"enum": ["none", "bridge"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+    _choice("none", "bridge"),
 ]
 Output = Annotated[
     str,
     _checked(units.output, templated=True),
-    WithJsonSchema({"anyOf": [{"enum": ["joined", "separate"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+    _choice("joined", "separate"),
 ]
 FileMode = Annotated[
     str,
@@ -177,7 +181,7 @@ FileMode = Annotated[
 Conflicts = Annotated[
     str,
     _checked(units.conflicts, templated=True),
-    WithJsonSchema({"anyOf": [{"enum": ["refuse", "allow"]}, {"type": "string", "pattern": r"\{[{%]"}]}),
+    _choice("refuse", "allow"),
 ]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]

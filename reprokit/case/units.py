@@ -10,9 +10,11 @@ import math
 import posixpath
 import re
 import signal
-from typing import Literal
+from typing import Literal, TypeVar
 
 from reprokit.core.near_match import near
+
+_Word = TypeVar("_Word", bound=str)
 
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt]?)(?:i?b)?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -106,22 +108,21 @@ def cores(text: str) -> float:
     return value
 
 
+def _one_of(text: str, *words: _Word) -> _Word:
+    for word in words:
+        if text == word:
+            return word
+    raise ValueError(" or ".join(words) + near(text, words, prefix="; "))
+
+
 def network(text: str) -> Literal["none", "bridge"]:
     """``none`` or ``bridge``."""
-    if text == "none":
-        return "none"
-    if text == "bridge":
-        return "bridge"
-    raise ValueError("none or bridge" + near(text, ("none", "bridge"), prefix="; "))
+    return _one_of(text, "none", "bridge")
 
 
 def output(text: str) -> Literal["joined", "separate"]:
     """``joined`` or ``separate``."""
-    if text == "joined":
-        return "joined"
-    if text == "separate":
-        return "separate"
-    raise ValueError("joined or separate" + near(text, ("joined", "separate"), prefix="; "))
+    return _one_of(text, "joined", "separate")
 
 
 def file_mode(text: str) -> int:
@@ -133,11 +134,7 @@ def file_mode(text: str) -> int:
 
 def conflicts(text: str) -> Literal["refuse", "allow"]:
     """``refuse`` or ``allow``."""
-    if text == "refuse":
-        return "refuse"
-    if text == "allow":
-        return "allow"
-    raise ValueError("refuse or allow" + near(text, ("refuse", "allow"), prefix="; "))
+    return _one_of(text, "refuse", "allow")
 
 
 def user(text: str) -> str:
