@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
-from reprokit.evidence.strength import Tally, excludes, passes_needed, total
+from reprokit.evidence.strength import Tally, excludes, total
 from reprokit.search.explain.repeating import seconds_of, tally_of
-from reprokit.search.explain.support import MOST_TRIALS, TRIES, budget
+from reprokit.search.explain.support import MOST_TRIALS, Side, budget, cheapest, tries_of
 from reprokit.search.queries import Candidate, Query, Search
 
 
@@ -31,23 +31,16 @@ class Trials:
     left: Callable[[], float]
 
 
-TRIAL_SECONDS = 0.5
-"""What a trial is taken to cost at least: one that is measured shorter still makes and removes a container."""
-
-
 def known_trials(record_of: Callable[[Candidate], CellRecord], records: Collection[CellRecord], confirm: str) -> Trials:
     """The trials of recorded cells. ``records``: all of a search so far; ``confirm``: auto | always | never."""
-
-    def seconds(record: CellRecord) -> float:
-        return max(seconds_of(record), TRIAL_SECONDS)
 
     def left() -> float:
         if confirm != "auto":
             return math.inf if confirm == "always" else 0.0
-        again = sum(seconds(one) * one.details.repeats for one in records)
-        return budget(sum(seconds(one) * len(one.trials) for one in records) - again) - again
+        again = sum(seconds_of(one) * one.details.repeats for one in records)
+        return budget(sum(seconds_of(one) * len(one.trials) for one in records) - again) - again
 
-    return Trials(tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds(record_of(one)), left=left)
+    return Trials(tally=lambda one: tally_of(record_of(one)), seconds=lambda one: seconds_of(record_of(one)), left=left)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,36 +57,24 @@ class Separation:
 
     def shown(self, trials: Trials) -> bool:
         """Whether the trials exclude the rival."""
-        return excludes(self._sum(self.named, trials), self._sum(self.denied, trials), self._chances(trials))
+        named, denied = (total(map(trials.tally, some)) for some in (self.named, self.denied))
+        return excludes(named, denied, self._chances(trials))
 
     def missing(self, trials: Trials) -> tuple[tuple[Candidate, ...], float]:
         """Which candidates to repeat next, and the seconds until the rival is excluded (inf: it cannot be)."""
         named, denied = _open(self.named, trials)[:1], _open(self.denied, trials)
-        failed, passed = self._sum(self.named, trials), self._sum(self.denied, trials)
-        best: tuple[float, int, int] = (math.inf, 0, 0)
-        costs = [min(map(trials.seconds, some), default=math.inf) for some in (named, denied)]
-        rooms = [sum(MOST_TRIALS - trials.tally(one).of for one in some) for some in (named, denied)]
-        for more in range(rooms[0] + 1):
-            if more and more * costs[0] >= best[0]:
-                break
-            needed = max(0, passes_needed(_after(failed, more), self._chances(trials)) - passed.passed)
-            cost = (more * costs[0] if more else 0.0) + (needed * costs[1] if needed else 0.0)
-            if needed <= rooms[1] and cost < best[0]:
-                best = (cost, more, needed)
-        repeated = [some for some, number in zip((named, denied), best[1:], strict=True) if number]
-        if best[0] == math.inf:  # nothing reaches it; a flake may still show
-            repeated = [denied] if denied else []
-        return tuple(min(some, key=lambda one: (trials.tally(one).of, trials.seconds(one))) for some in repeated), best[
-            0
-        ]
+        sides = [_side(self.named, named, trials), _side(self.denied, denied, trials)]
+        numbers = cheapest(sides, [self._chances(trials)])
+        if numbers is None:  # nothing reaches it; a flake may still show
+            repeated, cost = [denied] if denied else [], math.inf
+        else:
+            repeated = [some for some, number in zip((named, denied), numbers, strict=True) if number]
+            cost = sum(number * side.cost for number, side in zip(numbers, sides, strict=True))
+        return tuple(min(some, key=lambda one: (trials.tally(one).of, trials.seconds(one))) for some in repeated), cost
 
     def _chances(self, trials: Trials) -> int:
         """A cell that both passed and failed had made another statement before."""
-        return int(self.chances * TRIES ** len({id(one) for one in self.named if trials.tally(one).passed}))
-
-    @staticmethod
-    def _sum(candidates: Sequence[Candidate], trials: Trials) -> Tally:
-        return total(map(trials.tally, candidates))
+        return self.chances * tries_of({id(one): trials.tally(one) for one in self.named}.values())
 
 
 def confirm(separations: Sequence[Separation], trials: Trials) -> Search[bool]:
@@ -120,10 +101,14 @@ def _open(candidates: Sequence[Candidate], trials: Trials) -> list[Candidate]:
     return [one for one in candidates if trials.tally(one).of < MOST_TRIALS]
 
 
-def _after(tally: Tally, more: int) -> Tally:
-    """The tally after more trials that fail as often as those so far."""
-    failed = round(more * tally.failed / max(1, tally.of))
-    return tally + Tally(failed=failed, passed=more - failed)
+def _side(candidates: Sequence[Candidate], repeated: Sequence[Candidate], trials: Trials) -> Side:
+    """Candidates whose trials count together, some of which may be ``repeated``."""
+    return Side(
+        cells=tuple(range(len(candidates))),
+        tally=total(map(trials.tally, candidates)),
+        room=sum(MOST_TRIALS - trials.tally(one).of for one in repeated),
+        cost=min(map(trials.seconds, repeated), default=0.0),
+    )
 
 
 def _reading(tally: Tally) -> Reading:

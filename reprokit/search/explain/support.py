@@ -51,7 +51,7 @@ class Repeats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Side:
+class Side:
     """Cells whose trials count together. ``room``: how many more they may have; ``cost``: seconds of the cheapest."""
 
     cells: tuple[int, ...]
@@ -61,7 +61,7 @@ class _Side:
 
     def after(self, more: int) -> Tally:
         """The tally after more trials that fail as often as those so far."""
-        failed = round(more * self.tally.failed / self.tally.of)
+        failed = round(more * self.tally.failed / max(1, self.tally.of))
         return self.tally + Tally(failed=failed, passed=more - failed)
 
 
@@ -83,7 +83,7 @@ class Support:
 
     def given(self, tallies: Sequence[Tally]) -> bool:
         """Whether trials exclude every rival. ``tallies``: those of each cell."""
-        tries, failing = _tries(tallies), _tally(self._failing, tallies)
+        tries, failing = tries_of(tallies), _tally(self._failing, tallies)
         return bool(self._rivals) and all(
             excludes(failing, _tally(rival.cells, tallies), rival.chances * tries)
             for some in self._rivals
@@ -97,10 +97,10 @@ class Support:
         ``seconds``: what a trial of each cell takes. Where no trials reach it, all that cells may be repeated.
         """
         known, chosen, reaches = list(tallies), list[tuple[int, float, int]](), True
-        tries = _tries(tallies)
+        tries = tries_of(tallies)
         for rivals in self._rivals:
             sides = [_side(some, known, seconds) for some in (self._failing, *(rival.cells for rival in rivals))]
-            numbers = _cheapest(sides, [rival.chances * tries for rival in rivals])
+            numbers = cheapest(sides, [rival.chances * tries for rival in rivals])
             reaches = reaches and numbers is not None
             for side, number in zip(sides, numbers or [side.room for side in sides], strict=True):
                 for _ in range(number):
@@ -112,7 +112,7 @@ class Support:
         return Repeats(cells=order, seconds=sum(cost for _, cost, _ in chosen), reaches=reaches)
 
 
-def _tries(tallies: Sequence[Tally]) -> int:
+def tries_of(tallies: Iterable[Tally]) -> int:
     """How many statements may have been tried: a cell that passed and failed had been on another side before."""
     mixed = sum(bool(tally.failed and tally.passed) for tally in tallies)
     return int(TRIES ** min(mixed, MOST_MIXED))
@@ -178,8 +178,8 @@ def _tally(cells: Iterable[int], tallies: Sequence[Tally]) -> Tally:
     return total(tallies[at] for at in cells)
 
 
-def _side(cells: tuple[int, ...], tallies: Sequence[Tally], seconds: Sequence[float]) -> _Side:
-    return _Side(
+def _side(cells: tuple[int, ...], tallies: Sequence[Tally], seconds: Sequence[float]) -> Side:
+    return Side(
         cells=cells,
         tally=_tally(cells, tallies),
         room=sum(max(0, MOST_TRIALS - tallies[at].of) for at in cells),
@@ -198,7 +198,7 @@ def _next(cells: Sequence[int], tallies: Sequence[Tally], seconds: Sequence[floa
     return min(free, key=lambda at: (tallies[at].of * seconds[at], seconds[at], at))
 
 
-def _cheapest(sides: Sequence[_Side], chances: Sequence[int]) -> list[int] | None:
+def cheapest(sides: Sequence[Side], chances: Sequence[int]) -> list[int] | None:
     """How many more trials each side gets to exclude every rival, the failing side first; None: no number does."""
     named, rivals = sides[0], list(zip(sides[1:], chances, strict=True))
     most = named.after(named.room)
@@ -219,7 +219,7 @@ def _cheapest(sides: Sequence[_Side], chances: Sequence[int]) -> list[int] | Non
     return best
 
 
-def _needed(named: Tally, side: _Side, chances: int) -> int | None:
+def _needed(named: Tally, side: Side, chances: int) -> int | None:
     """How many more passing trials of a side exclude its rival; None: more than it may have."""
     more = max(0, passes_needed(named, chances) - side.tally.passed) if side.cells else 0
     return more if more <= side.room else None
