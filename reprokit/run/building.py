@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from reprokit.core.errors import BuildFailed
 from reprokit.evidence.build_failure import explain
 from reprokit.evidence.details import FailedBuildRecord
@@ -16,4 +18,4 @@ def explained(error: BuildFailed) -> tuple[str, FailedBuildRecord]:
     if error.reason:
         return error.reason, record
     found = explain(error.step, error.tail, str(error))
-    return found.reason, FailedBuildRecord(step=error.step, tail=error.tail[-TAIL:], cause=found.cause, put=found.put)
+    return found.reason, replace(record, cause=found.cause, put=found.put)

@@ -55,6 +55,20 @@ def _held(engine: EngineInfo, task: Task) -> Task:
     return task
 
 
+def _submit(
+    workers: ThreadPoolExecutor,
+    scheduler: GpuScheduler,
+    runs: list[Future[None]],
+    task: Task,
+    run: Callable[..., None],
+    refuse: Callable[[Exception], None],
+) -> Future[None]:
+    """Start ``run`` in a thread, with the task's GPUs where it asks for some, and add it to ``runs``."""
+    started = scheduler.submit(task, run, refuse) if task.spec.limits.gpus else workers.submit(run)
+    runs.append(started)
+    return started
+
+
 def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
     """Whether this host has what the task needs, so that it is an engine's turn."""
     try:
@@ -124,11 +138,11 @@ class Runner:
         """
         interrupted = False
         try:
-            servable = [granted for task in tasks if (granted := self._serve(task, self._granted))]
-            self._say_odd_requests(servable)
+            granted = [served for task in tasks if (served := self._serve(task, self._granted))]
+            self._say_odd_requests(granted)
             earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
-            if servable or repeatable(earlier, self._confirming, self.records):
-                self._run_servable(servable, earlier=earlier)
+            if granted or repeatable(earlier, self._confirming, self.records):
+                self._run_servable(granted, earlier=earlier)
         except KeyboardInterrupt:
             interrupted = True
         for task in tasks:
@@ -200,6 +214,8 @@ class Runner:
         ):
             runs: list[Future[None]] = []
 
+            submit = partial(_submit, workers, scheduler, runs)
+
             def prepare(image: ImageSpec, waiting: list[Task]) -> None:
                 ready, facts = self._prepare(engine, image, waiting)
                 if ready is not None and built is not None:
@@ -208,10 +224,7 @@ class Runner:
                     for task in self._faithful(ready, waiting, facts):
                         self._ready[task.number] = ready
                         run = partial(self._run_cell, context, ready, task, facts)
-                        if task.spec.limits.gpus:
-                            runs.append(scheduler.submit(task, run, partial(self._refuse, task, facts)))
-                        else:
-                            runs.append(workers.submit(run))
+                        submit(task, run, partial(self._refuse, task, facts))
 
             builds: list[Future[None]] = []
             try:
@@ -219,7 +232,7 @@ class Runner:
                     builds.append(builders.submit(prepare, image, waiting))
                 wait(builds)
                 wait(list(runs))
-                self._confirm(context, supply, [*tasks, *earlier], workers, scheduler, runs)
+                self._confirm(context, supply, [*tasks, *earlier], submit)
             except KeyboardInterrupt:
                 self._stop(builds, runs)
                 raise
@@ -229,11 +242,9 @@ class Runner:
         context: TrialContext,
         supply: Supply,
         tasks: Sequence[Task],
-        workers: ThreadPoolExecutor,
-        scheduler: GpuScheduler,
-        runs: list[Future[None]],
+        submit: Callable[[Task, Callable[..., None], Callable[[Exception], None]], Future[None]],
     ) -> None:
-        """Repeat decided cells for as long as the planner asks for it."""
+        """Repeat decided cells for as long as the planner asks for it. ``submit`` starts a task's trial."""
         if self._confirming is None:
             return
         repeater = Repeater(
@@ -247,12 +258,7 @@ class Runner:
         )
 
         def start(task: Task) -> Future[None]:
-            if task.spec.limits.gpus:
-                run = scheduler.submit(task, partial(repeater.repeat, task), partial(repeater.refuse, task))
-            else:
-                run = workers.submit(repeater.repeat, task)
-            runs.append(run)
-            return run
+            return submit(task, partial(repeater.repeat, task), partial(repeater.refuse, task))
 
         repeater.run(repeatable(tasks, self._confirming, self.records), start, context.semaphore.count)
 
