@@ -171,7 +171,7 @@ def split_words(argument: str) -> list[str]:
 
 
 def _local(words: Sequence[str]) -> bool:
-    """Whether pip would look for a file of the case: a relative path, or an option's value that is no URL."""
+    """Whether pip would look for a file of the case: a relative path, or an option's value that is not a URL."""
     for place, word in enumerate(words):
         option, given, value = word.partition("=") if word.startswith("-") else ("", "", word)
         if not given and option:

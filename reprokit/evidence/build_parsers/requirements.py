@@ -1,4 +1,4 @@
-"""Requirements that pip cannot read or use: wrong syntax, a missing file, a folder that is no project, wrong hashes."""
+"""Requirements that pip cannot read or use: wrong syntax, a missing file, a folder without a project, wrong hashes."""
 
 from __future__ import annotations
 
