@@ -92,6 +92,7 @@ def test_options_that_stand_alone_are_of_some_command(path: Path) -> None:
     assert alone <= known | OTHERS
 
 
+@pytest.mark.system
 def test_messages_and_comments_show_commands_that_exist() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {shown}: {missing}"

@@ -98,6 +98,7 @@ def test_the_picture_is_small() -> None:
     assert len(picture) < 250_000
 
 
+@pytest.mark.system
 def test_the_site_is_built_without_warnings_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="needs mkdocs, of the extra docs")
     words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]

@@ -24,6 +24,7 @@ def played(folder: Path, inputs: dict[str, str], **given: Any) -> Job:
     return play_action(ACTION, folder, inputs, **{"installed": ["reprokit-action"], **given})
 
 
+@pytest.mark.system
 def test_inputs_with_any_text_stay_single_arguments(tmp_path: Path) -> None:
     hostile = "x'; touch pwned; '$(touch pwned)`touch pwned`\n::error::x\n--fix"
     job = played(tmp_path, {"case": hostile, "only": hostile, "cuda": "11.8; touch pwned", "artifact": ""})
@@ -34,6 +35,7 @@ def test_inputs_with_any_text_stay_single_arguments(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("pwned"))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [

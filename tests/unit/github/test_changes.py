@@ -157,6 +157,7 @@ def test_an_issue_that_a_stranger_wrote_is_not_ours(forge: Forge) -> None:
     assert forge.issues[1]["body"] == body
 
 
+@pytest.mark.system
 def test_a_case_of_thousands_of_cells_fits_an_issue(forge: Forge) -> None:
     found = [change(R, N, 2, n="x" * 180 + str(number)) for number in range(3000)]
     assert tonight(forge, *found) == ["opened #1: numpy-alias: reproducing, now not reproducing in at least 400 cells"]
@@ -170,6 +171,7 @@ def test_a_case_of_thousands_of_cells_fits_an_issue(forge: Forge) -> None:
         assert "Every cell that was followed is as it was before; others were too many to follow" in text
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("cases", "cells"), [(12, 60), (40, 40), (12, 400), (250, 1)])
 def test_a_night_in_which_everything_changes_fits_issues(forge: Forge, cases: int, cells: int) -> None:
     """For example after a new base image. GitHub refuses longer texts, every night again."""

@@ -85,6 +85,7 @@ def test_the_whole_library_is_in_few_jobs_and_each_image_nearly_once(library: li
         assert ("oom_cuda.yaml" in json.dumps(entry["cases"])) <= (entry["runner"] == ["self-hosted", "linux", "gpu"])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("most", [3, 4, 7])
 def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -> None:
     made = found(library, most=most)
@@ -94,12 +95,14 @@ def test_there_are_no_more_jobs_than_asked_for(library: list[Task], most: int) -
     assert len({entry["name"] for entry in made.include}) == len(made.include)
 
 
+@pytest.mark.system
 def test_without_gpu_runners_no_cell_is_lost(library: list[Task], jobs: matrix.Plan) -> None:
     made = found(library, gpu=())
     assert made.cells == jobs.cells
     assert {tuple(entry["runner"]) for entry in made.include} == {("ubuntu-24.04",)}
 
 
+@pytest.mark.system
 def test_jobs_with_and_without_a_gpu_are_at_least_two(library: list[Task]) -> None:
     with pytest.raises(UsageError, match="need a job each"):
         found(library, most=1)

@@ -88,6 +88,7 @@ def matrix_of(count: int, values: str = "v") -> list[CellRecord]:
     ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("letter", ["a", "日", "🚀", "|", "`", "<"])
 def test_thousands_of_cells_fit_an_issue_with_the_case_whole(letter: str, tmp_path: Path) -> None:
     cells = matrix_of(3_000, letter)

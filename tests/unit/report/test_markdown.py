@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from html.parser import HTMLParser
 
 import cmarkgfm
+import pytest
 from cmarkgfm.cmark import Options
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +190,7 @@ def test_the_nearest_cell_differs_least() -> None:
     assert parts.nearest(bad, [bad]) is None
 
 
+@pytest.mark.system
 def test_a_summary_of_many_cases_fits_a_job_and_keeps_what_departs() -> None:
     cells = []
     for number in range(3000):

@@ -207,6 +207,7 @@ def test_many_differences_stay_tractable() -> None:
     assert best(explanations(2), {0: Reading.PASS, 3: Reading.FAIL}, 2, [0, 3], lambda mix: 0) is None
 
 
+@pytest.mark.system
 def test_grids_with_planted_causes_are_isolated_and_none_is_reported_wrong() -> None:
     outcomes = [outcome(seed) for seed in range(40)]
     assert not [one for one in outcomes if one.word == "wrong" or one.boundary == "wrong"]
