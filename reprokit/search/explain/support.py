@@ -6,6 +6,8 @@ one rate, that of the cells which failed, and some passed by luck. Of each conju
 - the conjunction that also accepts the values of a passing cell: every weaker condition contains a smallest such one,
   and its passing cells are the nearest that pass;
 - the conjunction without one of its terms, which stands for every term that could have been found in its place;
+- what several conjunctions have in common, which stands for all that their other terms could have been: of cells that
+  fail at one rate, the few that passed are easily described by what they are not;
 - no condition at all, which stands for every explanation that could have been found.
 
 The statement is supported when trials exclude every rival, by :func:`reprokit.evidence.strength.excludes`, in which the
@@ -14,6 +16,7 @@ number of answers that could have been found in its place divides what counts as
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -136,6 +139,7 @@ def _rivals(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[tuple[_
     for one in explanation.conditions:
         yield tuple(_nearest(one.conjunction, good, cells))
     every = 1
+    conjunctions = [one.conjunction for one in explanation.conditions]
     for one in explanation.conditions:
         for term in one.conjunction:
             others = tuple(other for other in one.conjunction if other is not term)
@@ -143,7 +147,17 @@ def _rivals(explanation: Explanation, cells: Sequence[Cell]) -> Iterator[tuple[_
             chances = _alike(term, explanation, cells, {other.axis for other in others})
             every *= chances
             yield (_Rival(accepted, chances),)
+    for common in dict.fromkeys(_common(*pair) for pair in itertools.combinations(conjunctions, 2)):
+        extra = [term for one in conjunctions if {*common} <= {*one} for term in one if term not in common]
+        accepted = tuple(at for at in good if all(term.holds(cells[at].get(term.axis)) for term in common))
+        axes = {term.axis for term in common}
+        if common:
+            yield (_Rival(accepted, math.prod(_alike(term, explanation, cells, axes) for term in extra)),)
     yield (_Rival(good, every),)
+
+
+def _common(one: Conjunction, other: Conjunction) -> Conjunction:
+    return tuple(term for term in one if term in other)
 
 
 def _alike(term: AxisCondition, explanation: Explanation, cells: Sequence[Cell], taken: set[str]) -> int:
