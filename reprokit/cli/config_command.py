@@ -122,7 +122,7 @@ def _words(key: str, value: Any) -> str:
         return UNSET.get(key, "-")
     if key == "max_memory":
         return f"{value / 1024**3:.4g} GiB"
-    if key == "max_timeout":
+    if key in ("max_timeout", "engine_wait"):
         return f"{value:g} s"
     return ", ".join(value) if isinstance(value, list) else _short(str(value))
 

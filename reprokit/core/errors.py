@@ -53,6 +53,13 @@ class EngineError(ReprokitError):
     exit_status = 3
 
 
+class EngineLost(EngineError):
+    """What the engine did was cut short by something other than the case: worth doing again once the engine answers.
+
+    It stopped, was restarted, lost a connection or its last disk space, or another process stopped a container of ours.
+    """
+
+
 class BuildFailed(ReprokitError):
     """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
 

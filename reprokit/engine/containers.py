@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import io
 import posixpath
 import re
 import select
+import signal
 import tarfile
 import threading
 import time
@@ -21,10 +21,12 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import devices, libpod
+from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
+from reprokit.engine.witness import ContainerEvents, Witnesses
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -43,14 +45,9 @@ PIDS = 4096
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
 
-DRAIN = 10.0
-"""Seconds for which a killed container may take to end its output."""
-
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
 _READ = 256 * 1024
-_KILLED = 137
-_OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
 _ULIMITS = {"nofile": 1048576, "nproc": 32768}
 
@@ -161,7 +158,14 @@ def packed(files: Mapping[str, FileSpec]) -> bytes:
 
 
 def run(
-    wire: Wire, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot, *, podman: bool
+    wire: Wire,
+    trial: Trial,
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+    slot: Slot,
+    witnesses: Witnesses,
+    *,
+    podman: bool,
 ) -> Ending:
     """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`. ``podman``: whether the engine is Podman.
 
@@ -170,6 +174,23 @@ def run(
     if cancel.is_set():
         raise Cancelled("cancelled before the trial started")
     name = f"reprokit-{uuid.uuid4().hex[:12]}"
+    witness = witnesses.current()
+    with witness.vouching(), witness.watching(name) as events:
+        return _run(wire, name, trial, sink, cancel, slot, events, witnesses.unremoved, podman=podman)
+
+
+def _run(
+    wire: Wire,
+    name: str,
+    trial: Trial,
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+    slot: Slot,
+    events: ContainerEvents,
+    unremoved: set[str],
+    *,
+    podman: bool,
+) -> Ending:
     cdi = cdi_names(wire, trial, podman=podman)
     body = create_body(trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
     if podman:
@@ -177,6 +198,9 @@ def run(
     attached: Hijacked | None = None
     kills: MemoryKills | None = None
     client = wire.client()
+    for left in tuple(unremoved):
+        remove(client, left, wire.endpoint.url)
+        unremoved.discard(left)
     try:
         with wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
@@ -199,8 +223,10 @@ def run(
                 with wire.errors():
                     found = client.inspect_container(name)
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
-            timed_out = _Watch(wire, name, attached, started + trial.limits.timeout, cancel, kills).follow(sink)
-        ending = _ending(wire, name, timed_out=timed_out, limited=trial.limits.memory is not None and not podman)
+            watch = _Watch(wire, name, attached, started + trial.limits.timeout, cancel, kills, events)
+            signalled = watch.follow(sink)
+            silent_since = time.time()
+        ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
         return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending
     finally:
         # Nested, so that a second interrupt cannot skip the removal.
@@ -210,7 +236,7 @@ def run(
             if attached is not None:
                 attached.close()
         finally:
-            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, made=attached is not None))
+            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, unremoved, made=attached is not None))
 
 
 def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
@@ -248,7 +274,7 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def _tidy_away(client: Any, name: str, where: str, *, made: bool) -> None:
+def _tidy_away(client: Any, name: str, where: str, unremoved: set[str], *, made: bool) -> None:
     """Remove a trial's container. Raises EngineError, which says what is left if it was ``made``."""
     try:
         remove(client, name, where)
@@ -256,8 +282,9 @@ def _tidy_away(client: Any, name: str, where: str, *, made: bool) -> None:
         if not made:
             raise
         # Podman's containers go on without their service.
-        left = f"its container {name} may still be there: the next run that this engine serves removes it"
-        raise EngineError(f"{error}; {left}") from error
+        unremoved.add(name)
+        left = f"its container {name} may still be there: the next trial or run that this engine serves removes it"
+        raise type(error)(f"{error}; {left}") from error
 
 
 class _Watch:
@@ -271,6 +298,7 @@ class _Watch:
         deadline: float,
         cancel: threading.Event,
         kills: MemoryKills | None,
+        events: ContainerEvents,
     ) -> None:
         self._wire = wire
         self._name = name
@@ -278,11 +306,12 @@ class _Watch:
         self._deadline = deadline
         self._cancel = cancel
         self._kills = kills
-        self._signals = ["SIGTERM", "SIGKILL"]
+        self._events = events
+        self._signals = [signal.SIGTERM, signal.SIGKILL]
         self._demux = Demux()
 
     def follow(self, sink: Callable[[bytes], None]) -> bool:
-        """Pass output to ``sink`` until the end; returns whether the time limit stopped it."""
+        """Pass output to ``sink`` until the end; returns whether it was asked to stop at its time limit."""
         joined = Joined(sink)
         while True:
             now = time.monotonic()
@@ -313,53 +342,9 @@ class _Watch:
 
         if not self._signals:
             return True
-        signal = self._signals.pop(0)
+        number = self._signals.pop(0)
         self._deadline = now + (GRACE if self._signals else DRAIN)
+        self._events.sent.add(str(number.value))
         with self._wire.errors(), contextlib.suppress(docker.errors.APIError):  # it ended by itself meanwhile
-            self._wire.client().kill(self._name, signal)
+            self._wire.client().kill(self._name, number.name)
         return False
-
-
-def _ending(wire: Wire, name: str, *, timed_out: bool, limited: bool) -> Ending:
-    with wire.errors():
-        client = wire.client()
-        code = client.wait(name, timeout=ANSWER_WITHIN).get("StatusCode")
-        state = client.inspect_container(name)["State"]
-        oom = bool(state.get("OOMKilled")) or (limited and _saw_oom(wire, state, name, code))
-    # "stopped": in Podman, ended and not yet tidied up.
-    if state.get("Status") not in {"exited", "dead", "stopped"}:
-        raise EngineError(f"the container ended its output but not itself: {state.get('Status')}")
-    seconds = (nanoseconds_of(state["FinishedAt"]) - nanoseconds_of(state["StartedAt"])) / 1e9
-    return Ending(exit_code=code, oom=oom, timed_out=timed_out, seconds=max(seconds, 0.0))
-
-
-def _saw_oom(wire: Wire, state: Mapping[str, Any], name: str, code: int | None) -> bool:
-    """Whether the kernel killed a process of the container for memory, by the engine's events.
-
-    ``State.OOMKilled`` can miss a child process, and can be read before the event arrived. The engine keeps its last
-    events; only a container that died of SIGKILL is worth waiting for news.
-    """
-    until = _stamp(state["FinishedAt"], _OOM_NEWS if code == _KILLED else 0.0)
-    events = wire.client().events(
-        since=_stamp(state["StartedAt"], 0.0),
-        until=until,
-        filters={"container": name, "event": "oom"},
-        decode=True,
-    )
-    try:
-        return any(True for _ in events)
-    finally:
-        events.close()
-
-
-def _stamp(moment: str, later: float) -> str:
-    """A moment of the engine's clock, ``later`` seconds on, as the events API takes it: "seconds.nanoseconds"."""
-    seconds, nanoseconds = divmod(nanoseconds_of(moment) + round(later * 1e9), 10**9)
-    return f"{seconds}.{nanoseconds:09d}"
-
-
-def nanoseconds_of(moment: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 moment in UTC as the engine writes it, with up to nine decimals."""
-    whole, _, fraction = moment.removesuffix("Z").partition(".")
-    seconds = int(datetime.datetime.fromisoformat(whole + "+00:00").timestamp())
-    return seconds * 10**9 + int((fraction or "0").ljust(9, "0")[:9])

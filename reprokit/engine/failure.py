@@ -13,13 +13,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.environment.steps import short_step
 
 TAIL = 400
 """Last output lines of a failed step that engines keep: its cause may be far above what other programs add."""
 
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
+
+_NO_CONTAINER = re.compile(r"no such container", re.I)
 
 # Text of the engine -> what to do, for failures that mean "this host cannot".
 _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -64,7 +66,6 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         re.compile(r"no such image", re.I),
         "the image is gone from the engine: build it again (was it pruned meanwhile?)",
     ),
-    (re.compile(r"no such container", re.I), "someone else removed the container while it ran"),
     (
         re.compile(
             r"cwd must be an absolute path|working directory .* is invalid|chdir to cwd|mkdir .*not a directory", re.I
@@ -123,6 +124,8 @@ def of_engine(text: str) -> ReprokitError:
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(text):
             return Unsupported(f"{advice}. The engine says: {text}")
+    if _NO_CONTAINER.search(text):
+        return EngineLost(f"another process removed the container while it ran. The engine says: {text}")
     for pattern, advice in _HINTS:
         if pattern.search(text):
             return EngineError(f"{advice}. The engine says: {text}")
@@ -139,26 +142,26 @@ def of_connection(error: BaseException, where: str) -> EngineError:
     """Why no conversation with the engine at ``where`` came about, and what to do."""
     text = str(error)
     if "podman" in where and ("No such file or directory" in text or "refused" in text):
-        return EngineError(f"no Podman answers at {where}: {START_PODMAN}")
+        return EngineLost(f"no Podman answers at {where}: {START_PODMAN}")
     if "Permission denied" in text or isinstance(error, PermissionError):
         return EngineError(
             f"this user may not talk to the container engine at {where}: add the user to the group 'docker' "
             "('sudo usermod -aG docker $USER', then log in again), use a rootless engine, or run with sudo"
         )
     if "No such file or directory" in text or "FileNotFoundError" in text:
-        return EngineError(
+        return EngineLost(
             f"no container engine listens at {where}: install one (Debian, Ubuntu: 'sudo apt-get install docker.io'; "
             "others: https://docs.docker.com/engine/install/) or start it ('sudo systemctl start docker'); "
             "DOCKER_HOST or 'docker context use' points elsewhere"
         )
     if "refused" in text:
-        return EngineError(
+        return EngineLost(
             f"the container engine at {where} does not answer: start it ('sudo systemctl start docker') and see "
             "'journalctl -u docker' if it stops again"
         )
     if "timed out" in text.lower():
-        return EngineError(f"the container engine at {where} did not answer in time: is the host overloaded? ({text})")
-    return EngineError(f"the conversation with the container engine at {where} broke off: {text}")
+        return EngineLost(f"the container engine at {where} did not answer in time: is the host overloaded? ({text})")
+    return EngineLost(f"the conversation with the container engine at {where} broke off: {text}")
 
 
 def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> ReprokitError:

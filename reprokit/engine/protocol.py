@@ -116,6 +116,7 @@ class Engine(Protocol):
 
     All methods are safe to call from several threads at once. Any of them may raise EngineError, which says that the
     engine failed or went away and what to do about it: such a cell gets the verdict ``engine-error``, never a finding.
+    EngineLost, a kind of it, says that doing it again may help: the caller waits until :meth:`ping` returns, and does.
     The tests in ``tests/conformance`` hold for every engine.
     """
 
@@ -127,6 +128,13 @@ class Engine(Protocol):
 
         Raises:
             EngineError: No engine answers; the text says how to get one.
+        """
+
+    def ping(self) -> None:
+        """Return at once where the engine answers.
+
+        Raises:
+            EngineError: It did not answer within seconds.
         """
 
     def image(self, tag: str) -> ImageInfo | None:
@@ -224,10 +232,13 @@ class Engine(Protocol):
 
         Returns:
             The exit status, and whether the time limit or the memory limit stopped a program. A program that was
-            killed by a signal ends with 128 + the signal.
+            killed by a signal ends with 128 + the signal. This is what the engine itself saw, from the start to the
+            end: that the output ended says nothing, and neither does what another daemon finds afterwards.
 
         Raises:
             Cancelled: ``cancel`` was set.
+            EngineLost: The engine did not see the program's own end, because it was stopped or restarted meanwhile,
+                another process stopped the container, or a connection was cut.
             Unsupported: The engine cannot give the trial what it asks for, such as a GPU.
         """
 

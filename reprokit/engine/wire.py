@@ -18,6 +18,9 @@ from reprokit.engine import failure
 ANSWER_WITHIN = 120
 """Seconds that one answer of the engine may take to begin; a host under heavy disk load needs tens of them."""
 
+PING_WITHIN = 5
+"""Seconds within which an engine answers that is asked for nothing but a sign of life."""
+
 _DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 _ROOTLESS, _PLAIN = "rootless engine", "default socket"
 
@@ -135,17 +138,31 @@ class Wire:
         assert self._details is not None
         return self._details
 
+    def ping(self) -> None:
+        """Raise EngineError unless the engine answers within seconds."""
+        client = self.client()
+        with self.errors():
+            raise_for_status(client.get(f"{client.base_url}/_ping", timeout=PING_WITHIN))
+
+    def is_local(self) -> bool:
+        """Whether the engine has the files of this host: it listens at a unix socket, and calls this host its own.
+
+        Not so in a virtual machine (Docker Desktop), or from inside a container that merely has the engine's socket:
+        both have another host name.
+        """
+        return (
+            self.endpoint.url.startswith(("unix://", "http+unix://")) and self.details().get("Name") == platform.node()
+        )
+
     def shares_loopback(self) -> bool:
         """Whether a build on the engine's host network reaches servers on this process's loopback.
 
-        Not so on another machine, in a virtual machine (Docker Desktop), from inside a container that merely has the
-        engine's socket (all of these have another host name), or for a rootless Docker (its own network namespace).
+        Not so for one that is not local, or for a rootless Docker (its own network namespace).
         """
-        if not self.endpoint.url.startswith("unix://"):
+        if not self.is_local():
             return False
-        about = self.details()
-        rootless = any("rootless" in option for option in about.get("SecurityOptions") or [])
-        return about.get("Name") == platform.node() and (not rootless or self.is_podman())
+        rootless = any("rootless" in option for option in self.details().get("SecurityOptions") or [])
+        return not rootless or self.is_podman()
 
     def url(self, path: str) -> str:
         """The full address of an API path, versioned."""

@@ -114,6 +114,7 @@ class Invocation:
             catalog=Catalog(own.compatibility),
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
+            engine_wait=own.engine_wait,
             confirming=self._confirming(request.confirm),
         )
 

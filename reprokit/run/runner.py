@@ -37,6 +37,7 @@ from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
 from reprokit.run.priority_semaphore import PrioritySemaphore
+from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
 from reprokit.run.task import Task
@@ -81,6 +82,7 @@ def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
 class Runner:
     """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
 
+    ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
     ``gpu_leases``: where the leases lie, None for the host's usual place. ``confirming``: which cells to repeat once
     all are decided, None for none.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
@@ -100,6 +102,7 @@ class Runner:
         catalog: Catalog = OURS,
         caps: Caps | None = None,
         gpu_leases: Path | None = None,
+        engine_wait: float | None = None,
         confirming: Planner | None = None,
     ) -> None:
         self.run_id = run_id
@@ -119,6 +122,7 @@ class Runner:
         self._supply = supply
         self._cancel = threading.Event()
         self._gpu_leases = gpu_leases
+        self._engine_wait = engine_wait
         self._trees = SourceTrees(request.sources, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
@@ -205,6 +209,7 @@ class Runner:
             folder=self._folder,
             cancel=self._cancel,
             semaphore=PrioritySemaphore(jobs),
+            recovery=self._recovery(engine),
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
@@ -217,7 +222,7 @@ class Runner:
             submit = partial(_submit, workers, scheduler, runs)
 
             def prepare(image: ImageSpec, waiting: list[Task]) -> None:
-                ready, facts = self._prepare(engine, image, waiting)
+                ready, facts = self._prepare(context, image, waiting)
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
@@ -252,7 +257,7 @@ class Runner:
             context=context,
             listener=self._listener,
             records=lambda: self.records,
-            image=partial(self._image_again, context.engine, supply),
+            image=partial(self._image_again, context, supply),
             keep=lambda record: self._keep(record, self._listener.repeated),
             explain_error=lambda error: str(error) if isinstance(error, ReprokitError) else self._defect(error),
         )
@@ -262,18 +267,11 @@ class Runner:
 
         repeater.run(repeatable(tasks, self._confirming, self.records), start, context.semaphore.count)
 
-    def _image_again(self, engine: Engine, supply: Supply, task: Task, record: CellRecord) -> str:
+    def _image_again(self, context: TrialContext, supply: Supply, task: Task, record: CellRecord) -> str:
         """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
         if task.number not in self._ready:
-            ready = make_ready(
-                engine,
-                self._measurements,
-                wanted(task, supply, self._trees),
-                on_progress=lambda progress: None,
-                cancel=self._cancel,
-                seen=self._seen,
-                since=self._since,
-            )
+            image = wanted(task, supply, self._trees)
+            ready = self._made_ready(context, image, lambda progress: None, fresh=False)
             if record.image is None or ready.image.id != record.image.id:
                 raise EngineError("its image is not the one of its first trials any more")
             self._ready[task.number] = ready
@@ -291,6 +289,10 @@ class Runner:
             note=self._listener.note,
             waits=lambda task, who: self._listener.state([task.number], "waiting", f"for a GPU: {who}"),
         )
+
+    def _recovery(self, engine: Engine) -> EngineRecovery:
+        patience = ENGINE_WAIT if self._engine_wait is None else self._engine_wait
+        return EngineRecovery(engine=engine, cancel=self._cancel, note=self._listener.note, patience=patience)
 
     def _stop(self, builds: Sequence[Future[None]], runs: Sequence[Future[None]]) -> None:
         """Stop everything that was started, and stay until it is gone, however often the user presses Ctrl-C."""
@@ -326,7 +328,31 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
-    def _prepare(self, engine: Engine, image: ImageSpec, waiting: list[Task]) -> tuple[BuiltImage | None, CellFacts]:
+    def _made_ready(
+        self, context: TrialContext, image: ImageSpec, on_progress: Callable[[Progress], None], *, fresh: bool
+    ) -> BuiltImage:
+        def attempt() -> BuiltImage:
+            awake = slept()
+            try:
+                return make_ready(
+                    context.engine,
+                    self._measurements,
+                    image,
+                    on_progress=on_progress,
+                    cancel=self._cancel,
+                    seen=self._seen,
+                    since=self._since,
+                    fresh=fresh,
+                )
+            except BuildFailed:
+                check_awake(awake, "the build")
+                raise
+
+        return context.recovery.repeated(attempt)
+
+    def _prepare(
+        self, context: TrialContext, image: ImageSpec, waiting: list[Task]
+    ) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
         began: list[float] = []
 
@@ -342,16 +368,7 @@ class Runner:
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             try:
-                ready = make_ready(
-                    engine,
-                    self._measurements,
-                    image,
-                    on_progress=on_progress,
-                    cancel=self._cancel,
-                    seen=self._seen,
-                    since=self._since,
-                    fresh=self._fresh,
-                )
+                ready = self._made_ready(context, image, on_progress, fresh=self._fresh)
             except BuildFailed:
                 if began:
                     self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from reprokit import environment
-from reprokit.core.errors import EngineError, Unsupported
+from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment.catalog import Catalog
@@ -25,6 +25,7 @@ from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
 from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
+from reprokit.run.recovering import EngineRecovery, check_awake, slept
 from reprokit.run.task import Task
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
@@ -75,6 +76,7 @@ class TrialContext:
     cancel: threading.Event
     semaphore: PrioritySemaphore
     """One for each program that may run at a time."""
+    recovery: EngineRecovery
 
 
 def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> Trial:
@@ -175,10 +177,14 @@ def run_trial(
     on_start: Callable[[int], None],
     echo: Callable[[bytes], None] | None = None,
 ) -> tuple[TrialRecord, str]:
-    """One trial of a task, and the line that repeats it by hand. ``on_start`` is called when its program starts."""
+    """One trial of a task, and the line that repeats it by hand. ``on_start`` is called when its program starts.
+
+    Where the engine loses it, it is done again, and what was read of it stays beside its log, as ``trial-N.lost.log``.
+    """
     # A cell with GPUs has its place already, for as long as it has them.
     slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
-    record, trial = _steady(context, task, image, allocation, number, slot, echo)
+    steady = partial(_steady, context, task, image, allocation, number, slot, echo)
+    record, trial = context.recovery.repeated(steady)
     return record, context.engine.repeat(trial, _kept_files(context, task))
 
 
@@ -259,10 +265,13 @@ def _one(
     relative = _folder(context, task) / f"trial-{number}.log"
     log = context.folder / relative
     log.parent.mkdir(parents=True, exist_ok=True)
-    trimmer = LogTrimmer(log, task.case.expect.failure, echo=echo)
+    awake = slept()
     try:
-        ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
-    finally:
-        trimmer.close()
+        with LogTrimmer(log, task.case.expect.failure, echo=echo) as trimmer:
+            ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
+        check_awake(awake, "the trial")
+    except EngineLost:
+        log.replace(log.with_suffix(".lost.log"))
+        raise
     # Judged from the file, so that judging the record again later sees the same.
     return judged(task.case.expect, number, ending, log.read_bytes().decode("utf-8", "replace"), str(relative))

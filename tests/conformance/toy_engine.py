@@ -122,6 +122,9 @@ class ToyEngine:
     def info(self) -> EngineInfo:
         return EngineInfo(kind=ENTRY.kind, capabilities=ENTRY.capabilities, name="Toy engine", version="1")
 
+    def ping(self) -> None:
+        pass  # there is no service that could be away
+
     def image(self, tag: str) -> ImageInfo | None:
         if tag.startswith("host:"):  # what a script starts from: this host
             return ImageInfo(tag=tag, id=f"sha256:{hashlib.sha256(tag.encode()).hexdigest()}")

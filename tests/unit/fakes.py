@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError, EngineLost
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.model import Ending
@@ -36,12 +36,19 @@ class FakeEngine:
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
+        self.pings = 0
+        self.down: Callable[[], bool] = lambda: False
         self.using: dict[str, str] = {}
         self.cancel = threading.Event()
         self.lock = threading.Lock()
 
     def info(self) -> EngineInfo:
         return EngineInfo(kind="fake", name="Fake", version="1", unenforced=self.unenforced)
+
+    def ping(self) -> None:
+        self.pings += 1
+        if self.down():
+            raise EngineLost("the engine does not answer")
 
     def image(self, tag: str) -> ImageInfo | None:
         tag = tag.removeprefix("sha256:")

@@ -15,6 +15,7 @@ from reprokit.engine.docker import ENTRY
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.wire import Wire, endpoint
+from reprokit.engine.witness import Witnesses
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class DockerEngine:
 
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
         self._wire = wire or Wire(environ)
+        self._witnesses = Witnesses(self._wire)
 
     @property
     def wire(self) -> Wire:
@@ -71,6 +73,10 @@ class DockerEngine:
             unenforced=self._unenforced(),
         )
 
+    def ping(self) -> None:
+        """Raise EngineError unless the engine answers within seconds."""
+        self._wire.ping()
+
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
         about = self._wire.details()
@@ -87,7 +93,8 @@ class DockerEngine:
         """Build with BuildKit and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
         from reprokit.engine.docker import buildkit
 
-        return buildkit.build(self._wire, build, site, on_progress, cancel)
+        with self._witnesses.current().vouching():
+            return buildkit.build(self._wire, build, site, on_progress, cancel)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
@@ -113,7 +120,9 @@ class DockerEngine:
         ``slot`` is held while its program runs. Whatever way it ends, the container and its anonymous volumes are gone
         when this returns.
         """
-        return containers.run(self._wire, trial, sink, cancel, slot or nullcontext(), podman=self.is_podman)
+        return containers.run(
+            self._wire, trial, sink, cancel, slot or nullcontext(), self._witnesses, podman=self.is_podman
+        )
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""

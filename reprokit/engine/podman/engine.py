@@ -48,7 +48,8 @@ class PodmanEngine(DockerEngine):
         """Build with buildah and tag. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
         from reprokit.engine.podman import buildah
 
-        return buildah.build(self._wire, build, site, on_progress, cancel)
+        with self._witnesses.current().vouching():
+            return buildah.build(self._wire, build, site, on_progress, cancel)
 
     def remove_image(self, tag: str) -> None:
         """Take a name from an image, and the image away if that was its last. Raises EngineError when it is in use."""

@@ -38,6 +38,9 @@ class VenvEngine:
             architecture=kernel.machine,
         )
 
+    def ping(self) -> None:
+        """It is this process that runs trials: it always answers."""
+
     def image(self, tag: str) -> ImageInfo | None:
         """The environment of that tag or id, or None. What stands for this host as a base is always there."""
         if tag.startswith("host:"):

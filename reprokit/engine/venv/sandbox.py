@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from reprokit.engine.containers import DRAIN, GRACE, HOSTNAME
+from reprokit.engine.containers import GRACE, HOSTNAME
+from reprokit.engine.ending import DRAIN
 from reprokit.engine.stream import Joined
 from reprokit.core.errors import Cancelled, EngineError
 

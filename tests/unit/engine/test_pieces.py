@@ -15,7 +15,7 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import containers, context, images, messages, wire
+from reprokit.engine import containers, context, ending, images, messages, wire
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
@@ -122,9 +122,9 @@ def test_named_gpus_and_mounts() -> None:
 
 
 def test_moments_keep_their_nanoseconds() -> None:
-    assert containers.nanoseconds_of("1970-01-01T00:00:01.000000002Z") == 1_000_000_002
-    assert containers.nanoseconds_of("1970-01-01T00:01:00Z") == 60 * 10**9
-    assert containers.nanoseconds_of("1970-01-01T00:00:00.5Z") == 5 * 10**8
+    assert ending.nanoseconds_of("1970-01-01T00:00:01.000000002Z") == 1_000_000_002
+    assert ending.nanoseconds_of("1970-01-01T00:01:00Z") == 60 * 10**9
+    assert ending.nanoseconds_of("1970-01-01T00:00:00.5Z") == 5 * 10**8
 
 
 def vertex(digest: str, name: str, **fields: object) -> object:

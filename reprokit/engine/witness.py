@@ -1,0 +1,189 @@
+"""Who saw it end? One unbroken stream of the engine's events, without which no end of a trial counts.
+
+The end of a container's output says little: a connection can be cut, and the daemon that answers next may be another
+one, in whose words the trial ended with the SIGTERM of its predecessor. A stream that was open before the container was
+made, and still is when the engine reports its end, comes from one daemon that lived all the time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from reprokit.core import ownership
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, Unsupported
+from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
+
+_NEWS = 0.2  # seconds within which the closed connection of a daemon that is gone is noticed
+_SIGNALS = {"9": "SIGKILL", "15": "SIGTERM"}
+
+
+class ContainerEvents:
+    """What the engine reported of one container so far. ``sent``: the signals that we asked it to send, as numbers."""
+
+    def __init__(self, witness: Witness) -> None:
+        self.sent: set[str] = set()
+        self.witness = witness
+        self._news = witness.news
+        self._starts = 0
+        self._code: int | None = None
+        self._oom = False
+        self._signals: list[str] = []
+        self._paused = False
+
+    def take(self, action: str, attributes: dict[str, str]) -> None:
+        """Take one event."""
+        if action == "start":
+            self._starts += 1
+        elif action == "die":
+            self._code = int(attributes["exitCode"])
+        elif action == "oom":
+            self._oom = True
+        elif action == "pause":
+            self._paused = True
+        elif action == "kill" and self._code is None:
+            self._signals.append(attributes.get("signal", ""))
+
+    def ended(self, within: float) -> bool:
+        """Whether the engine reported the end, or can no longer do so, within so many seconds."""
+        with self._news:
+            return self._news.wait_for(lambda: self._code is not None or self.witness.lost, within)
+
+    def code(self) -> int:
+        """The exit status with which the engine reported the end. Raises EngineLost where that is not the program's."""
+        with self._news:
+            why, code = self._doubt(), self._code
+        if why or code is None:
+            raise EngineLost(why)
+        return code
+
+    def out_of_memory(self, within: float) -> bool:
+        """Whether the kernel killed a process in it for memory; the engine may report that a moment after the end."""
+        with self._news:
+            return self._news.wait_for(lambda: self._oom or self.witness.lost, within) and self._oom
+
+    def _doubt(self) -> str:
+        if self._foreign():
+            names = ", ".join(dict.fromkeys(_SIGNALS.get(one, f"signal {one}".strip()) for one in self._signals))
+            return (
+                f"the trial was stopped from outside: the engine sent its container {names}, for which reprokit had "
+                "not asked (a 'docker stop', 'kill' or 'rm' by another process, or an engine that shuts down)"
+            )
+        if self._code is None and self.witness.lost:
+            return "the engine stopped, or its event stream broke off, before it reported the end of the trial"
+        if self._code is None:
+            return "the engine did not report the end of the trial's container"
+        if self._starts != 1:
+            return f"the engine reported {self._starts} starts of the trial's container, and not one"
+        return "the trial's container was paused by another process" if self._paused else ""
+
+    def _foreign(self) -> bool:
+        # Podman does not say which signal.
+        return any(one not in self.sent if one else not self.sent for one in self._signals)
+
+
+class Witness:
+    """One stream of the engine's events about the containers of this process. ``lost``: whether it has ended.
+
+    ``news``: notified of every event and of the end. Raises EngineLost where the engine does not answer.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self.news = threading.Condition()
+        self.lost = False
+        self._wire = wire
+        self._containers: dict[str, ContainerEvents] = {}
+        self._lead: float | None = None
+        # Not by the kind of event: Podman 4.3 has names of its own for them.
+        filters = {"type": ["container"], "label": [f"{ownership.PID}={os.getpid()}"]}
+        client = wire.client()
+        with wire.errors():
+            self._response = client.get(
+                wire.url("/events"), params={"filters": json.dumps(filters)}, stream=True, timeout=ANSWER_WITHIN
+            )
+            raise_for_status(self._response)
+            raw_socket(self._response).settimeout(None)
+        threading.Thread(target=self._read, name="engine-events", daemon=True).start()
+
+    @contextmanager
+    def watching(self, name: str) -> Iterator[ContainerEvents]:
+        """A block in which the events of the container of that name are kept."""
+        events = ContainerEvents(self)
+        with self.news:
+            self._containers[name] = events
+        try:
+            yield events
+        finally:
+            with self.news:
+                del self._containers[name]
+
+    @contextmanager
+    def vouching(self) -> Iterator[None]:
+        """A block in which what the engine refuses, or says to have failed, counts only if it still is the same engine.
+
+        Raises EngineLost where it is not: a daemon that goes down has many words for that.
+        """
+        try:
+            yield
+        except EngineLost:
+            raise
+        except (EngineError, BuildFailed, Unsupported) as error:
+            # The one that listens answers; if it is another one, the connection to the one before is closed by then.
+            self._wire.ping()
+            with self.news:
+                self.news.wait_for(lambda: self.lost, _NEWS)
+            if self.lost:
+                raise EngineLost(f"the engine was restarted meanwhile; before, it said: {error}") from error
+            raise
+
+    def on_its_clock(self, moment: float) -> float:
+        """A moment of this host's clock on the engine's, too early by no more than its fastest event took to come."""
+        with self.news:
+            return moment - (self._lead or 0.0)
+
+    def _read(self) -> None:
+        try:
+            for line in self._response.iter_lines(chunk_size=None):
+                if line:
+                    self._take(json.loads(line))
+        except Exception:  # whatever ends the stream, and whatever comes that is no event, ends the witness
+            pass
+        finally:
+            self._response.close()
+            with self.news:
+                self.lost = True
+                self.news.notify_all()
+
+    def _take(self, event: dict[str, Any]) -> None:
+        attributes = event["Actor"]["Attributes"]
+        with self.news:
+            lead = time.time() - event["timeNano"] / 1e9
+            self._lead = lead if self._lead is None else min(lead, self._lead)
+            if (container := self._containers.get(attributes.get("name", ""))) is not None:
+                container.take(event["Action"], attributes)
+                self.news.notify_all()
+
+
+class Witnesses:
+    """The witness of one engine, a new one where the last was lost.
+
+    ``unremoved``: names of containers that the engine could not remove when it went away.
+    """
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._lock = threading.Lock()
+        self._witness: Witness | None = None
+        self.unremoved: set[str] = set()
+
+    def current(self) -> Witness:
+        """A stream that is open. Raises EngineLost where the engine does not answer."""
+        with self._lock:
+            if self._witness is None or self._witness.lost:
+                self._witness = Witness(self._wire)
+            return self._witness
