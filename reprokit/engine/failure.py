@@ -95,7 +95,7 @@ _NO_SUCH_BASE = re.compile(
     re.I,
 )
 _RUN_FAILED = re.compile(
-    r"executor failed running|did not complete successfully: exit code|process .* exit code: \d+"
+    r"executor failed running .*: exit code: \d+|did not complete successfully: exit code|process .* exit code: \d+"
     r"|^while running runtime: exit status \d+$",
     re.I | re.S,
 )
@@ -108,6 +108,7 @@ _BUILDAH_RUNTIME = re.compile(
 )
 # The failing command as BuildKit repeats it, which may take pages.
 _COMMAND = re.compile(r"(executor failed running \[|process \").*(\]: exit code|\" did not complete)", re.S)
+_NOT_RUN = "executor failed running ["  # and then not with the exit code of what ran
 _COPIES = re.compile(r"(?:COPY|ADD)\b")
 _DAEMON_TROUBLE = re.compile(
     r"rpc error: code = (unavailable|internal)|runc run failed|failed to (create|start) (shim|containerd)"
@@ -181,7 +182,7 @@ def of_build(message: str, *, step: str = "", tail: Sequence[str] = ()) -> Repro
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(message):
             return Unsupported(f"{advice}. The engine says: {message}")
-    if _DAEMON_TROUBLE.search(message):
+    if _DAEMON_TROUBLE.search(message) or message.startswith(_NOT_RUN):
         return EngineError(f"the engine failed while it built: {message}{where}")
     if _DAEMON_NETWORK.search(message):
         return EngineError(

@@ -69,6 +69,7 @@ def test_refusals(text: str, kind: type[Exception], words: str) -> None:
         ('"/absent" not found: not found', (), BuildFailed),
         ("dockerfile parse error line 2: unknown instruction: RUNN", (), BuildFailed),
         ("rpc error: code = Unavailable desc = transport is closing", (), EngineError),
+        ("executor failed running [/bin/sh -c echo one]: network bridge not found", (), EngineError),
         ("no match for platform in manifest: no matching manifest for linux/arm64/v8", (), Unsupported),
     ],
 )

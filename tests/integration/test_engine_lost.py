@@ -1,0 +1,250 @@
+"""What happens to the engine during a trial is never a finding; what the program does itself is."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from reprokit.core.errors import BuildFailed, EngineLost
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.site import Site
+from reprokit.engine.wire import Endpoint, Wire
+from reprokit.evidence.model import Ending
+from tests.conftest import build_of, import_tiny, never, trial
+from tests.engine_proxy import EngineProxy, engine_proxy
+from tests.private_engine import PrivateEngine, private_engine
+
+pytestmark = pytest.mark.integration
+MIB = 2**20
+LONG = "trap 'echo stopped; exit 7' TERM; echo up; i=0; while [ $i -lt 80 ]; do sleep 0.1; i=$((i+1)); done; exit 1"
+
+
+@pytest.fixture(scope="module")
+def private() -> Iterator[PrivateEngine]:
+    """An engine that the tests of this file may harm."""
+    with private_engine() as engine:
+        yield engine
+
+
+@pytest.fixture
+def ours(private: PrivateEngine) -> DockerEngine:
+    return private.engine()
+
+
+@pytest.fixture(scope="module")
+def image(private: PrivateEngine, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return import_tiny(private.engine(), tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder for a socket, whose path may not be as long as pytest's."""
+    with tempfile.TemporaryDirectory(prefix="rk-proxy-") as name:
+        yield Path(name)
+
+
+def containers(engine: DockerEngine) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = engine.wire.client().containers(all=True)
+    return found
+
+
+def run(engine: DockerEngine, image: str, script: str, harm: Callable[[], object], **limits: object) -> Ending:
+    """Run a trial; ``harm`` is done in another thread once it has said something."""
+    harmed: list[threading.Thread] = []
+
+    def sink(_: bytes) -> None:
+        if not harmed:
+            harmed.append(threading.Thread(target=harm))
+            harmed[0].start()
+
+    try:
+        return engine.run(trial(image, script, **limits), sink, never())
+    finally:
+        for thread in harmed:
+            thread.join()
+
+
+def only(engine: DockerEngine) -> str:
+    (container,) = containers(engine)
+    return str(container["Id"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_daemon_that_is_replaced_at_its_socket(
+    private: PrivateEngine, ours: DockerEngine, image: str, number: signal.Signals
+) -> None:
+    with pytest.raises(EngineLost):
+        run(ours, image, LONG, lambda: private.restart(number))
+    assert run(ours, image, "echo again; exit 3", lambda: None).exit_code == 3
+    assert containers(ours) == []
+
+
+def test_a_daemon_that_is_stopped(image: str) -> None:
+    with private_engine() as other:
+        engine = other.engine()
+        with tempfile.TemporaryDirectory() as name:
+            tag = import_tiny(engine, Path(name))
+
+        def stop() -> None:
+            other.free()
+            other.stop()
+
+        with pytest.raises(EngineLost):
+            run(engine, tag, LONG, stop)
+        with pytest.raises(EngineLost):
+            engine.ping()
+
+
+def test_a_daemon_that_stands_still(private: PrivateEngine, ours: DockerEngine, image: str) -> None:
+    def pause() -> None:
+        private.send(signal.SIGSTOP)
+        time.sleep(6)
+        private.send(signal.SIGCONT)
+
+    # The program ends after one second; its limit is over while the engine cannot say so.
+    with pytest.raises(EngineLost, match="stood still"):
+        run(ours, image, "echo up; sleep 1; exit 1", pause, timeout=3.0)
+    ending = run(ours, image, "echo up; sleep 1; exit 1", pause)
+    assert (ending.exit_code, ending.timed_out) == (1, False)
+    assert ending.seconds < 4
+
+
+@pytest.mark.parametrize("ask", ["stop", "kill", "remove", "pause"])
+def test_another_process_that_stops_the_container(ours: DockerEngine, image: str, ask: str) -> None:
+    client = ours.wire.client()
+
+    def harm() -> None:
+        container = only(ours)
+        if ask == "stop":
+            client.stop(container, timeout=1)
+        elif ask == "kill":
+            client.kill(container)
+        elif ask == "remove":
+            client.remove_container(container, force=True)
+        else:
+            client.pause(container)
+            client.unpause(container)
+
+    with pytest.raises(EngineLost, match="paused" if ask == "pause" else "from outside"):
+        run(ours, image, "echo up; sleep 3; exit 1", harm)
+    assert containers(ours) == []
+
+
+@pytest.fixture
+def proxied(private: PrivateEngine, folder: Path) -> Iterator[tuple[EngineProxy, DockerEngine]]:
+    with engine_proxy(Path(private.url.removeprefix("unix://")), folder) as proxy:
+        yield proxy, DockerEngine(wire=Wire(where=Endpoint(url=proxy.url)))
+
+
+@pytest.mark.parametrize(("script", "words"), [(LONG, "cut"), ("echo up; sleep 3; echo more; exit 1", "cut")])
+def test_a_cut_connection_to_the_output(
+    proxied: tuple[EngineProxy, DockerEngine], image: str, script: str, words: str
+) -> None:
+    proxy, engine = proxied
+    with pytest.raises(EngineLost, match=words):
+        run(engine, image, script, lambda: proxy.cut("/attach"))
+    assert containers(engine) == []
+
+
+def test_a_cut_stream_of_events(proxied: tuple[EngineProxy, DockerEngine], image: str) -> None:
+    proxy, engine = proxied
+    with pytest.raises(EngineLost, match="event stream"):
+        run(engine, image, "echo up; sleep 2; exit 1", lambda: proxy.cut("/events"))
+    assert run(engine, image, "echo again; exit 3", lambda: None).exit_code == 3
+
+
+def test_all_connections_cut(proxied: tuple[EngineProxy, DockerEngine], image: str) -> None:
+    proxy, engine = proxied
+    with pytest.raises(EngineLost):
+        run(engine, image, LONG, proxy.cut)
+    assert containers(engine) == []
+
+
+def test_a_proxy_that_holds_everything_for_a_while(proxied: tuple[EngineProxy, DockerEngine], image: str) -> None:
+    proxy, engine = proxied
+
+    def hold() -> None:
+        proxy.hold()
+        time.sleep(4)
+        proxy.let()
+
+    assert run(engine, image, "echo up; sleep 1; exit 3", hold).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "limits"),
+    [
+        ("echo x; exit 1", 1, {}),
+        ("echo x; kill -TERM $$; sleep 5", 143, {}),
+        ("echo x; kill -9 $$", 137, {}),
+        ("exec >&- 2>&-; sleep 1; exit 4", 4, {}),
+    ],
+)
+def test_what_the_program_does_itself_is_found(
+    ours: DockerEngine, image: str, script: str, code: int, limits: dict[str, object]
+) -> None:
+    ending = run(ours, image, script, lambda: None, **limits)
+    assert (ending.exit_code, ending.oom, ending.timed_out) == (code, False, False)
+
+
+def test_memory_and_time_are_found(ours: DockerEngine, image: str) -> None:
+    ending = run(ours, image, "dd if=/dev/zero of=/dev/null bs=300M count=1", lambda: None, memory=64 * MIB)
+    assert (ending.exit_code, ending.oom, ending.timed_out) == (137, True, False)
+    ending = run(ours, image, "echo x; sleep 20", lambda: None, timeout=1.0)
+    assert (ending.oom, ending.timed_out) == (False, True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_build_that_a_restart_cut(
+    private: PrivateEngine, ours: DockerEngine, image: str, number: signal.Signals
+) -> None:
+    build = build_of(f"reprokit/img:lost-{number.value}", f"FROM {image}\nRUN echo one\nRUN echo {number}; sleep 8\n")
+    harmed: list[threading.Thread] = []
+
+    def progress(step: object) -> None:
+        if "sleep 8" in str(step) and not harmed:
+            harmed.append(threading.Thread(target=private.restart, args=(number,)))
+            harmed[0].start()
+
+    with pytest.raises(EngineLost):
+        ours.build(build, Site(), progress, never())
+    for thread in harmed:
+        thread.join()
+    assert ours.image(build.tag) is None
+
+
+def test_a_build_that_fails_by_itself(ours: DockerEngine, image: str) -> None:
+    with pytest.raises(BuildFailed):
+        ours.build(build_of("reprokit/img:fails", f"FROM {image}\nRUN exit 7\n"), Site(), lambda _: None, never())
+
+
+@contextlib.contextmanager
+def small_disk(size: str) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="rk-disk-"))
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], check=False).returncode:
+        folder.rmdir()
+        pytest.skip("this user may not mount a file system")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--recursive", "--lazy", folder], check=False)
+        folder.rmdir()
+
+
+def test_a_full_disk_of_the_engine() -> None:
+    with small_disk("80m") as folder, private_engine(folder) as other:
+        engine = other.engine()
+        with tempfile.TemporaryDirectory() as name:
+            tag = import_tiny(engine, Path(name))
+        fill = "echo up; dd if=/dev/zero of=/tmp/big bs=64k 2>/dev/null || exit 1"
+        with pytest.raises(EngineLost, match="disk is full"):
+            run(engine, tag, fill, lambda: None)
+        assert run(engine, tag, "echo up; exit 1", lambda: None).exit_code == 1
