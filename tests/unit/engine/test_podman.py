@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case.cellspec import Limits
-from reprokit.core.errors import BuildFailed, EngineError, ReprokitError, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
 from reprokit.engine.containers import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of, in_kernel_log
@@ -146,11 +146,13 @@ def test_what_a_service_that_went_away_leaves_is_said() -> None:
         def remove_container(self, *_: object, **__: object) -> None:
             raise ConnectionRefusedError("Connection refused")
 
-    with pytest.raises(EngineError, match=r"no Podman answers.*its container repro-1 may still be there"):
-        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=True)
+    left: set[str] = set()
+    with pytest.raises(EngineLost, match=r"no Podman answers.*its container repro-1 may still be there"):
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", left, made=True)
     with pytest.raises(EngineError) as never_made:
-        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", made=False)
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", left, made=False)
     assert "may still be there" not in str(never_made.value)
+    assert left == {"repro-1"}
 
 
 def test_what_the_engine_cannot_hold_is_unsupported() -> None:
