@@ -24,7 +24,7 @@ _PASS = 'fd=$1; shift; export LISTEN_PID=$$ LISTEN_FDS=1; if [ "$fd" = 3 ]; then
 
 
 class PrivateEngine:
-    """A dockerd in ``folder``, with a network namespace of its own: in ours it would take the bridge of the host's engine.
+    """A dockerd in ``folder``, with a network namespace of its own: in ours it takes the bridge of the host's engine.
 
     The test holds its listening socket, as systemd's docker.socket does: while no daemon runs, callers wait.
     """

@@ -52,10 +52,10 @@ def ending_of(
             f"the engine reported that the trial ended with exit status {code}, and then that its container is "
             f"{state.get('Status')} with exit status {state['ExitCode']}"
         )
-    finished = nanoseconds_of(state["FinishedAt"]) / 1e9
-    if (more := finished - events.witness.on_its_clock(silent_since)) > _CUT:
+    finished = nanoseconds_of(state["FinishedAt"])
+    if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > _CUT:
         raise EngineLost(f"the connection to the trial's output was cut {more:.1f} s before the trial ended")
-    seconds = finished - nanoseconds_of(state["StartedAt"]) / 1e9
+    seconds = (finished - nanoseconds_of(state["StartedAt"])) / 1e9
     if signalled and seconds < trial.limits.timeout * 0.99 - 0.1:  # clocks differ, and Podman's moments are coarse
         raise EngineLost(
             f"the trial ran for {seconds:.1f} s by the engine's clock when its time limit of {trial.limits.timeout:g} "

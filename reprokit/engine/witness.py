@@ -69,9 +69,7 @@ class ContainerEvents:
 
     def _doubt(self) -> str:
         if self._foreign():
-            names = ", ".join(
-                dict.fromkeys(_SIGNALS.get(one, f"signal {one}" if one else "a signal") for one in self._signals)
-            )
+            names = ", ".join(dict.fromkeys(_SIGNALS.get(one) or f"signal {one or '?'}" for one in self._signals))
             return (
                 f"the trial was stopped from outside: the engine sent its container {names}, for which reprokit had "
                 "not asked (a 'docker stop', 'kill' or 'rm' by another process, or an engine that shuts down)"

@@ -51,8 +51,12 @@ def test_a_lost_trial_is_done_again(project: Project) -> None:
 
 
 def test_a_trial_that_is_lost_again_and_again_is_an_engine_error(project: Project) -> None:
-    project.engine.behave = losing(REPEATS + 1)
+    def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
+        return losing(1)(trial, sink) if (trial.env["A"], trial.env["B"]) == ("1", "x") else toy(trial, sink)
+
+    project.engine.behave = behave
     assert project.run(jobs=1) == 3
+    assert len(project.engine.trials) == REPEATS + 4
     assert project.verdicts == ["engine-error", "not-reproduced", "reproduced", "reproduced"]
     assert project.cells[0].reason == "the engine stopped; so it went 4 times in a row"
 
