@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,8 @@ class PrivateEngine:
         self._listening.bind(str(folder / "sock"))
         self._listening.listen(128)
         self._daemon: subprocess.Popen[bytes] | None = None
+        # A daemon that ends with us ends with the very thread that started it.
+        self._starter = ThreadPoolExecutor(1)
         self.url = f"unix://{folder}/sock"
         (folder / "daemon.json").write_text("{}")
 
@@ -46,12 +49,13 @@ class PrivateEngine:
         with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
         fd = self._listening.fileno()
         with (place / "log").open("ab") as log:
-            self._daemon = subprocess.Popen(
+            self._daemon = self._starter.submit(
+                subprocess.Popen,
                 [*with_us, "unshare", "--net", "bash", "-c", _PASS, "bash", str(fd), *words],
                 pass_fds=(fd,),
                 stdout=log,
                 stderr=subprocess.STDOUT,
-            )
+            ).result()
 
     def engine(self) -> DockerEngine:
         """It, as ours."""
@@ -90,6 +94,7 @@ class PrivateEngine:
         """End it."""
         self.stop()
         self._listening.close()
+        self._starter.shutdown()
 
 
 @contextlib.contextmanager

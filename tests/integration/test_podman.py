@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from reprokit.core.errors import BuildFailed
+from reprokit.core import ownership
+from reprokit.core.errors import BuildFailed, EngineLost
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
+from reprokit.engine.wire import Endpoint, Wire
 from tests.conftest import build_of, import_tiny, never
+from tests.engine_proxy import engine_proxy
 from tests.integration.test_engine_build import (  # noqa: F401
     read,
     tag,
@@ -26,6 +31,7 @@ from tests.integration.test_engine_build import (  # noqa: F401
     test_secrets_are_read_and_do_not_stay,
     test_wrong_dockerfiles_are_build_failures,
 )
+from tests.integration.test_engine_lost import run
 from tests.integration.test_engine_run import (  # noqa: F401
     test_a_trial_is_confined,
     test_anonymous_volumes_go_too,
@@ -81,3 +87,32 @@ def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEn
     assert f"{tag}: no such host" in failed.value.tail[-3:]
     assert "exit status 7" in str(failed.value)
     assert engine.image(tag) is None
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [("kill", "from outside"), ("remove", "removed the container"), ("/attach", "cut"), ("/events", "event stream")],
+)
+def test_what_happens_to_the_container_or_the_service_is_no_finding(
+    podman_service: str, tiny: str, ask: str, words: str
+) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="rk-proxy-") as folder,
+        engine_proxy(Path(podman_service.removeprefix("unix://")), Path(folder)) as proxy,
+    ):
+        engine = PodmanEngine(wire=Wire(where=Endpoint(url=proxy.url)))
+        word = uuid.uuid4().hex
+
+        def harm() -> None:
+            client = engine.wire.client()
+            (container,) = client.containers(filters={"label": f"{ownership.RUN}={word}"})
+            if ask == "kill":
+                client.kill(container["Id"])
+            elif ask == "remove":
+                client.remove_container(container["Id"], force=True)
+            else:
+                proxy.cut(ask)
+
+        with pytest.raises(EngineLost, match=words):
+            run(engine, tiny, "echo up; sleep 3; exit 1", harm, labels=ownership.ownership(word))
+        assert run(engine, tiny, "echo again; exit 3", lambda: None).exit_code == 3
