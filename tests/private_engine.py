@@ -95,6 +95,11 @@ class PrivateEngine:
         self.stop()
         self._listening.close()
         self._starter.shutdown()
+        for process in Path("/proc").glob("[0-9]*/cmdline"):
+            # The shim of a container that outlived a daemon that was killed.
+            with contextlib.suppress(OSError):
+                if f"{self._folder}/exec/".encode() in process.read_bytes():
+                    os.kill(int(process.parent.name), signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -249,9 +249,21 @@ def test_an_ending_that_does_not_count(
 def test_output_that_ended_before_the_program(daemon: Daemon, one: Witness) -> None:
     daemon.state = state()
     began = ending.nanoseconds_of(EARLY) / 1e9
-    assert seen(daemon, one, silent_since=began + 3.1).exit_code == 1
-    with pytest.raises(EngineLost, match=r"cut 2\.\d s before"):
-        seen(daemon, one, silent_since=began + 1.0)
+    assert seen(daemon, one, silent_since=began + 3.001).exit_code == 1
+    with pytest.raises(EngineLost, match=r"cut 0\.01 s before"):
+        seen(daemon, one, silent_since=began + 2.99)
+
+
+def test_the_clock_of_an_engine_elsewhere_is_known_by_its_events(
+    daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(daemon, "is_local", lambda: False)
+    with one.watching("c") as container:
+        for late in (100.4, 100.0, 103.0):  # the engine's clock is 100 s behind ours
+            daemon.tell("start", at=time.time() - late)
+        daemon.tell("die", at=time.time() - 100.2, exitCode="0")
+        assert container.ended(10)
+    assert 899.9 < one.on_its_clock(1000.0) < 900.6
 
 
 def test_a_program_that_outlives_its_output(daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch) -> None:
