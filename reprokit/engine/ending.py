@@ -20,6 +20,7 @@ DRAIN = 10.0
 
 _KILLED = 137
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
+_CUT = 0.1  # seconds: Podman passes the end of the output on before it notes that of the program, by up to 10 ms
 _LITTLE = 64 * 2**20  # bytes: less is free on a disk that is full, as other programs write meanwhile
 
 
@@ -52,7 +53,7 @@ def ending_of(
             f"{state.get('Status')} with exit status {state['ExitCode']}"
         )
     finished = nanoseconds_of(state["FinishedAt"])
-    if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > 0:
+    if (more := finished / 1e9 - events.witness.on_its_clock(silent_since)) > _CUT:
         raise EngineLost(f"the connection to the trial's output was cut {more:.2f} s before the trial ended")
     seconds = (finished - nanoseconds_of(state["StartedAt"])) / 1e9
     if signalled and seconds < trial.limits.timeout * 0.99 - 0.1:  # clocks differ, and Podman's moments are coarse
