@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT = "reprokit-config/v1"
 UNSET = {
     "gpus": "all",
+    "engine_wait": "60 s",
     "jobs": "the number of CPUs",
     "store": ".reprokit of the project",
     "apt_snapshot": "the distribution's own",

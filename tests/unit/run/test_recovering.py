@@ -80,7 +80,7 @@ def test_an_engine_that_stays_away_fails_the_queued_cells_at_once(
     assert project.verdicts == ["engine-error"] * 4
     reason = str(project.cells[0].reason)
     assert reason.startswith("the engine stopped; the engine did not answer again within 0.05 s")
-    assert len(project.engine.trials) == 1 or project.engine.pings < 50
+    assert project.engine.pings < 50
 
 
 def test_a_build_that_a_restart_cut_is_done_again(project: Project) -> None:
