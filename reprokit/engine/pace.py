@@ -12,7 +12,7 @@ from collections.abc import Callable
 from reprokit.core.errors import EngineError
 
 FULL = 16 * 1024
-"""Bytes that wait where a writer may have had to wait: a frame of the engine and a record of TLS hold no more."""
+"""Bytes in one reading that say that the writer may have had to wait: a record of TLS holds no more."""
 AWAY = 0.2
 """Seconds without reading after which no one knows what the program could have done meanwhile."""
 TAIL = 512 * 1024
@@ -47,7 +47,7 @@ class Pace:
         away, self._last_look = now - self._last_look, now
         if self._draining:
             return
-        if late and (size >= FULL or away >= AWAY):
+        if size >= FULL or (late and away >= AWAY):
             self._up += away
         self._draining = self._drain_at <= now < self._up
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -32,6 +33,7 @@ HIDDEN = ("/home", "/opt", "/root", "/tmp", "/usr/local", "/var/tmp")
 
 _TICK = 0.2  # how often a silent program's cancel event is looked at
 _READ = 256 * 1024
+_PIPE = 1024 * 1024  # what a program can print before it waits for us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +142,11 @@ def run(
         os.close(writing)
     try:
         assert process.stdin is not None
+        assert process.stdout is not None
         with suppress(BrokenPipeError), process.stdin as stream:
             stream.write(description)
+        with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
         pace = Pace(timeout, time.monotonic(), sink)
         watch = _Watch(process, reading, pace, cancel)
         signalled = watch.follow()
