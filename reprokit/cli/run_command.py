@@ -66,7 +66,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
     "-v",
     "--verbose",
     is_flag=True,
-    help="Stream the output of builds and cells; what a slow reader cannot take is counted instead.",
+    help="Stream the output of builds and cells; a slow reader misses lines.",
 )
 @options.trust_options
 @options.store_option

@@ -1,4 +1,4 @@
-"""Large logs: what is shown of them, as times of reading and splitting them, and patterns that are watched in a flood."""
+"""Large logs: showing them, as times of reading and splitting them, and patterns that are watched in a flood."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def ratios(folder: Path) -> list[tuple[str, float, float]]:
 
 
 def watching(folder: Path, size: int = 64 * MIB) -> list[tuple[str, float, float]]:
-    """A pattern over one line of ``size`` bytes: its seconds of processor time, and that as a multiple of no pattern."""
+    """A pattern over one line of ``size`` bytes: its seconds of processor time, and those as times no pattern."""
     line = base64.b64encode(random.Random(1).randbytes(3 * MIB))
     coloured = line.replace(b"a", b"a\x1b[32m")  # one character in 64
     found = []
