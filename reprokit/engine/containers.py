@@ -23,6 +23,7 @@ from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import devices, libpod
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
+from reprokit.engine.pace import Pace
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
@@ -223,10 +224,11 @@ def _run(
                 with wire.errors():
                     found = client.inspect_container(name)
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
-            watch = _Watch(wire, name, attached, started + trial.limits.timeout, cancel, kills, events)
-            signalled = watch.follow(sink)
+            pace = Pace(trial.limits.timeout, started, sink)
+            signalled = _Watch(wire, name, attached, pace, cancel, kills, events).follow()
             silent_since = time.time()
         ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
+        pace.check(timed_out=ending.timed_out)
         return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending
     finally:
         # Nested, so that a second interrupt cannot skip the removal.
@@ -295,7 +297,7 @@ class _Watch:
         wire: Wire,
         name: str,
         attached: Hijacked,
-        deadline: float,
+        pace: Pace,
         cancel: threading.Event,
         kills: MemoryKills | None,
         events: ContainerEvents,
@@ -303,34 +305,44 @@ class _Watch:
         self._wire = wire
         self._name = name
         self._attached = attached
-        self._deadline = deadline
+        self._pace = pace
+        self._next_signal: float | None = None
         self._cancel = cancel
         self._kills = kills
         self._events = events
         self._signals = [signal.SIGTERM, signal.SIGKILL]
         self._demux = Demux()
 
-    def follow(self, sink: Callable[[bytes], None]) -> bool:
-        """Pass output to ``sink`` until the end; returns whether it was asked to stop at its time limit."""
-        joined = Joined(sink)
+    def follow(self) -> bool:
+        """Pass output on until the end; returns whether it was asked to stop at its time limit."""
+        joined = Joined(self._pace.pass_on)
         while True:
-            now = time.monotonic()
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
-            if now >= self._deadline and self._escalate(now):
-                break
+            now = time.monotonic()
             held_for = joined.wait(now)
-            moments = [_TICK, self._deadline - now] + ([] if held_for is None else [held_for])
+            moments = [_TICK, self._left(now)] + ([] if held_for is None else [held_for])
             data = b""
-            if self._readable(max(min(moments), 0.0)):
+            late = self._readable(0.0)
+            if late or self._readable(max(min(moments), 0.0)):
                 data = self._attached.socket.recv(_READ)
                 if self._kills is not None:
                     self._kills.look()
                 if not data:
                     break
-            joined.feed(self._demux.feed(data), time.monotonic())
+            now = time.monotonic()
+            self._pace.looked(len(data), now, late=late)
+            # Before the output is passed on: the time that this takes is not the program's.
+            if self._left(now) <= 0 and self._escalate(now):
+                break
+            joined.feed(self._demux.feed(data), now)
         joined.close()
+        self._pace.close()
         return len(self._signals) < 2
+
+    def _left(self, now: float) -> float:
+        """Seconds until the next signal."""
+        return self._pace.left(now) if self._next_signal is None else self._next_signal - now
 
     def _readable(self, patience: float) -> bool:
         sock = self._attached.socket
@@ -343,7 +355,7 @@ class _Watch:
         if not self._signals:
             return True
         number = self._signals.pop(0)
-        self._deadline = now + (GRACE if self._signals else DRAIN)
+        self._next_signal = now + (GRACE if self._signals else DRAIN)
         self._events.sent.add(str(number.value))
         with self._wire.errors(), contextlib.suppress(docker.errors.APIError):  # it ended by itself meanwhile
             self._wire.client().kill(self._name, number.name)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 _CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
-    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
-    r"|\x1b[@-Z\\^_=>]"
-    r"|\x00"  # a dying DataLoader worker prints NUL bytes in the middle of its last words
-    r"|\r+(?=\n)"
+    "\x1b(?:"  # a plain first character lets the search skip what cannot begin one
+    r"\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+    r"|\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
+    r"|[@-Z\\^_=>])"
 )
+_CONTROL_BYTES = re.compile(_CONTROL.pattern.encode())
 CUT_MARK = re.compile(r"^\[reprokit: \d+ bytes (?:\((\d+) lines\)|of a line) cut\]$", re.MULTILINE)
 """The line of a log file where output is missing: so many whole lines, or a part of the line around it."""
 LONG_LINE = 16 * 1024
@@ -45,9 +45,23 @@ def clean(text: str) -> str:
 
     No line end is added or removed, so line numbers stay true.
     """
-    if "\x1b" in text or "\x00" in text or "\r" in text:
-        return _CONTROL.sub("", text)
-    return text
+    if "\r\n" in text:
+        # Line by line: a regular expression takes quadratic time over carriage returns that no line end follows.
+        *lines, rest = text.split("\n")
+        text = "\n".join([*(line.rstrip("\r") for line in lines), rest])
+    if "\x1b" in text:
+        text = _CONTROL.sub("", text)
+    return text.replace("\x00", "")  # a dying DataLoader worker prints NUL bytes in the middle of its last words
+
+
+def clean_bytes(data: bytes) -> bytes:
+    """:func:`clean` for text that is not decoded yet."""
+    if b"\r\n" in data:
+        *lines, rest = data.split(b"\n")
+        data = b"\n".join([*(line.rstrip(b"\r") for line in lines), rest])
+    if b"\x1b" in data:
+        data = _CONTROL_BYTES.sub(b"", data)
+    return data.replace(b"\0", b"")
 
 
 _ANY_START = re.compile(r"\^?\.\*\??(?![*+?{|])(?=.)", re.DOTALL)

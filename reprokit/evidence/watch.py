@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from reprokit.evidence.text import bounded, clean, find, is_regex
+from reprokit.evidence.text import bounded, clean, clean_bytes, find, is_regex
 
 OVERLAP = 8 * 1024
 """Bytes of the previous block that are seen again: a match may span lines, but not more than this."""
@@ -18,9 +18,9 @@ class Watch:
 
     def __init__(self, pattern: str | None) -> None:
         self._pattern = _usable(pattern)
-        literal = self._pattern and (required_text(self._pattern[1:-1]) if is_regex(self._pattern) else self._pattern)
-        self._literal = (literal or "").strip("\n").encode()
+        self._literal, self._any_case = _required(self._pattern)
         self._before = b""
+        self._dull = b""
         self._found = 0
 
     def look(self, block: bytes) -> list[tuple[int, int]]:
@@ -32,14 +32,24 @@ class Watch:
             return []
         joined, lead = self._before + block, len(self._before)
         self._before = joined[joined.find(b"\n", max(0, len(joined) - OVERLAP)) + 1 :][-OVERLAP:]
-        if self._literal and self._literal not in joined and b"\x1b" not in joined and b"\0" not in joined:
+        if joined == self._dull or not self._possible(joined):
             return []
         spans = []
         for start, end in self._matches(joined):
             if end > lead:
                 spans.append((start - lead, end - lead))
                 self._found += 1
+        self._dull = b"" if spans else joined
         return spans
+
+    def _possible(self, data: bytes) -> bool:
+        """Whether ``data`` holds the text that every match needs: looking for that costs next to nothing."""
+        if not self._literal:
+            return True
+        plain = clean_bytes(data)
+        if self._any_case:
+            return not plain.isascii() or self._literal in plain.lower()  # beyond ASCII, "K" has further forms
+        return self._literal in plain
 
     def _matches(self, data: bytes) -> list[tuple[int, int]]:
         assert self._pattern is not None
@@ -84,18 +94,29 @@ def _usable(pattern: str | None) -> str | None:
     return pattern
 
 
-def required_text(pattern: str) -> str:
-    """Return the longest plain text that every match of the regular expression must hold; empty when none is sure."""
+def _required(pattern: str | None) -> tuple[bytes, bool]:
+    """The text that every match holds, empty when none is sure, and whether in any case (it is in lower case then)."""
+    if pattern is None or not is_regex(pattern):
+        return (pattern or "").strip("\n").encode(), False
+    text, any_case = required_text(pattern[1:-1])
+    if any_case:
+        return (text.lower().encode() if text.isascii() else b""), True
+    return text.strip("\n").encode(), False
+
+
+def required_text(pattern: str) -> tuple[str, bool]:
+    """The longest plain text that every match of the regular expression must hold, and whether in any case.
+
+    It is empty when none is sure.
+    """
     try:
         from re import _parser as parser  # type: ignore[attr-defined]  # Python 3.11 and later
     except ImportError:
         import sre_parse as parser
     parsed = parser.parse(pattern)
-    if parsed.state.flags & re.IGNORECASE:
-        return ""
     runs: list[str] = [""]
     _walk(parsed, runs)
-    return max(runs, key=len)
+    return max(runs, key=len), bool(parsed.state.flags & re.IGNORECASE)
 
 
 def _walk(parsed: Any, runs: list[str]) -> None:

@@ -200,11 +200,13 @@ def scrubbing(folder: Path) -> None:
 
 
 def logs(folder: Path) -> None:
-    """What people see of logs of 9 MiB."""
-    from tests.bench.logs import ratios
+    """What people see of logs of 9 MiB, and patterns in a flood."""
+    from tests.bench.logs import ratios, watching
 
     for name, took, ratio in ratios(folder):
         print(f"{name}: {took:.2f} s, {ratio:.1f} times reading and splitting")
+    for name, took, ratio in watching(folder):
+        print(f"{name}: {took:.2f} s, {ratio:.1f} times no pattern")
 
 
 def pages(folder: Path) -> None:

@@ -1,13 +1,16 @@
-"""What people see of large logs: a report, a share and a cell, as times of reading the same logs and splitting them."""
+"""Large logs: showing them, as times of reading and splitting them, and patterns that are watched in a flood."""
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from reprokit.case.model import Failure
+from reprokit.evidence import LogTrimmer
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.report.publishing import Scrubber
@@ -122,6 +125,25 @@ def ratios(folder: Path) -> list[tuple[str, float, float]]:
         took = _took(do)
         found.append((name, took, took / plain))
     return found
+
+
+def watching(folder: Path, size: int = 64 * MIB) -> list[tuple[str, float, float]]:
+    """A pattern over one line of ``size`` bytes: its seconds of processor time, and those as times no pattern."""
+    line = base64.b64encode(random.Random(1).randbytes(3 * MIB))
+    coloured = line.replace(b"a", b"a\x1b[32m")  # one character in 64
+    found = []
+    for kind, text in {"text": line, "coloured text": coloured}.items():
+        plain = _took(lambda text=text: _trim(folder, text, size, None))  # type: ignore[misc]
+        for pattern in ("BOOM", r"/BOOM \d+/", "/(?i)out of memory/", "/a.*b.*BOOM/", "/[0-9]{15} /"):
+            took = _took(lambda text=text, pattern=pattern: _trim(folder, text, size, pattern))  # type: ignore[misc]
+            found.append((f"{pattern} in a line of {kind}", took, took / plain))
+    return found
+
+
+def _trim(folder: Path, text: bytes, size: int, pattern: str | None) -> None:
+    with LogTrimmer(folder / "watched.log", Failure(output=pattern)) as trimmer:
+        for at in range(0, size, 64 * 1024):
+            trimmer.feed(text[at % len(text) :][: 64 * 1024])
 
 
 def _lines(store: Store, cell: CellRecord) -> int:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import sys
 import threading
 from collections.abc import Mapping, Sequence
-from typing import TextIO
 
 from reprokit.case.matrix import label
+from reprokit.cli.display.output import Output
 from reprokit.core.text import seconds
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import case_names, expectation, short_reason
 from reprokit.run.task import Task
 
+LONGEST = 64 * 1024
+"""Bytes of a line of output after which it is shown as several."""
 UNLIMITED = 10_000
 """Columns of output that no terminal shows: what reads it cuts nothing, and misses what was cut."""
 
@@ -47,23 +48,11 @@ def labels(tasks: Sequence[Task] | Sequence[CellRecord]) -> dict[int, str]:
     return named
 
 
-def say(stream: TextIO, text: str) -> None:
-    """Print a line. A closed pipe, or an encoding that lacks a character, must not stop a run, so this never raises."""
-    try:
-        print(text, file=stream, flush=True)
-    except UnicodeEncodeError:
-        known = stream.encoding or "ascii"
-        with contextlib.suppress(OSError, ValueError):
-            print(text.encode(known, "backslashreplace").decode(known), file=stream, flush=True)
-    except (OSError, ValueError):
-        pass  # the pipe is closed; the run is recorded all the same
-
-
 class PlainListener:
     """One line per event that matters; with ``verbose`` the output of builds and containers too, each line named."""
 
-    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
-        self._stream = stream or sys.stdout
+    def __init__(self, out: Output, *, verbose: bool = False) -> None:
+        self._out = out
         self._verbose = verbose
         self._lock = threading.Lock()
         self._labels: dict[int, str] = {}
@@ -77,7 +66,7 @@ class PlainListener:
         self._labels = labels(tasks)
         self._total = f"/{len(tasks)}"
         names = case_names(task.case.id for task in tasks)
-        self._print(
+        self._out.line(
             f"{f'run {run_id}' if run_id else 'images'}: {names}, {len(tasks)} cell{'s' if len(tasks) != 1 else ''}"
         )
 
@@ -95,42 +84,50 @@ class PlainListener:
             return
         if state == "building" and not self._verbose:
             count = f" (image of {len(numbers)} cells)" if len(numbers) > 1 else ""
-            self._print(f"{state}{count}: {self._labels.get(numbers[0], '')} ...")
+            self._out.line(f"{state}{count}: {self._labels.get(numbers[0], '')} ...")
         else:
-            self._print(f"{shown}: {self._labels.get(changed[0], '')}")
+            self._out.line(f"{shown}: {self._labels.get(changed[0], '')}")
 
     def build_ended(self, numbers: Sequence[int], took: float, *, failed: bool = False) -> None:
         """How long the build took."""
         how = f"build failed after {seconds(took)}" if failed else f"built in {seconds(took)}"
-        self._print(f"{how}: {self._labels.get(numbers[0], '')}")
+        self._out.line(f"{how}: {self._labels.get(numbers[0], '')}")
 
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """The output of a build, when verbose."""
-        if self._verbose:
-            self._print("\n".join(f"  build | {line}" for line in text.rstrip("\n").splitlines()))
+        if self._verbose and text:
+            lines = text.rstrip("\n").splitlines()
+            self._out.offer("".join(f"  build | {line}\n" for line in lines), len(lines))
 
     def output(self, number: int, data: bytes) -> None:
         """The output of a container, when verbose, in whole lines."""
         if not self._verbose:
             return
         with self._lock:
-            lines = (self._partial.pop(number, b"") + data).split(b"\n")
-            self._partial[number] = lines.pop()
-            text = "\n".join(f"  #{number} | {line.decode(errors='replace')}" for line in lines)
-        if lines:
-            self._print(text)
+            lines, end, rest = (self._partial.pop(number, b"") + data).rpartition(b"\n")
+            if len(rest) > LONGEST:
+                lines, end, rest = lines + end + rest, b"\n", b""
+            self._partial[number] = rest
+            if end:
+                self._offer(number, lines)
+
+    def _offer(self, number: int, lines: bytes) -> None:
+        """Show lines of a container, of which the last has no line end."""
+        before = f"  #{number} | "
+        text = lines.decode(errors="replace").replace("\n", f"\n{before}")
+        self._out.offer(f"{before}{text}\n", lines.count(b"\n") + 1)
 
     def decided(self, record: CellRecord) -> None:
         """The verdict in one line, with the reason."""
         rest = self._partial.pop(record.number, b"")
         if self._verbose and rest:
-            self._print(f"  #{record.number} | {rest.decode(errors='replace')}")
+            self._offer(record.number, rest)
         took = f", {seconds(record.seconds)}" if record.seconds is not None else ""
         name = self._labels.get(record.number, "")
         self._verdicts[record.number] = record.verdict
         verdict = f"{record.verdict} ({expectation(record)}{took})"
         # The number by which `show` knows the cell, whichever is decided first.
-        self._print(f"[{record.number}{self._total}] {name}: {verdict}: {short_reason(record)}")
+        self._out.line(f"[{record.number}{self._total}] {name}: {verdict}: {short_reason(record)}")
 
     def repeated(self, record: CellRecord) -> None:
         """A line where the verdict is another one now."""
@@ -138,12 +135,8 @@ class PlainListener:
             self._verdicts[record.number] = record.verdict
             name = self._labels.get(record.number, "")
             verdict = f"{record.verdict} ({expectation(record)})"
-            self._print(f"[{record.number}{self._total}] {name}: now {verdict}: {short_reason(record)}")
+            self._out.line(f"[{record.number}{self._total}] {name}: now {verdict}: {short_reason(record)}")
 
     def note(self, text: str) -> None:
         """A line of its own."""
-        self._print(f"note: {text}")
-
-    def _print(self, text: str) -> None:
-        with self._lock:
-            say(self._stream, text)
+        self._out.line(f"note: {text}")

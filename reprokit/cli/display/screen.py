@@ -5,13 +5,14 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, TextIO, cast
 
 from reprokit.case.files import CaseFile
 from reprokit.cli.display.live import LiveListener, print_table
-from reprokit.cli.display.plain import PlainListener, say
+from reprokit.cli.display.output import Output
+from reprokit.cli.display.plain import PlainListener
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
 from reprokit.report.labels import caveat, summary, totals
@@ -27,28 +28,43 @@ class Screen:
 
     def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
         # A run works without standard output (`>&-`), too.
-        self._stream: TextIO = stream or sys.stdout or io.StringIO()
+        self._out = Output(stream or sys.stdout or io.StringIO())
         self._verbose = verbose
         self._console: Console | None = None
 
     def say(self, text: str) -> None:
-        """Print a line."""
-        say(self._stream, text)
+        """Print a line, and wait until it and all before it is written."""
+        self._out.line(text)
+        self._out.drain()
 
-    def progress(self) -> AbstractContextManager[Listener]:
-        """A live table on a terminal, plain lines elsewhere or with ``verbose``."""
-        terminal = self._stream.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-        if self._verbose or not terminal:
-            return nullcontext(PlainListener(self._stream, verbose=self._verbose))
-        # Importing rich takes 0.1 s, which only a terminal needs.
-        from rich.console import Console
+    @contextmanager
+    def progress(self) -> Iterator[Listener]:
+        """A live table on a terminal, plain lines elsewhere or with ``verbose``.
 
-        self._console = Console(file=self._stream, highlight=False)
-        return LiveListener(self._console)
+        Nothing waits here for the reader, :meth:`say` does: the run is recorded first.
+        """
+        try:
+            terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+            if self._verbose or not terminal:
+                yield PlainListener(self._out, verbose=self._verbose)
+                return
+            # Importing rich takes 0.1 s, which only a terminal needs.
+            from rich.console import Console
+
+            self._console = Console(file=cast("IO[str]", self._out), highlight=False)
+            with LiveListener(self._console) as listener:
+                yield listener
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                self._out.hurry()
+            self._out.drain()
+            raise
 
     def run_ended(self, record: RunRecord, file_of: Callable[[str], CaseFile | None], *, interrupted: bool) -> None:
         """Print the table or a summary, the failures, what separates the cells, and the next command to type."""
         cells = record.cells
+        if interrupted:
+            self._out.hurry()
         if not self._table(cells):
             self.say(summary(cells))
         if took := totals(cells):
@@ -72,6 +88,7 @@ class Screen:
     def search_ended(self, cells: Sequence[CellRecord]) -> None:
         """Print the table on a terminal; elsewhere, plain lines have shown each cell already."""
         self._table(cells)
+        self._out.drain()
 
     def _table(self, cells: Sequence[CellRecord]) -> bool:
         if self._console is None:

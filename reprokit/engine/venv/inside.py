@@ -2,7 +2,8 @@
 
 Standard library only, and nothing of reprokit: it runs with ``python -I -S``, its child becomes the first process of a
 new PID namespace where the host permits one, and it must start fast. The description is what
-:mod:`reprokit.engine.venv.sandbox` writes; its ``status`` is the descriptor that takes one JSON object at the end::
+:mod:`reprokit.engine.venv.sandbox` writes; its ``status`` is the descriptor that takes an empty line when the program
+has started, and one JSON object at the end::
 
     {"code": 0, "seconds": 1.5}    the program ended; above 128: 128 + the signal that ended it
     {"error": "..."}               it was never started
@@ -257,6 +258,8 @@ def follow(asked: Asked, joins: list[int]) -> None:
     signal.signal(signal.SIGTERM, lambda number, _: kill(child, number))
     with os.fdopen(reading, "rb") as stream:
         refused = stream.read().decode(errors="replace")
+    if not refused:
+        os.write(asked["status"], b"\n")
     code = reap(child)
     say(asked, {"error": refused} if refused else {"code": code, "seconds": round(time.monotonic() - began, 6)})
 

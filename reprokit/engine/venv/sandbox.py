@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import math
 import os
 import selectors
 import signal
@@ -12,14 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from reprokit.engine.containers import GRACE, HOSTNAME
 from reprokit.engine.ending import DRAIN
-from reprokit.engine.stream import Joined
 from reprokit.core.errors import Cancelled, EngineError
+from reprokit.engine.pace import Pace
+from reprokit.engine.stream import Joined
 
 INSIDE = Path(__file__).with_name("inside.py")
 NOBODY = 65534
@@ -31,6 +34,7 @@ HIDDEN = ("/home", "/opt", "/root", "/tmp", "/usr/local", "/var/tmp")
 
 _TICK = 0.2  # how often a silent program's cancel event is looked at
 _READ = 256 * 1024
+_PIPE = 1024 * 1024  # what a program can print before it waits for us
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +73,7 @@ class Ended:
 
     code: int
     seconds: float
-    timed_out: bool
+    timed_out: bool = False
 
 
 def hidden() -> list[str]:
@@ -114,7 +118,7 @@ def described(program: SandboxProgram, status: int) -> dict[str, Any]:
 
 
 def run(
-    program: SandboxProgram, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float | None = None
+    program: SandboxProgram, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float = math.inf
 ) -> Ended:
     """Run to the end, the time limit or ``cancel``; nothing that was started is left when this returns.
 
@@ -139,25 +143,33 @@ def run(
         os.close(writing)
     try:
         assert process.stdin is not None
+        assert process.stdout is not None
         with suppress(BrokenPipeError), process.stdin as stream:
             stream.write(description)
-        watch = _Watch(process, reading, sink, cancel)
-        timed_out = watch.follow(None if timeout is None else time.monotonic() + timeout)
+        with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+        pace = Pace(timeout, time.monotonic(), sink)
+        watch = _Watch(process, reading, pace, cancel)
+        signalled = watch.follow()
         process.wait()
-        return _ended(watch.said, timed_out, program.command[0])
+        ended = _ended(watch.said, program.command[0])
+        # Its end can be older than our signal, if we were late: what it was measured to have run decides.
+        ended = replace(ended, timed_out=signalled and ended.seconds >= timeout)
+        pace.check(timed_out=ended.timed_out)
+        return ended
     finally:
         _end(process)
         os.close(reading)
 
 
-def _ended(said: bytes, timed_out: bool, command: str) -> Ended:
+def _ended(said: bytes, command: str) -> Ended:
     try:
         report = json.loads(said)
     except ValueError:
         raise EngineError(f"the process that watches {command} went away: {said.decode(errors='replace')!r}") from None
     if "error" in report:
         raise EngineError(f"cannot be started on this host: {report['error']}")
-    return Ended(code=report["code"], seconds=report["seconds"], timed_out=timed_out)
+    return Ended(code=report["code"], seconds=report["seconds"])
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -180,7 +192,7 @@ class _Watch:
         self,
         process: subprocess.Popen[bytes],
         status: int,
-        sink: Callable[[bytes], None],
+        pace: Pace,
         cancel: threading.Event,
     ) -> None:
         assert process.stdout is not None
@@ -188,37 +200,49 @@ class _Watch:
         self._streams = {process.stdout.fileno(): 1, status: 0}
         if process.stderr is not None:
             self._streams[process.stderr.fileno()] = 2
-        self._joined = Joined(sink)
+        self._joined = Joined(pace.pass_on)
+        self._pace = pace
         self._cancel = cancel
         self.said = b""
 
-    def follow(self, deadline: float | None) -> bool:
+    def follow(self) -> bool:
         """Pass output on until the end; whether the time limit stopped it. Raises Cancelled."""
         signals = [signal.SIGTERM, signal.SIGINT, signal.SIGKILL]  # SIGINT: kill all that runs
+        following: float | None = None
         with selectors.DefaultSelector() as selector:
             for descriptor in self._streams:
                 selector.register(descriptor, selectors.EVENT_READ)
             while selector.get_map():
-                now = time.monotonic()
                 if self._cancel.is_set():
                     raise Cancelled("cancelled during the trial")
-                if deadline is not None and now >= deadline and signals:
+                now = time.monotonic()
+                left = self._pace.left(now) if following is None else following - now
+                moments = [_TICK, self._joined.wait(now), left]
+                pieces = self._read(selector, max(min(moment for moment in moments if moment is not None), 0.0))
+                # Before the output is passed on: the time that this takes is not the program's.
+                now = time.monotonic()
+                left = self._pace.left(now) if following is None else following - now
+                if left <= 0 and signals:
                     self._process.send_signal(signals.pop(0))
-                    deadline = now + (GRACE if len(signals) == 2 else DRAIN)
-                moments = [_TICK, self._joined.wait(now), None if deadline is None else deadline - now]
-                patience = max(min(moment for moment in moments if moment is not None), 0.0)
-                self._joined.feed(self._read(selector, patience), time.monotonic())
+                    following = now + (GRACE if len(signals) == 2 else DRAIN)
+                self._joined.feed(pieces, now)
         self._joined.close()
+        self._pace.close()
         return len(signals) < 3
 
     def _read(self, selector: selectors.BaseSelector, patience: float) -> list[tuple[int, bytes]]:
         pieces = []
-        for key, _ in selector.select(patience):
+        ready = selector.select(0)
+        late = bool(ready)
+        for key, _ in ready or selector.select(patience):
             data = os.read(key.fd, _READ)
             if not data:
                 selector.unregister(key.fd)
             elif self._streams[key.fd]:
                 pieces.append((self._streams[key.fd], data))
+            elif data == b"\n" and not self.said:
+                self._pace.start(time.monotonic())
             else:
                 self.said += data
+        self._pace.looked(sum(len(data) for _, data in pieces), time.monotonic(), late=late)
         return pieces

@@ -18,8 +18,8 @@ from reprokit.case.model import Failure
 from reprokit.evidence import LogTrimmer, judge, observe
 from reprokit.evidence.log_trimmer import BLOCK, Trimmed
 from reprokit.evidence.model import Ending, Outcome
-from reprokit.evidence.text import LineNumbers
-from reprokit.evidence.watch import required_text
+from reprokit.evidence.text import LineNumbers, clean, clean_bytes
+from reprokit.evidence.watch import Watch, required_text
 
 KIB = 1024
 CUT = re.compile(rb"^\[reprokit: (\d+) bytes (?:\((\d+) lines\)|of a line) cut\]\n", re.MULTILINE)
@@ -248,10 +248,39 @@ def test_output_can_be_followed_while_it_comes(tmp_path: Path) -> None:
         (r"(?:abc)+def", "abc"),
         (r"(?:abcd)?ef", "ef"),
         (r"a|b", ""),
-        (r"(?i)error", ""),
+        (r"(?i)error", "error"),
         (r"(?i:error)x", "x"),
         (r"\w+", ""),
     ],
 )
 def test_the_plain_text_that_a_regex_cannot_do_without(pattern: str, text: str) -> None:
-    assert required_text(pattern) == text
+    assert required_text(pattern) == (text, pattern.startswith("(?i)"))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        ("BOOM 7", b"BO\x1b[31mOM\0 7"),
+        ("/BOOM \\d/", b"\x1b]0;title\x07BO\x1b[1mOM 7"),
+        ("/(?i)boom \\d/", b"bo\x1b[31mOM 7"),
+        ("/(?i)kelvin/", "\u212aelvin".encode()),
+        ("/one\\ntwo/", b"one\r\r\ntwo"),
+        ("/[0-9]{9}/", b"123456789"),
+    ],
+)
+def test_what_a_watch_may_skip_never_holds_a_match(pattern: str, line: bytes) -> None:
+    watch = Watch(pattern)
+    dull = b"0123 boo BOO Boom\n" * 5000
+    assert [watch.look(dull) for _ in range(3)] == [[], [], []]
+    assert watch.look(dull + line + b"\n" + dull)
+    assert watch.look(dull) == [], "what was found is not found again in the same text as before"
+
+
+def test_carriage_returns_are_read_in_linear_time() -> None:
+    # 40,000 took half a minute, and the time grew with the square.
+    assert clean("\r" * 1_000_000 + "x\r\r\n\x1b[0m\0y\r") == "\r" * 1_000_000 + "x\ny\r"
+
+
+@given(st.text(alphabet="\r\n\x1b\0[]0;m\x07\\ab\u00e9"))
+def test_bytes_are_cleaned_as_text_is(text: str) -> None:
+    assert clean_bytes(text.encode()).decode() == clean(text)

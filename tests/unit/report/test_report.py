@@ -14,6 +14,7 @@ from rich.console import Console
 from reprokit.case.cellspec import Limits
 from reprokit.cli import invoke
 from reprokit.cli.display.live import print_table
+from reprokit.cli.display.output import Output
 from reprokit.cli.display.plain import PlainListener, labels
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.repeat import docker_run_line
@@ -95,7 +96,7 @@ def test_a_table_in_a_pipe_is_not_cut_unless_columns_says_how_wide(
 
 def test_the_number_in_a_line_of_progress_is_that_of_the_cell() -> None:
     stream = io.StringIO()
-    listener = PlainListener(stream)
+    listener = PlainListener(Output(stream))
     listener.planned("", [])
     listener.decided(cell(2, Verdict.NOT_REPRODUCED))
     listener.decided(cell(1, Verdict.NOT_REPRODUCED))

@@ -1,0 +1,118 @@
+"""The time limit of a trial whose reader is slow, with a program and a clock of this test's own."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reprokit.core.errors import EngineError
+from reprokit.engine.pace import AWAY, FULL, TAIL, Pace
+from reprokit.engine.venv import sandbox
+from reprokit.engine.venv.sandbox import SandboxProgram
+from reprokit.evidence.text import CUT_MARK
+
+
+class Told:
+    """A pace of 10 seconds that began at 0, and what came out of it."""
+
+    def __init__(self) -> None:
+        self.got: list[bytes] = []
+        self.pace = Pace(10.0, 0.0, self.got.append)
+
+    def reads(self, size: int, at: float, *, late: bool = True) -> Told:
+        self.pace.looked(size, at, late=late)
+        return self
+
+
+def test_a_reader_that_waits_for_the_program_takes_nothing_from_its_time() -> None:
+    assert Told().reads(10, 9.0, late=False).reads(0, 9.2, late=False).pace.left(9.5) == 0.5
+
+
+def test_time_in_which_the_output_waited_is_given_back() -> None:
+    assert Told().reads(FULL, 4.0).pace.left(4.0) == 10.0, "the pipe was full: since when, no one knows"
+    assert Told().reads(1, 4.0).pace.left(4.0) == 10.0, "so long away"
+    assert Told().reads(0, 25.0).pace.left(25.0) == 10.0, "what it found is the end"
+    assert Told().reads(1, AWAY / 2).pace.left(0.0) == 10.0, "a few bytes fit into any pipe"
+
+
+def test_a_flood_that_is_read_too_slowly_ends_with_its_own_time() -> None:
+    told = Told()
+    moment, signalled = 0.0, None
+    while signalled is None:
+        moment += 0.25
+        told.reads(FULL, moment).pace.pass_on(b"x" * FULL)
+        signalled = moment if told.pace.left(moment) <= 0 else None
+    assert 20 <= signalled <= 30.5, "at most its limit of reading slowly, and then its limit of reading only"
+    told.pace.close()
+    told.pace.check(timed_out=True)
+    with pytest.raises(EngineError, match=r"were not read.*resources\.timeout"):
+        told.pace.check(timed_out=False)
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40).map(lambda piece: piece * 8000), max_size=12))
+def test_nothing_is_lost_or_reordered_unless_a_line_says_so(pieces: list[bytes]) -> None:
+    whole = Told()
+    for piece in pieces:
+        whole.pace.pass_on(piece)
+    whole.pace.close()
+    assert b"".join(whole.got) == b"".join(pieces)
+    whole.pace.check(timed_out=False)
+
+    told = Told().reads(FULL, 20.0)
+    told.pace.looked(FULL, 20.1, late=True)
+    for piece in pieces:
+        told.pace.pass_on(piece)
+    told.pace.close()
+    came, printed = b"".join(told.got), b"".join(pieces)
+    if len(printed) < TAIL:
+        assert came == printed
+    elif came != printed:
+        line, _, tail = came.removeprefix(b"\n").partition(b"\n")
+        assert CUT_MARK.fullmatch(line.decode())
+        assert printed.endswith(tail)
+        assert len(tail) >= TAIL
+        gone = printed[: len(printed) - len(tail)]
+        assert line == b"[reprokit: %d bytes (%d lines) cut]" % (len(gone), gone.count(b"\n"))
+
+
+def program(folder: Path, script: str) -> SandboxProgram:
+    return SandboxProgram(
+        command=["sh", "-c", script], environ=dict(os.environ), folder="/", namespaces=False, root=folder
+    )
+
+
+def test_a_sink_that_stalls_makes_no_time_out(tmp_path: Path) -> None:
+    def stalls(_: bytes) -> None:
+        time.sleep(1.5)
+
+    ended = sandbox.run(program(tmp_path, "echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=1.0)
+    assert (ended.code, ended.timed_out) == (7, False)
+    ended = sandbox.run(program(tmp_path, "echo x; exec sleep 60"), stalls, threading.Event(), timeout=1.0)
+    assert ended.timed_out
+
+
+def test_a_slow_sink_makes_no_time_out_of_a_flood(tmp_path: Path) -> None:
+    size = 0
+
+    def slow(data: bytes) -> None:
+        nonlocal size
+        size += len(data)
+        time.sleep(0.01)
+
+    script = f"exec {sys.executable} -c 'import os; [os.write(1, bytes(65536)) for _ in range(150)]'"
+    ended = sandbox.run(program(tmp_path, script), slow, threading.Event(), timeout=1.0)
+    assert (ended.code, ended.timed_out, size) == (0, False, 150 * 65536)
+
+
+def test_a_program_without_a_limit_is_never_stopped() -> None:
+    pace = Pace(math.inf, 0.0, lambda _: None)
+    pace.looked(FULL, 1e9, late=True)
+    assert pace.left(1e9) == math.inf
