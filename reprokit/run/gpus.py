@@ -258,6 +258,8 @@ class GpuScheduler:
 
     def _in_use(self, gpu: Gpu, died: Holder | None) -> str:
         """Why a GPU without a lease is not free: a container that outlived its process, or what that one started."""
+        if died is not None and died.ended_with_the_host:
+            died = None
         containers = self._engine.gpus_in_use()
         if died is not None or gpu.uuid in containers:
             for text in self._engine.sweep():

@@ -9,9 +9,11 @@ from typing import Any
 from reprokit.cli.doctor.finding import Finding, Voice, size
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache, ownership
+from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize
 from reprokit.engine import leftovers
 from reprokit.engine.venv.keeping import top
+from reprokit.evidence.origin import OwnerRecord
 from reprokit.store.folder import find_folder
 
 BASE = "org.reprokit.base.release"
@@ -23,13 +25,9 @@ def check(ground: Ground) -> Iterator[Finding]:
     nothing = True
     if ground.engine is not None:
         client = ground.engine.wire.client()
-        gone = [one for one in client.containers(all=True, filters={"label": [ownership.PID]}) if _orphan(one)]
-        if gone:
+        for finding in _containers(client, ground.client):
             nothing = False
-            yield say.warn(
-                f"{pluralize(len(gone), 'container')} of runs that were killed (the next run removes them)",
-                f"{ground.client} rm -fv {' '.join(one['Id'][:12] for one in gone)}",
-            )
+            yield finding
         yield from _images(client, ground.client)
     folders = leftovers.orphan_folders()
     if folders:
@@ -55,8 +53,20 @@ def _environments() -> list[Path]:
     return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
 
 
-def _orphan(container: Any) -> bool:
-    return ownership.is_orphan(container.get("Labels") or {})
+def _containers(client: Any, program: str) -> Iterator[Finding]:
+    """Containers that no process waits for, or whose process cannot be seen from here; each with what removes them."""
+    owners: dict[str, list[str]] = {}
+    for container in client.containers(all=True, filters={"label": [ownership.PID]}):
+        owner = OwnerRecord(labels=container["Labels"])
+        if owner.state is not OwnerState.ALIVE:
+            owners.setdefault("" if owner.gone else str(owner), []).append(container["Id"][:12])
+    for owner_name, ids in sorted(owners.items()):
+        count, fix = pluralize(len(ids), "container"), f"{program} rm -fv {' '.join(ids)}"
+        if owner_name:
+            seen = f"{count} of {owner_name}, which cannot be seen from here and may be alive"
+            yield say.info(f"{seen} (remove them only if it has exited)", fix)
+        else:
+            yield say.warn(f"{count} of runs that were killed (the next run removes them)", fix)
 
 
 def _images(client: Any, program: str) -> Iterator[Finding]:
