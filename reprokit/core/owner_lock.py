@@ -22,7 +22,7 @@ _held: dict[Path, int] = {}
 
 
 def hold(folder: Path) -> str:
-    """Lock a new file in ``folder`` until this process ends; its name for :func:`is_held`, '' where it cannot be made."""
+    """Lock a new file in ``folder`` until this process ends; its name for :func:`is_held`, '' where that cannot be."""
     hidden, path = (folder / f"{start}owner-{uuid.uuid4().hex}.lock" for start in (".", ""))
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec
-from reprokit.core import ownership
+from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import devices, libpod
 from reprokit.engine.memory_kills import MemoryKills
@@ -177,6 +177,7 @@ def run(
     attached: Hijacked | None = None
     kills: MemoryKills | None = None
     client = wire.client()
+    interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
         with wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
@@ -210,7 +211,8 @@ def run(
             if attached is not None:
                 attached.close()
         finally:
-            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, made=attached is not None))
+            within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
+            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, made=attached is not None))
 
 
 def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
@@ -248,16 +250,20 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def _tidy_away(client: Any, name: str, where: str, *, made: bool) -> None:
-    """Remove a trial's container. Raises EngineError, which says what is left if it was ``made``."""
+def _tidy_away(client: Any, name: str, where: str, within: float, *, made: bool) -> None:
+    """Remove a trial's container ``within`` seconds. Raises EngineError, which says what is left if it was ``made``."""
+    client.timeout = within
     try:
         remove(client, name, where)
+        interrupts.leaves_no_more(f"container {name}")
     except EngineError as error:
         if not made:
             raise
         # Podman's containers go on without their service.
         left = f"its container {name} may still be there: the next run that this engine serves removes it"
         raise EngineError(f"{error}; {left}") from error
+    finally:
+        client.timeout = ANSWER_WITHIN
 
 
 class _Watch:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import Holder, LeaseRequest, Leases, default_folder
@@ -138,6 +139,9 @@ class GpuScheduler:
         with self._changed:
             self._open = False
             self._changed.notify_all()
+        if isinstance(error, GaveUp):
+            self._pool.shutdown(wait=False)
+            return
         if self._thread is not None:
             self._thread.join()
         self._pool.shutdown()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.files import CaseFile
 from reprokit.core.ownership import hold_lock, ownership
@@ -175,21 +173,3 @@ def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:
         attempt=environment.get("GITHUB_RUN_ATTEMPT", ""),
         repository=environment.get("GITHUB_REPOSITORY", ""),
     )
-
-
-@contextmanager
-def signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:  # not in the main thread: the caller handles signals
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import UsageError
+from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run import resuming
 from reprokit.run.approving import approve
-from reprokit.run.invocation import Invocation, load_again, new_id, now, signals, workflow
+from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
@@ -64,7 +65,7 @@ class Session(Invocation):
         if asked is not None and "-" in asked.cases:
             raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
         store = self._open_store()
-        record = resuming.find(store, asked and asked.to_json()["cases"])
+        record = resuming.find(store, asked.to_json()["cases"] if asked else None)
         if record is None:
             if asked is None:
                 raise UsageError(f"nothing to resume: in {self.folder}, no run was stopped or has inconclusive cells")

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
+from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -39,7 +40,7 @@ from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunReco
 from reprokit.run.approving import approve
 from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
-from reprokit.run.invocation import Invocation, load_again, new_id, now, signals
+from reprokit.run.invocation import Invocation, load_again, new_id, now
 from reprokit.run.listener import Listener, Silent
 from reprokit.run.plan import load_all, task_of
 from reprokit.run.request import Request

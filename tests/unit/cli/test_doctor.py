@@ -329,8 +329,10 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
         ),
         (
             "info",
-            f"2 containers of process {os.getpid()} on the machine runner-7, which cannot be seen from here "
-            "and may be alive (remove them only if it has exited)",
+            (
+                f"2 containers of process {os.getpid()} on the machine runner-7, which cannot be seen from here "
+                "and may be alive (remove them only if it has exited)"
+            ),
             f"docker rm -fv {'c' * 12} {'d' * 12}",
         ),
     ]
