@@ -140,7 +140,7 @@ def test_the_third_interrupt_does_not_wait_for_a_reader() -> None:
     ) as child:
         assert child.stdout is not None
         assert child.stderr is not None
-        with contextlib.suppress(BlockingIOError), open(f"/proc/{child.pid}/fd/2", "wb", buffering=0) as pipe:
+        with contextlib.suppress(BlockingIOError), Path(f"/proc/{child.pid}/fd/2").open("wb", buffering=0) as pipe:
             os.set_blocking(pipe.fileno(), False)
             while os.write(pipe.fileno(), b"x" * 4096):
                 pass
