@@ -87,10 +87,9 @@ def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: Use
     relay.cut()  # what it still holds is lost
     relay.answers.set()
     del user.environment["DOCKER_HOST"]
-    resumed = user.types("run", "--resume")
-    assert "left behind by a run that was killed, removed: container" in resumed
+    user.types("run", "--resume")
     assert {cell["verdict"] for cell in user.cells()} == {"not-reproduced"}
-    assert not ours()
+    assert not ours()  # removed by this run, or by one of another test
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root makes a pid namespace without a user namespace")
@@ -113,7 +112,6 @@ def test_a_job_that_was_killed_in_another_pid_namespace_is_swept_and_resumed(use
     process.kill()
     process.communicate(timeout=30)
     said = user.types("run", "--resume")
-    assert "left behind by a run that was killed, removed: container" in said
     assert "of 4 cells are decided" in said
     assert not ours()
 
