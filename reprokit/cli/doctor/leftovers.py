@@ -28,7 +28,7 @@ def check(ground: Ground) -> Iterator[Finding]:
         for finding in _containers(client, ground.client):
             nothing = False
             yield finding
-        yield from _images(client, ground.client)
+        yield from _images(client, ground.client, ground.engine.empties_cache)
     folders = leftovers.orphan_folders()
     if folders:
         nothing = False
@@ -69,7 +69,8 @@ def _containers(client: Any, program: str) -> Iterator[Finding]:
             yield say.warn(f"{count} of runs that were killed (the next run removes them)", fix)
 
 
-def _images(client: Any, program: str) -> Iterator[Finding]:
+def _images(client: Any, program: str, empties_cache: str) -> Iterator[Finding]:
+    """Images of ours. BuildKit keeps the layers of an image that is removed: its cache has to be emptied, too."""
     found = client.images(filters={"label": [ownership.IMAGE]})
     # Images that are built on a base inherit its label.
     bases = [
@@ -84,7 +85,7 @@ def _images(client: Any, program: str) -> Iterator[Finding]:
             most = size(sum(image.get("Size", 0) for image in images))
             yield say.info(
                 f"{pluralize(len(images), 'image')} {what}, {most} at most (they share layers); a run rebuilds them",
-                f"{program} image prune --all {chosen}",
+                f"{program} image prune --all {chosen}" + (f" && {empties_cache}" if empties_cache else ""),
             )
 
 
