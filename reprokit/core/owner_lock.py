@@ -50,6 +50,7 @@ def release() -> None:
         path, file = _held.popitem()
         with suppress(OSError):
             path.unlink()
+            path.parent.rmdir()  # the folder of a run that left nothing else
         os.close(file)
 
 

@@ -41,7 +41,7 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
     """The newest run over these cases (None: over any) that can be resumed, without searches: they resume themselves.
 
     One that was interrupted or has undecided cells comes before one with inconclusive cells only. None: there is none.
-    Raises UsageError where all that there is may still be running out of sight.
+    Raises UsageError where no cases are named and all that there is may still be running out of sight.
     """
     unseen: list[RunRecord] = []
     runs = [
@@ -60,7 +60,7 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
         elif result.verdict is not None and not result.verdict.conclusive:
             open_ended.add(result.run_id)
     found = next((run for chosen in (stopped, open_ended) for run in runs if run.id in chosen), None)
-    if found is None and unseen:
+    if found is None and unseen and cases is None:
         raise UsageError(f"nothing to resume: {out_of_sight(unseen[0])}")
     return store.run(found.id) if found else None
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
-from reprokit.core import interrupts
+from reprokit.core.interrupts import WAIT_FOR, GaveUp
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 
@@ -47,7 +47,7 @@ class Ahead:
         under_way = [future for future, _ in self._under_way.values()]
         for key in list(self._under_way):
             self._drop(key)
-        wait(under_way, timeout=interrupts.WAIT_FOR)
+        wait(under_way, timeout=0 if isinstance(error, GaveUp) else WAIT_FOR)
         self._builder.shutdown(wait=False)
 
 

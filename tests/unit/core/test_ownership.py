@@ -144,9 +144,12 @@ def test_the_kernel_releases_the_lock_of_a_killed_process(tmp_path: Path) -> Non
 
 
 def test_a_process_that_ends_leaves_no_file(tmp_path: Path) -> None:
-    with holder(tmp_path) as (_, name):
-        assert [path.name for path in tmp_path.iterdir()] == [Path(name).name]
-    assert list(tmp_path.iterdir()) == []
+    run, kept = tmp_path / "run", tmp_path / "run with logs"
+    with holder(run) as (_, name), holder(kept):
+        assert [path.name for path in run.iterdir()] == [Path(name).name]
+        (kept / "log").write_text("")
+    assert not run.exists()
+    assert [path.name for path in kept.iterdir()] == ["log"]
     assert owner_lock.is_held(name, same_kernel=True) is None
 
 

@@ -16,6 +16,7 @@ from reprokit.evidence.model import RULES_VERSION, Ending, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord
 from reprokit.run import resuming
+from reprokit.run.request import Request
 from reprokit.store.database import Store
 from tests.unit.run.test_runner import CASE, Project, toy
 
@@ -119,6 +120,9 @@ def test_a_killed_run_is_resumed_after_a_restart_and_never_while_it_may_live(
         return
     with pytest.raises(UsageError, match=f"run {run} is not finished, and .* on the machine elsewhere"):
         resumed(project)
+    same = Request(cases=(str(project.case),), base_images="registry")
+    assert project.new_session().resume(same) == 0
+    assert "nothing to resume for these cases: starting anew" in project.output.getvalue()
 
 
 def test_a_run_in_progress_is_not_resumed(project: Project) -> None:
