@@ -22,7 +22,7 @@ from tests.integration.test_run import REPROKIT, SLOW, User, wait_for
 
 pytestmark = pytest.mark.integration
 
-CASE_ID = "interrupted"
+CASE_ID = f"interrupted-{os.getpid()}"  # of this worker alone: others run these tests at the same time
 CASE = SLOW.replace("id: slow", f"id: {CASE_ID}").replace("else 6", "else 3")
 
 
