@@ -7,6 +7,7 @@ mistake hides no other. Pure.
 from __future__ import annotations
 
 import posixpath
+import re
 import signal
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,6 +21,8 @@ from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import RAW_HINT, inspect, is_template
 from reprokit.case.tree import CaseTree, Loc
 from reprokit.core.near_match import near, nearest
+
+_PLACEHOLDER = re.compile(r"\{\{-?\s*(\w+)\b")
 
 
 def templates(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
@@ -171,6 +174,7 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     expect = data.get("expect")
     if not isinstance(expect, dict):
         return
+    yield from _check_no_templates(data, expect)
     yield from _check_signature(("expect", "failure"), expect.get("failure"))
     known = expect.get("known")
     seen: set[object] = set()
@@ -194,6 +198,18 @@ def check_failure(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
             message = f"{dotted(loc)}: another known failure is called {name!r} too"
             yield FormatProblem(loc=(*loc, "id"), message=message, hint="give each its own id")
         seen.add(name if isinstance(name, str) else None)
+
+
+def _check_no_templates(data: Mapping[str, Any], expect: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """Texts that name an axis as a template does: they are compared as they are written, and would never match."""
+    axes = {*axes_of(data), *(name for _, cell in cells_of(data, "include") for name in cell)}
+    for loc, text in _texts(("expect",), expect):
+        if named := [name for name in _PLACEHOLDER.findall(text) if name in axes]:
+            yield FormatProblem(
+                loc=loc,
+                message=f"{dotted(loc)}: expect is not a template: {{{{ {named[0]} }}}} is not replaced by its value",
+                hint=r"write a regular expression, such as /cuda \d+/; for braces that the program prints, /\{\{/",
+            )
 
 
 def _check_signature(loc: Loc, failure: Any) -> Iterator[FormatProblem]:

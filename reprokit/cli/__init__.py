@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import click
 
 from reprokit import __version__
+from reprokit.core import interrupts
 from reprokit.core.errors import CaseError, ReprokitError
 
 COMMANDS = {
@@ -95,9 +97,19 @@ def main() -> None:
     gc.disable()
     OWN_VARIABLES.update({name: value for name, value in _SPEED.items() if name not in os.environ})
     os.environ.update(OWN_VARIABLES)
-    status = invoke(sys.argv[1:])
+    with interrupts.raised():
+        status = interrupts.exit_status(invoke(sys.argv[1:]))
     gc.freeze()
+    if status >= interrupts.STATUS and interrupts.threads_are_left():
+        _flush()
+        os._exit(status)  # they wait for what does not answer
     sys.exit(status)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
 
 
 def invoke(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ from reprokit.case.matrix import in_group, parse_group
 from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize
 from reprokit.report import timeline
 from reprokit.report.history.changes import change_json, describe, series_key
@@ -104,8 +105,8 @@ def _line(run: RunRecord) -> str:
 def _forget(store: Store, reference: str, yes: bool) -> int:
     """Remove a run. Raises UsageError where there is none, it is in progress, or the user does not want it."""
     run = store.run(reference)
-    if run.finished_at is None and not run.owner.gone:
-        raise UsageError(f"run {run.id} is in progress, as far as can be seen from here: stop it first")
+    if run.finished_at is None and run.owner.state is OwnerState.ALIVE:
+        raise UsageError(f"run {run.id} is in progress: stop {run.owner} first")
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"{_line(run)}\nthere is no terminal to ask at: give --yes to remove this run")

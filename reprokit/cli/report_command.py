@@ -191,8 +191,8 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
 
 
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
+    from reprokit.core.interrupts import signals
     from reprokit.report.html.serving import serve
-    from reprokit.run.invocation import signals
 
     with signals(), tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
         target = output or Path(scratch)

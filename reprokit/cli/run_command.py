@@ -61,7 +61,7 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
-@click.option("--resume", is_flag=True, help="Continue the last interrupted run; decided cells are not repeated.")
+@click.option("--resume", is_flag=True, help="Continue the last run that was stopped or has inconclusive cells.")
 @click.option(
     "-v",
     "--verbose",

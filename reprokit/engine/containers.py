@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec
-from reprokit.core import ownership
+from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import devices, libpod
 from reprokit.engine.ending import DRAIN, ending_of
@@ -202,6 +202,7 @@ def _run(
     for left in tuple(unremoved):
         remove(client, left, wire.endpoint.url)
         unremoved.discard(left)
+    interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
         with wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
@@ -238,7 +239,9 @@ def _run(
             if attached is not None:
                 attached.close()
         finally:
-            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, unremoved, made=attached is not None))
+            within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
+            made = attached is not None
+            shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, unremoved, made=made))
 
 
 def cdi_names(wire: Wire, trial: Trial, *, podman: bool) -> list[str]:
@@ -276,10 +279,12 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def _tidy_away(client: Any, name: str, where: str, unremoved: set[str], *, made: bool) -> None:
-    """Remove a trial's container. Raises EngineError, which says what is left if it was ``made``."""
+def _tidy_away(client: Any, name: str, where: str, within: float, unremoved: set[str], *, made: bool) -> None:
+    """Remove a trial's container ``within`` seconds. Raises EngineError, which says what is left if it was ``made``."""
+    client.timeout = within
     try:
         remove(client, name, where)
+        interrupts.leaves_no_more(f"container {name}")
     except EngineError as error:
         if not made:
             raise
@@ -287,6 +292,8 @@ def _tidy_away(client: Any, name: str, where: str, unremoved: set[str], *, made:
         unremoved.add(name)
         left = f"its container {name} may still be there: the next trial or run that this engine serves removes it"
         raise type(error)(f"{error}; {left}") from error
+    finally:
+        client.timeout = ANSWER_WITHIN
 
 
 class _Watch:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from reprokit.core import interrupts
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status, raw_socket
 
@@ -33,16 +34,19 @@ def build(
             yield piece
 
     client = wire.client()
-    with wire.errors():
-        response = client.post(
-            wire.url("/build"),
-            params=parameters,
-            data=body(),
-            headers={"Content-Type": "application/x-tar"},
-            stream=True,
-            timeout=ANSWER_WITHIN,
-        )
+    name = f"the build of {parameters['t']}"
+    interrupts.would_leave(name, "the engine stops it once it sees that this process has ended")
+    response: Any = None
     try:
+        with wire.errors():
+            response = client.post(
+                wire.url("/build"),
+                params=parameters,
+                data=body(),
+                headers={"Content-Type": "application/x-tar"},
+                stream=True,
+                timeout=ANSWER_WITHIN,
+            )
         with wire.errors(), cut_on(response, cancel):
             raise_for_status(response)
             for line in response.iter_lines(chunk_size=None):
@@ -59,7 +63,9 @@ def build(
         if not cancel.is_set():
             raise
     finally:
-        response.close()  # also how the engine learns that no one waits any more: it stops the build
+        if response is not None:
+            response.close()  # also how the engine learns that no one waits any more: it stops the build
+        interrupts.leaves_no_more(name)
     if cancel.is_set():
         raise Cancelled("cancelled during the build")
     return ""

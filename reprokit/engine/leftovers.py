@@ -1,20 +1,23 @@
-"""Folders that a build needs for a moment: private, named after their owner, and swept when that owner died."""
+"""Folders that a build needs for a moment: private, named after their owner, and swept when that owner has exited."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from reprokit.core import ownership
+from reprokit.core import owner_lock, ownership
 
 _NAME = re.compile(r"reprokit-(?P<place>[0-9a-f]{8})-(?P<pid>\d+)-(?P<start>\d*)-.+")
+_LOCKED = ".locked"
+"""The end of the name of a folder that its owner holds locked, as long as it lives."""
 
 
 def _place() -> str:
@@ -28,15 +31,18 @@ def owned_name(purpose: str) -> str:
     return f"reprokit-{_place()}-{pid}-{ownership.started(pid) or ''}-{purpose}-{uuid.uuid4().hex[:8]}"
 
 
-def is_left(name: str, started_at: Callable[[int], str | None] = ownership.started) -> bool:
+def is_left(name: str) -> bool:
     """Whether a name tells an owner of this host that is gone."""
     named = _NAME.fullmatch(name)
-    return named is not None and named["place"] == _place() and started_at(int(named["pid"])) != named["start"]
+    if named is None or named["place"] != _place():
+        return False
+    labels = {ownership.PID: named["pid"], ownership.PID_START: named["start"], ownership.HOST: ownership.here()}
+    return ownership.is_orphan(labels)
 
 
 @contextmanager
 def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
-    """A new folder of mode 0700 whose name tells its owner; gone when the block ends.
+    """A new folder of mode 0700 whose name tells its owner, locked by it; gone when the block ends.
 
     One for a ``socket`` lies in the system's temporary folder, and not below a user's deep TMPDIR, when that is too
     long for a unix socket's path (108 bytes).
@@ -44,13 +50,19 @@ def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
     pid = os.getpid()
     root = tempfile.gettempdir()
     prefix = f"reprokit-{_place()}-{pid}-{ownership.started(pid) or ''}-{purpose}-"
-    if socket and len(root) + len(prefix) > 80:
+    if socket and len(root) + len(prefix) > 75:
         root = "/tmp"
-    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
+    hidden = Path(tempfile.mkdtemp(prefix=f".{prefix}", dir=root))
+    lock = os.open(hidden, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    folder = hidden.with_name(hidden.name[1:] + _LOCKED)
     try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        hidden.rename(folder)  # so that a folder of this name is never seen without its lock
         yield folder
     finally:
         remove_tree(folder)
+        os.close(lock)
 
 
 def remove_tree(folder: Path) -> bool:
@@ -67,27 +79,31 @@ def remove_tree(folder: Path) -> bool:
     return not folder.exists()
 
 
-def sweep_folders(
-    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = ownership.started
-) -> list[str]:
+def sweep_folders(roots: tuple[Path, ...] | None = None) -> list[str]:
     """Remove such folders of this user whose owner is gone; returns what was removed, in words."""
-    removed = []
-    for folder in orphan_folders(roots, started_at=started_at):
-        if remove_tree(folder):
-            removed.append(f"temporary folder {folder}")
-    return removed
+    return [f"temporary folder {folder}" for folder in orphan_folders(roots) if remove_tree(folder)]
 
 
-def orphan_folders(
-    roots: tuple[Path, ...] | None = None, *, started_at: Callable[[int], str | None] = ownership.started
-) -> list[Path]:
+def orphan_folders(roots: tuple[Path, ...] | None = None) -> list[Path]:
     """Such folders of this user whose owner is gone."""
     found = []
     for root in roots or tuple({Path(tempfile.gettempdir()), Path("/tmp")}):
         for folder in sorted(root.glob("reprokit-*")):
-            if not is_left(folder.name, started_at):
-                continue
             with suppress(OSError):
-                if not folder.is_symlink() and folder.lstat().st_uid == os.getuid():
+                if not folder.is_symlink() and folder.lstat().st_uid == os.getuid() and _is_left_folder(folder):
                     found.append(folder)
     return found
+
+
+def _is_left_folder(folder: Path) -> bool:
+    named = _NAME.fullmatch(folder.name)
+    if named is None or named["place"] == _place():
+        return is_left(folder.name)
+    # Made in another pid namespace, or before the last restart: there is no pid to look for.
+    if not folder.name.endswith(_LOCKED) or not owner_lock.is_local(str(folder)):
+        return False
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        return owner_lock.is_locked(file) is False
+    finally:
+        os.close(file)

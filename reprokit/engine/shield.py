@@ -1,4 +1,4 @@
-"""Work that an interrupt must not cut in half."""
+"""Work that an interrupt must not cut in half, unless it does not end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from reprokit.core import interrupts
+
 T = TypeVar("T")
 
 
 def shielded(work: Callable[[], T]) -> T:
     """Do ``work`` to its end even if the user presses Ctrl-C meanwhile; the interrupt is raised afterwards.
+
+    After the interrupt it may take :data:`reprokit.core.interrupts.CALL_WITHIN` seconds, less after another.
 
     Python raises KeyboardInterrupt in the main thread only, so elsewhere nothing needs to be done.
     """
@@ -30,11 +34,14 @@ def shielded(work: Callable[[], T]) -> T:
     # Not Thread.join: interrupted, it takes a running thread for a finished one (CPython before 3.13).
     done = threading.Event()
     interrupt: KeyboardInterrupt | None = None
-    threading.Thread(target=act, name="shielded").start()
-    while not done.is_set():
+    threading.Thread(target=act, name="shielded", daemon=True).start()
+    patience: float | None = None
+    while True:
         try:
-            done.wait()
+            done.wait(patience)
+            break
         except KeyboardInterrupt as pressed:
+            patience = interrupts.WAIT_HURRIED if interrupt else interrupts.CALL_WITHIN
             interrupt = pressed
     if interrupt is not None:
         raise interrupt

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.core.ownership import HOST, is_orphan
+from reprokit.core.ownership import HOST, PID, OwnerState, state_of_owner
 
 
 def kind_of(recorded: str | None, description: str | None) -> str:
@@ -48,10 +48,18 @@ class OwnerRecord:
         """The name of the machine that the process runs on; '' when unknown."""
         return self.labels.get(HOST, "").partition("/")[0]
 
+    def __str__(self) -> str:
+        return f"process {self.labels.get(PID, '?')} on the machine {self.machine or '?'}"
+
+    @property
+    def state(self) -> OwnerState:
+        """Whether the process still runs, as far as can be told from here."""
+        return state_of_owner(self.labels)
+
     @property
     def gone(self) -> bool:
         """Whether the process certainly runs no more."""
-        return is_orphan(dict(self.labels))
+        return self.state is OwnerState.EXITED
 
     def to_json(self) -> dict[str, Any]:
         """The labels."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
 from reprokit.engine.gpus.leases import Holder, LeaseRequest, Leases, default_folder
@@ -138,6 +139,9 @@ class GpuScheduler:
         with self._changed:
             self._open = False
             self._changed.notify_all()
+        if isinstance(error, GaveUp):
+            self._pool.shutdown(wait=False)
+            return
         if self._thread is not None:
             self._thread.join()
         self._pool.shutdown()
@@ -258,6 +262,8 @@ class GpuScheduler:
 
     def _in_use(self, gpu: Gpu, died: Holder | None) -> str:
         """Why a GPU without a lease is not free: a container that outlived its process, or what that one started."""
+        if died is not None and died.ended_with_the_host:
+            died = None
         containers = self._engine.gpus_in_use()
         if died is not None or gpu.uuid in containers:
             for text in self._engine.sweep():

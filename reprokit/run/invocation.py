@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reprokit.case.files import CaseFile
-from reprokit.core.ownership import ownership
+from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.policy import leasable
@@ -20,7 +18,6 @@ from reprokit.environment.cases import load_text
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
-from reprokit.evidence.model import Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.run.confirming import Planner
@@ -37,9 +34,6 @@ if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
-
-UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
-"""What a resumed run does again."""
 
 
 def now() -> str:
@@ -138,6 +132,11 @@ class Invocation:
             gpus=tuple(gpu.name for gpu in self._facts.gpus),
         )
 
+    def _own(self, run_id: str) -> OwnerRecord:
+        """Who writes that run: this process, whose lock in the run's folder tells others that it lives."""
+        hold_lock(self.folder / "runs" / run_id)
+        return OwnerRecord(labels=ownership())
+
     def _say(self, text: str) -> None:
         self._display.say(text)
 
@@ -175,26 +174,3 @@ def workflow(environment: Mapping[str, str]) -> WorkflowRecord | None:
         attempt=environment.get("GITHUB_RUN_ATTEMPT", ""),
         repository=environment.get("GITHUB_REPOSITORY", ""),
     )
-
-
-def owner() -> OwnerRecord:
-    """Who writes a run: this process, so that another can tell whether it lives."""
-    return OwnerRecord(labels=ownership())
-
-
-@contextmanager
-def signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a run as Ctrl-C does, so that they too leave nothing behind."""
-
-    def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:  # not in the main thread: the caller handles signals
-        before = {}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import UsageError
+from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
-from reprokit.evidence.model import RULES_VERSION
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
+from reprokit.run import resuming
 from reprokit.run.approving import approve
-from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals, workflow
+from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
@@ -25,7 +26,6 @@ from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
-    from reprokit.store.database import Store
 
 
 class Session(Invocation):
@@ -49,7 +49,7 @@ class Session(Invocation):
             version=__version__,
             request=RequestRecord(asked=request.to_json(), workflow=workflow(os.environ)),
             host=self._host(None),
-            owner=owner(),
+            owner=self._own(run_id),
             cells=tuple(blank(task) for task in tasks),
         )
         texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
@@ -57,17 +57,18 @@ class Session(Invocation):
         return self._go(record, request, tasks, {})
 
     def resume(self, asked: Request | None, jobs: int | None = None) -> int:
-        """Go on with the last run that did not finish, the one over these cases if ``asked`` names some.
+        """Go on with the last run that was stopped or left cells inconclusive, one over these cases if ``asked`` names
+        some.
 
         What it was asked then holds; another ``asked`` is refused, but for ``jobs``.
         """
         if asked is not None and "-" in asked.cases:
             raise UsageError("--resume: the run keeps what it read from standard input; leave out the -")
         store = self._open_store()
-        record = _unfinished(store, asked)
+        record = resuming.find(store, asked.to_json()["cases"] if asked else None)
         if record is None:
             if asked is None:
-                raise UsageError(f"nothing to resume: {self.folder} holds no interrupted run")
+                raise UsageError(f"nothing to resume: in {self.folder}, no run was stopped or has inconclusive cells")
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
         request = Request.from_json(record.request.asked)
@@ -85,13 +86,17 @@ class Session(Invocation):
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
         if now_planned != then:
-            raise UsageError(f"run {record.id} cannot be resumed: its cases changed since; run them anew")
-        done = {
-            cell.number: cell for cell in record.cells if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION
-        }
+            known = {cell.case_digest for cell in record.cells}
+            changed = ", ".join(dict.fromkeys(task.case.id for task in tasks if task.file.digest not in known))
+            what = f"{changed} changed" if changed else "its cases or their cells changed"
+            raise UsageError(f"run {record.id} cannot be resumed: {what} since; run anew, without --resume")
+        todo = {cell.number for cell in resuming.again(record.cells)}
+        done = {cell.number: cell for cell in record.cells if cell.number not in todo}
         self._check_engine(request, [task for task in tasks if task.number not in done])
-        store.take_over(record.id, owner())
+        store.take_over(record.id, self._own(record.id))
         self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
+        if changed := resuming.changes_of_host(record.host, self._host(None)):
+            self._say(f"this host has changed since the run began ({changed}); decided cells are from before")
         store.close()
         return self._go(record, request, tasks, done)
 
@@ -217,18 +222,6 @@ class Session(Invocation):
         if paths := unused(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
-
-
-def _unfinished(store: Store, asked: Request | None) -> RunRecord | None:
-    for run in store.runs():
-        if run.searches:
-            continue  # its own command resumes it
-        killed = run.finished_at is None and run.owner.gone
-        if not killed and run.exit_status != 130:
-            continue
-        if asked is None or list(run.request.cases) == asked.to_json()["cases"]:
-            return store.run(run.id)
-    return None
 
 
 def _essence(request: Request) -> dict[str, Any]:

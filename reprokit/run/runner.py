@@ -11,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,7 @@ from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
+from reprokit.run.stopping import Workers, stop
 from reprokit.run.task import Task
 from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
 from reprokit.store.folder import Measurements, SeenBases
@@ -57,7 +58,7 @@ def _held(engine: EngineInfo, task: Task) -> Task:
 
 
 def _submit(
-    workers: ThreadPoolExecutor,
+    workers: Workers,
     scheduler: GpuScheduler,
     runs: list[Future[None]],
     task: Task,
@@ -136,24 +137,26 @@ class Runner:
             return tuple(self._records[number] for number in sorted(self._records))
 
     def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
-        """Decide every task. An interrupt is raised again only when everything that was started is stopped and gone.
+        """Decide every task. An interrupt is raised again when everything that was started is stopped and gone.
+
+        Where that does not come about in time, it is GaveUp.
 
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
-        interrupted = False
+        interrupted: KeyboardInterrupt | None = None
         try:
             granted = [served for task in tasks if (served := self._serve(task, self._granted))]
             self._say_odd_requests(granted)
             earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
             if granted or repeatable(earlier, self._confirming, self.records):
                 self._run_servable(granted, earlier=earlier)
-        except KeyboardInterrupt:
-            interrupted = True
+        except KeyboardInterrupt as interrupt:
+            interrupted = interrupt
         for task in tasks:
             if task.number not in self._records:
                 self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
-        if interrupted:
-            raise KeyboardInterrupt
+        if interrupted is not None:
+            raise interrupted
         return self.records
 
     def _say_odd_requests(self, tasks: Sequence[Task]) -> None:
@@ -213,8 +216,8 @@ class Runner:
         )
         # Twice as many threads as programs may run: the next containers are made while the last ones are removed.
         with (
-            ThreadPoolExecutor(jobs, "build") as builders,
-            ThreadPoolExecutor(2 * jobs, "trial") as workers,
+            Workers(jobs, "build") as builders,
+            Workers(2 * jobs, "trial") as workers,
             self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
@@ -239,7 +242,8 @@ class Runner:
                 wait(list(runs))
                 self._confirm(context, supply, [*tasks, *earlier], submit)
             except KeyboardInterrupt:
-                self._stop(builds, runs)
+                self._cancel.set()
+                stop(lambda: (*builds, *runs), self._listener.note)
                 raise
 
     def _confirm(
@@ -293,20 +297,6 @@ class Runner:
     def _recovery(self, engine: Engine) -> EngineRecovery:
         patience = ENGINE_WAIT if self._engine_wait is None else self._engine_wait
         return EngineRecovery(engine=engine, cancel=self._cancel, note=self._listener.note, patience=patience)
-
-    def _stop(self, builds: Sequence[Future[None]], runs: Sequence[Future[None]]) -> None:
-        """Stop everything that was started, and stay until it is gone, however often the user presses Ctrl-C."""
-        self._cancel.set()
-        self._listener.note("interrupted: stopping what runs")
-        while True:
-            try:
-                for future in (*builds, *runs):
-                    future.cancel()
-                wait(builds)
-                wait(list(runs))
-                return
-            except KeyboardInterrupt:
-                self._listener.note("still removing containers; this takes seconds")
 
     def _open(self) -> tuple[Engine, EngineInfo, Supply]:
         """The engine, once it answers, and what cells can be made of. Raises UsageError, EngineError."""

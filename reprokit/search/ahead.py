@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from types import TracebackType
 
+from reprokit.core.interrupts import WAIT_FOR, GaveUp
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 
@@ -43,9 +44,11 @@ class Ahead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        under_way = [future for future, _ in self._under_way.values()]
         for key in list(self._under_way):
             self._drop(key)
-        self._builder.shutdown()
+        wait(under_way, timeout=0 if isinstance(error, GaveUp) else WAIT_FOR)
+        self._builder.shutdown(wait=False)
 
 
 def _build(runner: Runner, task: Task) -> None:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit import __version__
 from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
+from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
@@ -39,10 +40,11 @@ from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunReco
 from reprokit.run.approving import approve
 from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
-from reprokit.run.invocation import UNDECIDED, Invocation, load_again, new_id, now, owner, signals
+from reprokit.run.invocation import Invocation, load_again, new_id, now
 from reprokit.run.listener import Listener, Silent
 from reprokit.run.plan import load_all, task_of
 from reprokit.run.request import Request
+from reprokit.run.resuming import UNDECIDED, is_over, out_of_sight
 from reprokit.run.runner import Runner
 from reprokit.run.task import Task
 from reprokit.search.ahead import Ahead
@@ -133,7 +135,7 @@ class SearchSession(Invocation):
             version=__version__,
             request=RequestRecord(asked=self.request.to_json(), search=known),
             host=self._host(None),
-            owner=owner(),
+            owner=self._own(run_id),
         )
         self._recorder.call("begin", record, {})
         self._know(self.file)
@@ -177,7 +179,7 @@ class SearchSession(Invocation):
                 self._records[key] = cell
         self.record = record
         search = make(self)
-        store.take_over(record.id, owner())
+        store.take_over(record.id, self._own(record.id))
         store.close()
         self._say(f"resuming {kind} {record.id}: {pluralize(len(self._records), 'cell')} decided")
         return self._go(search)
@@ -425,17 +427,22 @@ def _the_case(files: Sequence[CaseFile], request: Request) -> CaseFile:
 
 
 def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | None:
-    """The newest search of a kind that has no answer and whose process has exited."""
+    """The newest search of a kind that has no answer and whose process has exited.
+
+    Raises UsageError where all that there is may still be running out of sight.
+    """
     wanted = Request(cases=tuple(cases)).to_json()["cases"]
+    unseen: list[RunRecord] = []
     for run in store.runs():
         search = run.request.search
         if search is None or search.kind != kind or (cases and list(run.request.cases) != wanted):
             continue
         if run.exit_status == UsageError.exit_status:
             continue  # its arguments were wrong: resuming would fail again
-        ended = run.finished_at is not None or run.owner.gone
-        if ended and ANSWER not in store.findings(run.id):
+        if is_over(run, unseen) and ANSWER not in store.findings(run.id):
             return store.run(run.id)
+    if unseen:
+        raise UsageError(f"nothing to resume: {out_of_sight(unseen[0])}")
     return None
 
 

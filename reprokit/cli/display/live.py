@@ -18,7 +18,7 @@ from reprokit.cli.display.plain import UNLIMITED, labels
 from reprokit.core.text import seconds
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import expectation, short_reason, style, summary
-from reprokit.run.invocation import UNDECIDED
+from reprokit.run.resuming import UNDECIDED
 from reprokit.run.task import Task
 
 

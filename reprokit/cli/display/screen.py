@@ -16,8 +16,8 @@ from reprokit.cli.display.plain import PlainListener
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report import explanation, failures
 from reprokit.report.labels import caveat, summary, totals
-from reprokit.run.invocation import UNDECIDED
 from reprokit.run.listener import Listener
+from reprokit.run.resuming import UNDECIDED, offer
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,6 +84,8 @@ class Screen:
         if said := caveat(cells):
             self.say(said)
         self.say(f"details: reprokit show {record.id} [CELL]")
+        if offered := offer(cells):
+            self.say(offered)
 
     def search_ended(self, cells: Sequence[CellRecord]) -> None:
         """Print the table on a terminal; elsewhere, plain lines have shown each cell already."""

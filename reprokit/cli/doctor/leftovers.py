@@ -9,9 +9,11 @@ from typing import Any
 from reprokit.cli.doctor.finding import Finding, Voice, size
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache, ownership
+from reprokit.core.ownership import OwnerState
 from reprokit.core.text import pluralize
 from reprokit.engine import leftovers
 from reprokit.engine.venv.keeping import top
+from reprokit.evidence.origin import OwnerRecord
 from reprokit.store.folder import find_folder
 
 BASE = "org.reprokit.base.release"
@@ -23,14 +25,10 @@ def check(ground: Ground) -> Iterator[Finding]:
     nothing = True
     if ground.engine is not None:
         client = ground.engine.wire.client()
-        gone = [one for one in client.containers(all=True, filters={"label": [ownership.PID]}) if _orphan(one)]
-        if gone:
+        for finding in _containers(client, ground.client):
             nothing = False
-            yield say.warn(
-                f"{pluralize(len(gone), 'container')} of runs that were killed (the next run removes them)",
-                f"{ground.client} rm -fv {' '.join(one['Id'][:12] for one in gone)}",
-            )
-        yield from _images(client, ground.client)
+            yield finding
+        yield from _images(client, ground.client, ground.engine.empties_cache)
     folders = leftovers.orphan_folders()
     if folders:
         nothing = False
@@ -55,11 +53,24 @@ def _environments() -> list[Path]:
     return [] if top().is_relative_to(cache.folder("sources").parent) else [top()]
 
 
-def _orphan(container: Any) -> bool:
-    return ownership.is_orphan(container.get("Labels") or {})
+def _containers(client: Any, program: str) -> Iterator[Finding]:
+    """Containers that no process waits for, or whose process cannot be seen from here; each with what removes them."""
+    owners: dict[str, list[str]] = {}
+    for container in client.containers(all=True, filters={"label": [ownership.PID]}):
+        owner = OwnerRecord(labels=container["Labels"])
+        if owner.state is not OwnerState.ALIVE:
+            owners.setdefault("" if owner.gone else str(owner), []).append(container["Id"][:12])
+    for owner_name, ids in sorted(owners.items()):
+        count, fix = pluralize(len(ids), "container"), f"{program} rm -fv {' '.join(ids)}"
+        if owner_name:
+            seen = f"{count} of {owner_name}, which cannot be seen from here and may be alive"
+            yield say.info(f"{seen} (remove them only if it has exited)", fix)
+        else:
+            yield say.warn(f"{count} of runs that were killed (the next run removes them)", fix)
 
 
-def _images(client: Any, program: str) -> Iterator[Finding]:
+def _images(client: Any, program: str, empties_cache: str) -> Iterator[Finding]:
+    """Images of ours. BuildKit keeps the layers of an image that is removed: its cache has to be emptied, too."""
     found = client.images(filters={"label": [ownership.IMAGE]})
     # Images that are built on a base inherit its label.
     bases = [
@@ -74,7 +85,7 @@ def _images(client: Any, program: str) -> Iterator[Finding]:
             most = size(sum(image.get("Size", 0) for image in images))
             yield say.info(
                 f"{pluralize(len(images), 'image')} {what}, {most} at most (they share layers); a run rebuilds them",
-                f"{program} image prune --all {chosen}",
+                f"{program} image prune --all {chosen}" + (f" && {empties_cache}" if empties_cache else ""),
             )
 
 

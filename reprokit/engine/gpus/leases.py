@@ -26,6 +26,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from reprokit.core.errors import EngineError
+from reprokit.core.ownership import boot_id
 from reprokit.environment.host import Gpu
 
 QUEUE = "queue"
@@ -38,13 +39,22 @@ _TRIES = 100  # another process creates or removes the file at the same moment; 
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """Who holds a GPU, as its file tells: ``since`` in seconds since 1970, ``run`` the id of its run."""
+    """Who holds a GPU, as its file tells: ``since`` in seconds since 1970, ``run`` the id of its run.
+
+    ``boot``: the id of the boot in which it took the lease, '' where reprokit 0.1 wrote the file.
+    """
 
     pid: int
     user: str
     host: str
     since: float
     run: str
+    boot: str = ""
+
+    @property
+    def ended_with_the_host(self) -> bool:
+        """Whether this machine was restarted since: then nothing that it started still runs."""
+        return bool(self.boot) and self.boot != boot_id()
 
     def __str__(self) -> str:
         since = datetime.fromtimestamp(self.since, timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -120,7 +130,9 @@ class Leases:
         user = str(os.getuid())
         with suppress(KeyError):
             user = pwd.getpwuid(os.getuid()).pw_name
-        holder = Holder(pid=os.getpid(), user=user, host=platform.node(), since=time.time(), run=self._run)
+        holder = Holder(
+            pid=os.getpid(), user=user, host=platform.node(), since=time.time(), run=self._run, boot=boot_id()
+        )
         try:
             os.ftruncate(file, 0)
             os.pwrite(file, json.dumps(asdict(holder)).encode(), 0)
@@ -280,7 +292,9 @@ def _read(file: int) -> Holder | None:
     """What a lock file tells. Anybody may have written it, so it is nothing but words to show."""
     try:
         found = json.loads(os.pread(file, 4096, 0))
-        words = {name: "".join(c for c in str(found[name])[:64] if c.isprintable()) for name in ("user", "host", "run")}
+        found = {"boot": "", **found}
+        names = ("user", "host", "run", "boot")
+        words = {name: "".join(c for c in str(found[name])[:64] if c.isprintable()) for name in names}
         return Holder(pid=int(found["pid"]), since=float(found["since"]), **words)
     except (ValueError, KeyError, TypeError, OverflowError):
         return None

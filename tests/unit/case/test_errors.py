@@ -116,6 +116,14 @@ STRUCTURE = [
     ("expect: {failure: {timed_out: ture}}\n", 1, 31, "expected true or false, found 'ture'", "did you mean 'true'?"),
     ("expect: {failure: {exit_code: 0, signal: SIGSEGV}}\n", 1, 31, "contradict", "leave out"),
     ("expect: {failure: {exit_code: 1, signal: SIGSEGV}}\n", 1, 31, "contradict", "139"),
+    (
+        "matrix: {n: ['1']}\nexpect: {failure: {output: 'BOOM {{ n }}'}}\n",
+        *(2, 28, "expect.failure.output: expect is not a template: {{ n }} is not replaced", "/cuda \\d+/"),
+    ),
+    (
+        "matrix: {include: [{n: '1'}]}\nexpect: {known: [{id: b, failure: {frames: ['a.py:{{n|lower}}']}}]}\n",
+        *(2, 45, "expect.known[0].failure.frames[0]: expect is not a template: {{ n }}", "braces"),
+    ),
     ("expect: {reproduces: al}\n", 1, 22, "all, none, unknown or a list", "did you mean 'all'?"),
     ("expect: {known: [{id: b}]}\n", 1, 18, "the key 'failure' is missing in expect.known[0]", "such as {exception"),
     ("expect: {known: [{failure: {exit_code: 7}}]}\n", 1, 18, "the key 'id' is missing in expect.known[0]", ""),
@@ -394,3 +402,9 @@ def test_merges_of_merges_do_not_explode(tmp_path: Path) -> None:
 def test_duplicate_keys_are_told_beside_everything_else(tmp_path: Path) -> None:
     found = reported(tmp_path, "env: {A: 1, A: 2}\ntrials: x\n")
     assert [problem[:2] for problem in found] == [(1, 13), (2, 9)]
+
+
+def test_braces_in_a_signature_that_name_no_axis_are_text(tmp_path: Path) -> None:
+    assert (
+        reported(tmp_path, "matrix: {n: ['1']}\nexpect: {failure: {output: '{{1, 2}, {n}} and {{ other }}'}}\n") == []
+    )

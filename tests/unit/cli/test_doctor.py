@@ -303,6 +303,41 @@ def test_folders_of_processes_that_have_exited_are_leftovers(tmp_path: Path, mon
     )
 
 
+def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = ownership.ownership()
+    unseen = {**mine, ownership.HOST: "runner-7/0000/pid:[9]", ownership.LOCK: "", ownership.MACHINE: ""}
+    labels = {"a": mine, "b": {**mine, ownership.PID: "4194305"}, "c": unseen, "d": unseen}
+
+    class Client:
+        def images(self, **_: object) -> list[dict[str, Any]]:
+            return []
+
+        def containers(self, **_: object) -> list[dict[str, Any]]:
+            return [{"Id": name * 64, "Labels": own} for name, own in labels.items()]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    values = engine()
+    values["engine"].wire.client = Client
+    assert rows(leftovers.check(ground(tmp_path, **values))) == [
+        (
+            "warn",
+            "1 container of runs that were killed (the next run removes them)",
+            f"docker rm -fv {'b' * 12}",
+        ),
+        (
+            "info",
+            (
+                f"2 containers of process {os.getpid()} on the machine runner-7, which cannot be seen from here "
+                "and may be alive (remove them only if it has exited)"
+            ),
+            f"docker rm -fv {'c' * 12} {'d' * 12}",
+        ),
+    ]
+
+
 def test_images_of_cells_and_bases_are_listed_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cell = {"Labels": {ownership.IMAGE: "1", leftovers.BASE: "debian-12"}, "Size": 2_000_000_000}
     base = {"Labels": {leftovers.BASE: "debian-12"}, "Size": 100_000_000}
@@ -319,11 +354,12 @@ def test_images_of_cells_and_bases_are_listed_separately(tmp_path: Path, monkeyp
     values = engine()
     values["engine"].wire.client = Client
     found = rows(leftovers.check(ground(tmp_path, **values)))
+    cache = "docker builder prune"
     assert [(text.partition(" at most")[0], fix) for status, text, fix in found if status == "info"][:2] == [
-        ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={ownership.IMAGE}"),
+        ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={ownership.IMAGE} && {cache}"),
         (
             "1 image made as bases, 100 MB",
-            f"docker image prune --all --filter label={leftovers.BASE} --filter label!={ownership.IMAGE}",
+            f"docker image prune --all --filter label={leftovers.BASE} --filter label!={ownership.IMAGE} && {cache}",
         ),
     ]
 

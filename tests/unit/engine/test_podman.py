@@ -148,9 +148,9 @@ def test_what_a_service_that_went_away_leaves_is_said() -> None:
 
     left: set[str] = set()
     with pytest.raises(EngineLost, match=r"no Podman answers.*its container repro-1 may still be there"):
-        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", left, made=True)
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", 1.0, left, made=True)
     with pytest.raises(EngineError) as never_made:
-        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", left, made=False)
+        containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", 1.0, left, made=False)
     assert "may still be there" not in str(never_made.value)
     assert left == {"repro-1"}
 

@@ -397,16 +397,21 @@ def test_what_the_host_hides_is_not_leased(project: Project, monkeypatch: pytest
     assert project.cells[0].reason.startswith(words)
 
 
-def test_a_process_that_a_killed_holder_left_on_the_gpu_keeps_it(project: Project, machine: Host) -> None:
+@pytest.mark.parametrize(("boot", "given"), [("", "GPU-1"), ('"boot": "earlier", "was": ', "GPU-0")])
+def test_a_process_that_a_killed_holder_left_on_the_gpu_keeps_it(
+    boot: str, given: str, project: Project, machine: Host
+) -> None:
+    """One that runs after a restart of the machine was not left by what held the GPU before."""
     machine.gpus = (replace(GPUS[0], processes=(os.getpid(),)), *GPUS[1:])
     project.session = project.new_session()
     folder = project.folder / "leases"
     claim = Leases(folder, run="", in_use=lambda gpu, died: "").claim(GPUS, 1)
     assert claim.attempt()
-    (folder / "GPU-0").write_text((folder / "GPU-0").read_text().replace('"since": ', '"since": 0, "then": '))
+    told = (folder / "GPU-0").read_text().replace('"since": ', '"since": 0, "then": ')
+    (folder / "GPU-0").write_text(told.replace('"boot": ', boot or '"boot": '))
     for file in claim._files.values():  # as its death would
         os.close(file)
     project.case.write_text(ONE)
     project.engine.behave = seen = Intervals()
     assert project.run(jobs=1) == 0
-    assert set(seen.seen) == {("GPU-1",)}
+    assert set(seen.seen) == {(given,)}

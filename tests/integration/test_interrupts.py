@@ -1,0 +1,157 @@
+"""Runs that are killed, cut off or hung, on the real engine: they end, and the next one removes and resumes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from reprokit.core import ownership
+from reprokit.engine.docker.engine import DockerEngine
+from tests.conftest import docker
+from tests.integration.test_doctor import doctor
+from tests.integration.test_engine_run import Relay
+from tests.integration.test_run import REPROKIT, SLOW, User, wait_for
+
+pytestmark = pytest.mark.integration
+
+CASE_ID = f"interrupted-{os.getpid()}"  # of this worker alone: others run these tests at the same time
+CASE = SLOW.replace("id: slow", f"id: {CASE_ID}").replace("else 6", "else 3")
+
+
+class Held(Relay):
+    """An engine that can stop answering, with its connections open."""
+
+    def __init__(self, path: Path) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        super().__init__(path)
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:  # type: ignore[override]
+        try:
+            while data := source.recv(65536):
+                self.answers.wait()
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
+def ours() -> list[str]:
+    return docker("ps", "-aq", "--filter", f"label={ownership.CASE}={CASE_ID}").split()
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def user(engine: DockerEngine, tmp_path: Path) -> Iterator[User]:
+    user = User(tmp_path)
+    user.write("case.yaml", CASE)
+    user.types("build", "case.yaml")
+    yield user
+    for container in ours():
+        subprocess.run(["docker", "rm", "-f", container], capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("presses", [1, 3])
+def test_a_run_on_an_engine_that_hangs_ends_after_ctrl_c(presses: int, user: User) -> None:
+    if not Path("/var/run/docker.sock").exists():
+        pytest.skip("the engine has no local socket")
+    relay = Held(user.folder / "held.sock")
+    user.environment["DOCKER_HOST"] = f"unix://{user.folder}/held.sock"
+    process = user.starts("run", "case.yaml", "--jobs", "2")
+    wait_for("/4] ", process)
+    until(lambda: len(ours()) >= 2)
+    relay.answers.clear()
+    began = time.monotonic()
+    for _ in range(presses):
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert time.monotonic() - began < 20, "two calls of 5 s each, and not the 120 s of an answer"
+    left = [line for line in said.splitlines() if "rm -fv reprokit-" in line]
+    assert len(left) >= 2, said
+    relay.cut()  # what it still holds is lost
+    relay.answers.set()
+    del user.environment["DOCKER_HOST"]
+    user.types("run", "--resume")
+    assert {cell["verdict"] for cell in user.cells()} == {"not-reproduced"}
+    assert not ours()  # removed by this run, or by one of another test
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root makes a pid namespace without a user namespace")
+def test_a_job_that_was_killed_in_another_pid_namespace_is_swept_and_resumed(user: User) -> None:
+    script = f"hostname ci-job-7; exec {REPROKIT[0]} {' '.join(REPROKIT[1:])} run case.yaml --jobs 2"
+    process = subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--mount-proc", "--uts", "--kill-child", "sh", "-c", script],
+        cwd=user.folder,
+        env=user.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    wait_for("/4] ", process)
+    until(lambda: len(ours()) >= 2)
+    living = ours()
+    assert "nothing to resume" in user.types("run", "--resume", status=2)
+    swept = " ".join(DockerEngine().sweep())
+    assert not any(container in swept for container in living)
+    process.kill()
+    process.communicate(timeout=30)
+    said = user.types("run", "--resume")
+    assert "of 4 cells are decided" in said
+    assert not ours()
+
+
+def test_sigquit_leaves_no_container(user: User) -> None:
+    process = user.starts("run", "case.yaml", "--jobs", "2")
+    wait_for("/4] ", process)
+    until(lambda: len(ours()) >= 2)
+    process.send_signal(signal.SIGQUIT)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGQUIT
+    assert "continue with: reprokit run --resume" in said
+    assert not ours()
+
+
+def made(labels: Mapping[str, str], tiny: str) -> str:
+    words = [word for name, value in labels.items() for word in ("--label", f"{name}={value}")]
+    return docker("create", *words, tiny, "true").strip()
+
+
+def test_containers_of_another_boot_of_this_machine_are_swept_and_others_only_named(
+    engine: DockerEngine, tiny: str, tmp_path: Path
+) -> None:
+    own = ownership.ownership("r", CASE_ID)
+    name, _, _ = own[ownership.HOST].split("/")
+    before = {**own, ownership.HOST: f"{name}/11111111-0000/pid:[4026531836]", ownership.LOCK: "1:/nonexistent"}
+    if not before[ownership.MACHINE]:
+        pytest.skip("nothing names this machine across restarts")
+    runner = {**before, ownership.MACHINE: "another", ownership.HOST: "ci-9/22222222-0000/pid:[7]"}
+    unseen = made(runner, tiny)
+    try:
+        for _ in range(10):  # a run of another test sweeps the container if it begins in between
+            dead = made(before, tiny)
+            if any(dead[:12] in line for line in engine.sweep()):
+                break
+        else:
+            pytest.fail("none of ten containers was swept")
+        [line] = [one for one in doctor(tmp_path) if unseen[:12] in one["fix"]]
+        assert (line["status"], "on the machine ci-9" in line["text"]) == ("info", True)
+        subprocess.run(["sh", "-c", line["fix"]], check=True, capture_output=True)
+        assert docker("ps", "-aq", "--no-trunc", "--filter", f"id={unseen}") == ""
+    finally:
+        subprocess.run(["docker", "rm", "-f", unseen], capture_output=True, check=False)
