@@ -82,4 +82,19 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
         return typing.cast("Callable[[Any], Any]", hint.from_json)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return functools.partial(_record, hint)
-    return hint if isinstance(hint, type) and issubclass(hint, Enum) else _same
+    return functools.partial(member, hint) if isinstance(hint, type) and issubclass(hint, Enum) else _same
+
+
+E_ = TypeVar("E_", bound=Enum)
+
+
+def member(enum: type[E_], value: Any) -> E_:
+    """The member of that value; for a word that a newer version wrote, one of its own that is equal to no other."""
+    try:
+        return enum(value)
+    except ValueError:
+        if not (issubclass(enum, str) and isinstance(value, str)):
+            raise
+    unknown = str.__new__(enum, value)
+    unknown._name_, unknown._value_ = value, value
+    return unknown

@@ -141,7 +141,7 @@ def test_a_run_that_is_not_finished_shows_its_cells_as_undecided(
     cells = tuple(dataclasses.replace(cell, verdict=None, reason="", trials=()) for cell in done.cells)
     host = dataclasses.replace(done.host, engine=None)
     begun = dataclasses.replace(done, id="20990101-000000-0000", exit_status=None, cells=cells, host=host)
-    store.begin(dataclasses.replace(begun, started_at="2099-01-01T00:00:00.000Z"), {})
+    store.put(dataclasses.replace(begun, started_at="2099-01-01T00:00:00.000Z"), {})
     capsys.readouterr()
     assert invoke(["show", "last"]) == 0
     table = capsys.readouterr().out
