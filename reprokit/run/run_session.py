@@ -194,6 +194,9 @@ class Session(Invocation):
                 interrupted = True
             except RecordError as error:
                 unrecorded = error
+            except BaseException:
+                self._recorder.close()
+                raise
         self.files = {task.file.digest: task.file for task in tasks}
         cells = runner.records
         status = 130 if interrupted else unrecorded.exit_status if unrecorded else exit_status(cells)
@@ -206,14 +209,15 @@ class Session(Invocation):
             version=__version__,
         )
         try:
+            if unrecorded is None:
+                self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
+            late = self._recorder.close()
             if unrecorded is not None:
                 raise unrecorded
-            self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
         finally:
-            late = self._recorder.close()
             self._display.run_ended(record, self.files.get, interrupted=interrupted)
-            if late:
-                self._say(late)
+        if late:
+            self._say(late)
         return status
 
     @staticmethod

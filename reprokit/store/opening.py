@@ -70,7 +70,7 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
         return _read_only(path, folder, known, up_to_date=up_to_date)
     opened = Opened(engine=_engine(address, str(path)), where=str(path), path=path)
     try:
-        _bring_up_to_date(opened, folder, known)
+        _bring_up_to_date(opened, folder)
     except StoreError as error:
         opened.close()
         if up_to_date or not known or error.trouble not in PASSING:
@@ -108,11 +108,12 @@ def _copy(path: Path, folder: Path, *, files: bool = False) -> Opened:
     return opened
 
 
-def _bring_up_to_date(opened: Opened, folder: Path, known: int = 0, *, is_copy: bool = False) -> None:
-    """Give the tables this version, and all that the journals have. ``known``: a version that was seen before."""
-    engine = opened.engine
-    with engine.connect() as connection:
-        found = known if known == CURRENT else migrations.version(connection, opened.where)
+def _bring_up_to_date(opened: Opened, folder: Path, *, is_copy: bool = False) -> None:
+    """Give the tables this version, and all that the journals have."""
+    with opened.engine.connect() as connection:
+        found = connection.exec_driver_sql("PRAGMA user_version").scalar() if opened.path is not None else None
+        if found != CURRENT:
+            found = migrations.version(connection, opened.where)
         if found == CURRENT and not any(lacks(connection, folder, run_id) for run_id in pending(folder)):
             return
     with contextlib.ExitStack() as held:

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.core.errors import RecordError, UsageError
+from reprokit.core.errors import RecordError
 from reprokit.core.locks import locked
 from reprokit.evidence.origin import HostRecord
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.journal import PENDING, Journal, path_of
+from reprokit.store.sqlite_file import DATABASE, version
 
 SYNC_SECONDS = 1.0
 UPDATE_SECONDS = 5.0
@@ -41,7 +43,15 @@ class Recorder:
         self._thread = threading.Thread(target=self._tend, name="recorder", daemon=True)
 
     def begin(self, run: RunRecord, texts: Texts) -> None:
-        """Begin a new run, or go on with one that has been taken over: with its cells, decided or not."""
+        """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
+
+        Raises StoreError where the database is another program's, or a newer reprokit's.
+        """
+        try:
+            version(self._folder / DATABASE)
+        except StoreError as error:
+            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
+                raise
         self._journal = Journal(path_of(self._folder, run.id), self.hurry)
         try:
             # One lock with whoever brings the database up to date: it takes the mark away from a run that is whole.
@@ -51,8 +61,10 @@ class Recorder:
                 self._append("begin", {"run": run.to_json()})
                 (self._folder / PENDING).mkdir(exist_ok=True)
                 (self._folder / PENDING / run.id).touch()
-        except OSError as error:
-            raise RecordError(f"the store {self._folder} cannot be written: {error.strerror}") from error
+        except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+            raise RecordError(
+                f"the store {self._folder} cannot be written ({error}): name another store with --store"
+            ) from error
         self._thread.start()
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
@@ -72,29 +84,35 @@ class Recorder:
         self._append("finish", {"finished_at": finished_at, "exit_status": exit_status, "host": host.to_json()})
 
     def close(self) -> str:
-        """Bring the database up to date; returns in words why it is not, else ''. The run is kept in any case."""
-        if self._journal is None:
+        """Bring the database up to date; returns in words why it is not, else ''. The run is kept in any case.
+
+        Raises RecordError where the database will not take it until a user does something about that.
+        """
+        if self._journal is None or self._end.is_set():
             return ""
         self._end.set()
         self._thread.join()
         self._journal.close()
-        why = self._update()
-        return (
-            why and f"{why}\nthis run is kept in {self._journal.path}, and is added to the database when it is usable"
-        )
+        error = self._update()
+        if error is None:
+            return ""
+        text = f"{error}\nthis run is kept in {self._journal.path}, and is added to the database when that can be used"
+        if error.trouble not in PASSING:
+            raise RecordError(text) from error
+        return text
 
     def _append(self, kind: str, data: Mapping[str, Any]) -> None:
         assert self._journal is not None
         self._journal.append(kind, data)
 
-    def _update(self) -> str:
+    def _update(self) -> StoreError | None:
         from reprokit.store.database import Store
 
         try:
             Store(self._folder, up_to_date=True).close()
-        except UsageError as error:
-            return str(error)
-        return ""
+        except StoreError as error:
+            return error
+        return None
 
     def _tend(self) -> None:
         assert self._journal is not None

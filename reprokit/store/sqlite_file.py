@@ -105,7 +105,7 @@ def backup(path: Path, target: Path) -> None:
 
 
 def faults(path: Path, *, whole: bool = False, seconds: float | None = None) -> list[str]:
-    """What is wrong with the file, in SQLite's words, [] when nothing is.
+    """What is wrong with the file, in SQLite's words, [] when nothing is. Raises StoreError where it cannot be read.
 
     ``whole``: also compare indexes with their tables. ``seconds``: stop looking after that time.
     """
@@ -119,7 +119,7 @@ def faults(path: Path, *, whole: bool = False, seconds: float | None = None) -> 
     except sqlite3.OperationalError as error:
         if "interrupted" in str(error):
             return []
-        return [str(error)]
+        raise store_error(path, error) from error
     except sqlite3.Error as error:
         return [str(error)]
     return [] if found == ["ok"] else found

@@ -16,6 +16,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
 from reprokit.store.journal import FILE, recorded
 from reprokit.store.sqlite_file import DATABASE, faults
+from reprokit.store.validating import unfit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +86,8 @@ def _read(name: str, folder: Path, copy: Path) -> StoreSource:
     try:
         store.replay(folder, recorded(folder))
         runs = tuple(store.run(run.id) for run in reversed(store.runs(limit=None)))
+        if bad := next(((run.id, why) for run in runs if (why := unfit(run))), None):
+            raise ValueError(f"run {bad[0][:50]!r}: {bad[1]}")
         findings = {run.id: store.findings(run.id) for run in runs if run.searches}
         texts = store.texts(cell.case_digest for run in runs for cell in run.cells)
     finally:

@@ -258,10 +258,12 @@ def test_a_result_is_written_even_when_the_record_cannot_be(
     (folder / "store").mkdir()
     (folder / "store" / "reprokit.db").write_text("no database at all, and longer than a header" * 10)
     assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "r.json"]) == 3
-    assert "cannot be recorded" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "is damaged (file is not a database): `reprokit store check` lists what is wrong" in said
+    assert "this run is kept in" in said
     assert len(json.loads((folder / "r.json").read_text())["cases"][0]["cells"]) == 4
     assert invoke(["show"]) == 2
-    assert "cannot be used" in capsys.readouterr().err
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_options_for_several_cases_need_only_fit_some_of_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
