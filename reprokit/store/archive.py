@@ -86,7 +86,9 @@ def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
 
 @contextmanager
 def _archive(target: Path) -> Iterator[tarfile.TarFile]:
-    """A new archive, whole or not at all; compressed where its name says so. Raises RecordError."""
+    """A new archive, whole or not at all; compressed where its name says so. Raises UsageError, RecordError."""
+    if target.exists() and not target.is_file():
+        raise UsageError(f"{target} is not a regular file: name a file for the archive")
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with tarfile.open(scratch, "w:gz" if target.suffix in (".gz", ".tgz") else "w") as archive:
@@ -201,7 +203,9 @@ def _take(content: _Content, data: dict[str, Any] | None) -> str:
         return ""  # of a newer version
     try:
         run = RunRecord.from_json(data["run"])
-        why = unfit(run)
+        why = unfit(run) or next(
+            (f"the log {log[:50]!r} is not a path in a store" for log in _logs(run) if not is_log(log)), ""
+        )
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return f"a run that cannot be read: {type(error).__name__}: {error}"
     if why:
