@@ -91,7 +91,7 @@ def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
 @click.argument("file", type=FILE)
 @options.store_option
 def import_(file: Path, store_folder: Path | None) -> int:
-    """Add the runs of an exported archive to the store, as `merge` does. It may be a stranger's: it is checked."""
+    """Add the runs of an exported archive to the store, as `merge` does. Its content is validated, whoever wrote it."""
     from reprokit.store.archive import import_ as taken_over
 
     if not file.exists():
