@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -29,9 +29,13 @@ def put(connection: Connection, run: RunRecord) -> None:
     """Write a run with its cells, in place of what is there under its id."""
     _forget_cells(connection, run.id)
     _set(connection, tables.runs, {"id": run.id}, run_row(run))
-    for cell in run.cells:
-        row = connection.execute(insert(tables.cells).values(**cell_row(run.id, cell)))
-        _put_trials(connection, row.inserted_primary_key[0] if row.inserted_primary_key else None, cell)
+    if not run.cells:
+        return
+    connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
+    rows = dict(connection.execute(select(cells.number, cells.id).where(cells.run_id == run.id)).tuples().all())
+    found = [trial_row(rows[cell.number], trial) for cell in run.cells for trial in cell.trials]
+    if found:
+        connection.execute(insert(tables.trials), found)
 
 
 def decide(connection: Connection, run_id: str, cell: CellRecord) -> None:
@@ -40,7 +44,8 @@ def decide(connection: Connection, run_id: str, cell: CellRecord) -> None:
     _set(connection, tables.cells, key, cell_row(run_id, cell))
     row_id = connection.scalar(select(cells.id).where(cells.run_id == run_id, cells.number == cell.number))
     connection.execute(delete(tables.trials).where(trials.cell_id == row_id))
-    _put_trials(connection, row_id, cell)
+    if cell.trials:
+        connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
 
 
 def finish(connection: Connection, run_id: str, *, finished_at: str, exit_status: int, host: Mapping[str, Any]) -> None:
@@ -73,14 +78,11 @@ def set_replayed(connection: Connection, run_id: str, size: int) -> None:
 
 
 def _set(connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    where = [table.c[name] == value for name, value in key.items()]
-    if not connection.execute(update(table).where(*where).values(**values)).rowcount:
-        connection.execute(insert(table).values(**values))
-
-
-def _put_trials(connection: Connection, row_id: int | None, cell: CellRecord) -> None:
-    if cell.trials:
-        connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+    # Values as parameters: SQLAlchemy then compiles each statement once, however many rows there are.
+    where = [table.c[name] == bindparam(f"key_{name}") for name in key]
+    keys = {f"key_{name}": value for name, value in key.items()}
+    if not connection.execute(update(table).where(*where), {**values, **keys}).rowcount:
+        connection.execute(insert(table), values)
 
 
 def _forget_cells(connection: Connection, run_id: str) -> None:
