@@ -32,7 +32,8 @@ def put(connection: Connection, run: RunRecord) -> None:
     if not run.cells:
         return
     connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
-    rows = dict(connection.execute(select(cells.number, cells.id).where(cells.run_id == run.id)).tuples().all())
+    of_run = connection.execute(select(cells.number, cells.id).where(cells.run_id == run.id))
+    rows = {number: row_id for number, row_id in of_run}  # noqa: C416 - a Row is not a tuple of two for mypy
     found = [trial_row(rows[cell.number], trial) for cell in run.cells for trial in cell.trials]
     if found:
         connection.execute(insert(tables.trials), found)
