@@ -53,12 +53,16 @@ class Recorder:
             if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
                 raise
         self._journal = Journal(path_of(self._folder, run.id), self.hurry)
+        known = self._journal.size > 0
         try:
             # One lock with whoever brings the database up to date: it takes the mark away from a run that is whole.
             with locked(self._folder / "reprokit.lock"):
                 for digest, text in texts.items():
                     self.know(digest, *text)
-                self._append("begin", {"run": run.to_json()})
+                if known:  # what was decided stays as it is
+                    self._append("resume", {"owner": run.owner.to_json()})
+                else:
+                    self._append("begin", {"run": run.to_json()})
                 (self._folder / PENDING).mkdir(exist_ok=True)
                 (self._folder / PENDING / run.id).touch()
         except (OSError, NotImplementedError) as error:  # the latter: a file system without locks

@@ -51,6 +51,8 @@ def apply(connection: Connection, run_id: str, kind: str, data: Mapping[str, Any
         if run.id != run_id:
             raise ValueError(f"the journal is of run {run.id}")
         writing.put(connection, run)
+    elif kind == "resume":
+        writing.resume(connection, run_id, data["owner"])
     elif kind == "case":
         writing.know(connection, data["digest"], data["id"], data["title"], data["text"])
     elif kind == "decide":

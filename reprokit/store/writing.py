@@ -39,6 +39,12 @@ def put(connection: Connection, run: RunRecord) -> None:
         connection.execute(insert(tables.trials), found)
 
 
+def resume(connection: Connection, run_id: str, owner: Mapping[str, Any]) -> None:
+    """Mark a run as being written by that process (its labels)."""
+    values = {"owner": dict(owner), "finished_at": None, "exit_status": None}
+    connection.execute(update(tables.runs).where(runs.id == run_id).values(**values))
+
+
 def decide(connection: Connection, run_id: str, cell: CellRecord) -> None:
     """Write a decided cell with its trials. A search's cells come into being by this."""
     key = {"run_id": run_id, "number": cell.number}
