@@ -34,6 +34,7 @@ COMMANDS = {
     "merge": "Merge the stores of several jobs into one, with a run of all their cells.",
     "history": "List runs, or the cells of a case over time and what changed when.",
     "changes": "Show which cells have changed since a date or a run: appeared, gone, back.",
+    "store": "Check, back up, export, import and rebuild the record of runs.",
     "rejudge": "Judge recorded cells again from their logs, and list which verdicts would change.",
     "show": "Show a recorded run, or one cell of it with its log and environment.",
     "report": "Write a report: pages that open from the disk, or one run in another format.",

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.cli import case_argument
-from reprokit.core.errors import UsageError
+from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.near_match import near
 from reprokit.engine import kinds, registry
 from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
@@ -384,7 +384,6 @@ def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> No
 def write_file(path: Path, text: str, hint: str = "") -> None:
     """Write a file whole or not at all; ``-`` is standard output. Raises RecordError, with ``hint``, when it cannot."""
     from reprokit.core.files import write
-    from reprokit.store.recorder import RecordError
 
     try:
         if path == Path("-"):

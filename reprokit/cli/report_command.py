@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 import click
 
 from reprokit.cli import options
-from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.errors import CaseError, RecordError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html.building import PagesRequest
 from reprokit.report.publishing import Scrub, Scrubber, Sources
 from reprokit.run.plan import load_all
-from reprokit.store.recorder import RecordError
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile

@@ -12,7 +12,6 @@ import click
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
 from reprokit.environment.axes import AXIS_NAMES
-from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
@@ -82,15 +81,13 @@ def command(**given: Any) -> int:
     store_folder = options.store_path(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
-    # Started first: its process imports the database while this one imports what runs cells.
-    recorder = Recorder(store_folder)
     from reprokit.cli.display.screen import Screen
     from reprokit.run.run_session import Session
     from reprokit.search.explain.repeating import planner
 
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
-    session = Session(store_folder, display=Screen(stream, verbose=verbose), recorder=recorder, confirming=planner)
+    session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
     try:
         if resume:
             jobs = given["jobs"] if options.typed("jobs") else None

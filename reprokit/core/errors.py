@@ -75,6 +75,12 @@ class BuildFailed(ReprokitError):
         self.reason = reason
 
 
+class RecordError(ReprokitError):
+    """What a run or a report has to say cannot be written: a full disk, say."""
+
+    exit_status = 3
+
+
 class Cancelled(ReprokitError):
     """Stopped on request before it was decided."""
 

@@ -82,4 +82,40 @@ def _decoder(hint: Any) -> Callable[[Any], Any]:
         return typing.cast("Callable[[Any], Any]", hint.from_json)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return functools.partial(_record, hint)
-    return hint if isinstance(hint, type) and issubclass(hint, Enum) else _same
+    return functools.partial(member, hint) if isinstance(hint, type) and issubclass(hint, Enum) else _same
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value, or a record with all that is in it, has the type that it is declared with."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(fits(value, each) for each in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(fits(each, arguments[0]) for each in value)
+    if origin is not None and issubclass(origin, Mapping):
+        return isinstance(value, Mapping) and all(
+            fits(key, arguments[0]) and fits(each, arguments[1]) for key, each in value.items()
+        )
+    if dataclasses.is_dataclass(hint) and isinstance(hint, type):
+        hints = typing.get_type_hints(hint)
+        return isinstance(value, hint) and all(
+            fits(getattr(value, field.name), hints[field.name]) for field in dataclasses.fields(hint)
+        )
+    return isinstance(value, (int, float) if hint is float else hint)
+
+
+E_ = TypeVar("E_", bound=Enum)
+
+
+def member(enum: type[E_], value: Any) -> E_:
+    """The member of that value; for a word that a newer version wrote, one of its own that is equal to no other."""
+    try:
+        return enum(value)
+    except ValueError:
+        if not (issubclass(enum, str) and isinstance(value, str)):
+            raise
+    unknown = str.__new__(enum, value)
+    unknown._name_, unknown._value_ = value, value
+    return unknown

@@ -38,12 +38,12 @@ def locked(path: Path, cancel: threading.Event | None = None, what: str = "") ->
 
 
 @contextmanager
-def locked_if_free(path: Path) -> Iterator[bool]:
-    """Hold the lock file ``path`` while the block runs, unless another process does; whether it is held."""
+def locked_if_free(path: Path, seconds: float = 0.0) -> Iterator[bool]:
+    """Hold the lock file ``path`` while the block runs; False where another process has it for ``seconds``."""
     from filelock import FileLock, Timeout
 
     try:
-        with FileLock(path).acquire(timeout=0):
+        with FileLock(path).acquire(timeout=seconds):
             yield True
     except Timeout:
         yield False

@@ -58,7 +58,6 @@ class Invocation:
         *,
         display: Display,
         engine: Callable[[], Engine] | None = None,
-        recorder: Recorder | None = None,
         confirming: Callable[[str], Planner | None] = lambda confirm: None,
     ) -> None:
         self.folder = store_folder
@@ -67,7 +66,7 @@ class Invocation:
         self._confirming = confirming
         self._opened: Engine | None = None
         self._supplied: Supply | None = None
-        self._started_recorder = recorder
+        self._recorder = Recorder(store_folder)
         self._facts = discovery.facts()
         self.record: RunRecord | None = None
 
@@ -111,12 +110,6 @@ class Invocation:
             engine_wait=own.engine_wait,
             confirming=self._confirming(request.confirm),
         )
-
-    @property
-    def _recorder(self) -> Recorder:
-        if self._started_recorder is None:
-            self._started_recorder = Recorder(self.folder)
-        return self._started_recorder
 
     def _open_store(self) -> Store:
         from reprokit.store.database import Store

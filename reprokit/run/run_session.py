@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit import __version__
 from reprokit.case.matrix import Cell, Selection, cell_key, label
-from reprokit.core.errors import UsageError
+from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
@@ -52,8 +52,7 @@ class Session(Invocation):
             owner=self._own(run_id),
             cells=tuple(blank(task) for task in tasks),
         )
-        texts = {file.digest: (file.case.id, file.case.title, file.text) for file in files}
-        self._recorder.call("begin", record, texts)
+        self._recorder.begin(record, _texts(files))
         return self._go(record, request, tasks, {})
 
     def resume(self, asked: Request | None, jobs: int | None = None) -> int:
@@ -93,11 +92,13 @@ class Session(Invocation):
         todo = {cell.number for cell in resuming.again(record.cells)}
         done = {cell.number: cell for cell in record.cells if cell.number not in todo}
         self._check_engine(request, [task for task in tasks if task.number not in done])
-        store.take_over(record.id, self._own(record.id))
-        self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
-        if changed := resuming.changes_of_host(record.host, self._host(None)):
-            self._say(f"this host has changed since the run began ({changed}); decided cells are from before")
         store.close()
+        changed = resuming.changes_of_host(record.host, self._host(None))
+        record = dataclasses.replace(record, owner=self._own(record.id), finished_at=None, exit_status=None)
+        self._recorder.begin(record, _texts(files))
+        self._say(f"resuming run {record.id}: {len(done)} of {len(tasks)} cells are decided")
+        if changed:
+            self._say(f"this host has changed since the run began ({changed}); decided cells are from before")
         return self._go(record, request, tasks, done)
 
     def build(self, request: Request) -> int:
@@ -182,6 +183,7 @@ class Session(Invocation):
     ) -> int:
         gc.enable()  # the command line starts without
         interrupted = False
+        unrecorded: RecordError | None = None
         with self._display.progress() as listener, signals():
             runner = self._runner(record.id, request, self._recorder, listener)
             listener.planned(record.id, tasks)
@@ -196,9 +198,14 @@ class Session(Invocation):
                 runner.run(todo, earlier)
             except KeyboardInterrupt:
                 interrupted = True
+            except RecordError as error:
+                unrecorded = error
+            except BaseException:
+                self._recorder.close()
+                raise
         self.files = {task.file.digest: task.file for task in tasks}
         cells = runner.records
-        status = 130 if interrupted else exit_status(cells)
+        status = 130 if interrupted else unrecorded.exit_status if unrecorded else exit_status(cells)
         self.record = record = dataclasses.replace(
             record,
             cells=cells,
@@ -207,12 +214,16 @@ class Session(Invocation):
             exit_status=status,
             version=__version__,
         )
-        finished, facts = record.finished_at or "", record.host
-        self._recorder.call("finish", record.id, finished_at=finished, exit_status=status, host=facts)
         try:
-            self._recorder.close()
+            if unrecorded is None:
+                self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
+            late = self._recorder.close()
+            if unrecorded is not None:
+                raise unrecorded
         finally:
             self._display.run_ended(record, self.files.get, interrupted=interrupted)
+        if late:
+            self._say(late)
         return status
 
     @staticmethod
@@ -222,6 +233,10 @@ class Session(Invocation):
         if paths := unused(tasks):
             which = f"{paths[0]} is" if len(paths) == 1 else f"{len(paths)} locks, {paths[0]} among them, are"
             listener.note(f"{which} not used: --locked builds from what is locked, and from nothing else")
+
+
+def _texts(files: Sequence[CaseFile]) -> dict[str, tuple[str, str, str]]:
+    return {file.digest: (file.case.id, file.case.title, file.text) for file in files}
 
 
 def _essence(request: Request) -> dict[str, Any]:

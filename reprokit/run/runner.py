@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
+from reprokit.core.errors import (
+    BuildFailed,
+    Cancelled,
+    EngineError,
+    RecordError,
+    ReprokitError,
+    Unsupported,
+    UsageError,
+)
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
@@ -121,7 +129,8 @@ class Runner:
         self._caps = caps or Caps()
         self._listener = listener
         self._supply = supply
-        self._cancel = threading.Event()
+        self._cancel = recorder.hurry if recorder is not None else threading.Event()
+        self._unrecorded: RecordError | None = None
         self._gpu_leases = gpu_leases
         self._engine_wait = engine_wait
         self._trees = SourceTrees(request.sources, listener.note)
@@ -139,7 +148,8 @@ class Runner:
     def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
         """Decide every task. An interrupt is raised again when everything that was started is stopped and gone.
 
-        Where that does not come about in time, it is GaveUp.
+        Where that does not come about in time, it is GaveUp. Where nothing can be kept any more, nothing more is run,
+        and RecordError is raised.
 
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
@@ -155,6 +165,8 @@ class Runner:
         for task in tasks:
             if task.number not in self._records:
                 self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
+        if self._unrecorded is not None:
+            raise self._unrecorded
         if interrupted is not None:
             raise interrupted
         return self.records
@@ -452,6 +464,9 @@ class Runner:
             self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))
         except ReprokitError as error:
             self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), facts))
+        except OSError as error:
+            # The disk of the store, where a log or a file of a trial cannot be written: no defect of ours.
+            self._decide(decided(task, Verdict.ENGINE_ERROR, f"the store cannot be written: {error}", facts))
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
             self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), facts))
@@ -468,10 +483,17 @@ class Runner:
         self._keep(record, self._listener.decided)
 
     def _keep(self, record: CellRecord, show: Callable[[CellRecord], None]) -> None:
+        """Take a verdict over and show it, once it is on disk; from the first that cannot be written on, stop."""
+        if self._recorder is not None and self._unrecorded is None:
+            try:
+                self._recorder.decide(record)
+            except RecordError as error:
+                self._unrecorded = error
+                self._cancel.set()
+        if self._unrecorded is not None:
+            return
         with self._lock:
             self._records[record.number] = record
-        if self._recorder is not None:
-            self._recorder.call("decide", self.run_id, record)
         with contextlib.suppress(Exception):  # a display that fails changes no verdict
             show(record)
 

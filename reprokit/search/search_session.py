@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
     from reprokit.engine.protocol import Engine, EngineInfo
     from reprokit.store.database import Store
-    from reprokit.store.recorder import Recorder
 
 FORMAT = "reprokit-search/v1"
 
@@ -91,11 +90,8 @@ class SearchSession(Invocation):
         *,
         display: Display,
         engine: Callable[[], Engine] | None = None,
-        recorder: Recorder | None = None,
     ) -> None:
-        super().__init__(
-            store_folder, display=display, engine=engine, recorder=recorder, confirming=lambda _: self._next_repeat
-        )
+        super().__init__(store_folder, display=display, engine=engine, confirming=lambda _: self._next_repeat)
         self._wanted: dict[int, int] = {}
         self.label_axes: tuple[str, ...] = ()
         self.answer: SearchAnswer | None = None
@@ -137,11 +133,10 @@ class SearchSession(Invocation):
             host=self._host(None),
             owner=self._own(run_id),
         )
-        self._recorder.call("begin", record, {})
-        self._know(self.file)
+        self._recorder.begin(record, {self.file.digest: (self.file.case.id, self.file.case.title, self.file.text)})
         self.record = record
         for key, value in self._recalled.items():
-            self._recorder.call("find", run_id, key, value)
+            self._recorder.find(key, value)
         self._say(f"{kind} {run_id}: {self.file.case.id}")
         return self._go(search)
 
@@ -177,10 +172,15 @@ class SearchSession(Invocation):
             self._numbers[key] = cell.number
             if cell.verdict not in UNDECIDED and cell.rules == RULES_VERSION:
                 self._records[key] = cell
-        self.record = record
         search = make(self)
-        store.take_over(record.id, self._own(record.id))
+        texts = store.texts(cell.case_digest for cell in record.cells)
         store.close()
+        self.record = record = dataclasses.replace(
+            record, owner=self._own(record.id), finished_at=None, exit_status=None
+        )
+        self._recorder.begin(record, texts)
+        for name, value in self._recalled.items():
+            self._recorder.find(name, value)
         self._say(f"resuming {kind} {record.id}: {pluralize(len(self._records), 'cell')} decided")
         return self._go(search)
 
@@ -189,7 +189,7 @@ class SearchSession(Invocation):
         if key not in self._recalled:
             self._recalled[key] = find()
             if self.record is not None:
-                self._recorder.call("find", self.record.id, key, self._recalled[key])
+                self._recorder.find(key, self._recalled[key])
         return self._recalled[key]
 
     def cost(self, candidate: Candidate) -> int:
@@ -263,7 +263,7 @@ class SearchSession(Invocation):
                 finally:
                     engine = runner.engine_info
                 status = self.answer.exit_status
-                self._recorder.call("find", self.record.id, ANSWER, _answer_json(self.answer))
+                self._recorder.find(ANSWER, _answer_json(self.answer))
         except KeyboardInterrupt:
             status = 130
         except ReprokitError as error:
@@ -353,8 +353,7 @@ class SearchSession(Invocation):
                     reason=error.problems[0].message,
                     rules=RULES_VERSION,
                 )
-                assert self.record is not None
-                self._recorder.call("decide", self.record.id, record)
+                self._recorder.decide(record)
                 self._listener.decided(record)
                 runner.reuse(record)
         return None
@@ -379,7 +378,7 @@ class SearchSession(Invocation):
     def _know(self, file: CaseFile) -> None:
         if self.record is not None and file.digest not in self._texts:
             self._texts.add(file.digest)
-            self._recorder.call("know", file.digest, file.case.id, file.case.title, file.text)
+            self._recorder.know(file.digest, file.case.id, file.case.title, file.text)
 
     def _key(self, candidate: Candidate) -> Key:
         return (candidate.file or self.file).digest, cell_key(candidate.cell)
@@ -401,8 +400,11 @@ class SearchSession(Invocation):
             exit_status=status,
             version=__version__,
         )
-        self._recorder.call("finish", record.id, finished_at=record.finished_at, exit_status=status, host=record.host)
-        self._recorder.close()
+        try:
+            self._recorder.finish(finished_at=record.finished_at or "", exit_status=status, host=record.host)
+        finally:
+            if late := self._recorder.close():
+                self._say(late)
 
     def _close(self) -> None:
         assert self.record is not None

@@ -1,181 +1,143 @@
 """The record of runs: SQLite in ``.reprokit/`` of the project by default, any database that SQLAlchemy knows by URL.
 
-One writer per run; WAL mode lets other commands read meanwhile. Cells are written as they are decided, so that
-what a killed run had decided is kept.
+Runs write journals (:mod:`reprokit.store.recorder`); whoever opens the store brings the database up to date with them.
+WAL mode lets other commands read meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import sqlite3
-import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    Engine,
-    Row,
-    case,
-    create_engine,
-    delete,
-    event,
-    func,
-    insert,
-    select,
-    update,
-)
-from sqlalchemy.exc import DatabaseError, IntegrityError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy import ColumnElement, Connection, Engine, Row, case, func, select
 
 from reprokit.case.matrix import Cell
 from reprokit.core.errors import UsageError
+from reprokit.core.json_record import member
 from reprokit.core.locks import locked
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, Result, RunRecord, TrialRecord
-from reprokit.store import migrations, tables
+from reprokit.store import tables, writing
+from reprokit.store.errors import unreadable
 from reprokit.store.folder import make_folder
-from reprokit.store.rows import bare_run, cell_of, cell_row, run_row, trial_of, trial_row
+from reprokit.store.journal import PENDING, Journal, path_of
+from reprokit.store.opening import LOCK, open_database
+from reprokit.store.replay import replay
+from reprokit.store.rows import bare_run, cell_of, trial_of
 
 
 class Store:
-    """Runs, cells and trials, recorded for the store in ``folder``. Safe to use from several threads."""
+    """Runs, cells and trials, recorded for the store in ``folder``. Safe to use from several threads.
 
-    def __init__(self, folder: Path, url: str | None = None) -> None:
+    All methods raise StoreError, with what to do, where the database cannot be used.
+    """
+
+    def __init__(self, folder: Path, url: str | None = None, *, up_to_date: bool = False) -> None:
         """Open, and create when new. ``url``: another database than ``folder/reprokit.db`` (``$REPROKIT_DATABASE``).
 
-        A store of an earlier version is brought up to date. Raises UsageError for one of a newer version.
+        A store of an earlier version is brought up to date, and what its journals have is added. Where it cannot be
+        written now, a copy is read that has all that; ``up_to_date``: raise StoreError instead.
         """
         self.folder = make_folder(folder)
-        url = url or os.environ.get("REPROKIT_DATABASE") or _sqlite_url(folder / "reprokit.db")
-        self._engine = create_engine(url)
-        self._lock = threading.Lock()
-        if self._engine.dialect.name == "sqlite":
-            event.listen(self._engine, "connect", _tune_sqlite)
-        try:
-            with contextlib.ExitStack() as held:  # two processes that open a new store make its tables once
-                with contextlib.suppress(OSError):  # a store that may only be read has its tables
-                    held.enter_context(locked(self.folder / "reprokit.lock"))
-                self._bring_up_to_date()
-        except DatabaseError as error:
-            raise UsageError(
-                f"the store's database in {self.folder} cannot be used: {error.orig}; "
-                "name another store with --store, or move this one away"
-            ) from error
+        self._opened = open_database(folder, url, up_to_date=up_to_date)
 
     @property
     def engine(self) -> Engine:
         """The SQLAlchemy engine, for queries of one's own."""
-        return self._engine
+        return self._opened.engine
+
+    @property
+    def file(self) -> Path | None:
+        """SQLite's file, or the copy of it that is read; None for another database."""
+        return self._opened.path
+
+    @property
+    def where(self) -> str:
+        """The database, for messages: a path, or an address without its password."""
+        return self._opened.where
 
     def close(self) -> None:
         """Give the database back."""
-        self._engine.dispose()
+        self._opened.close()
 
-    def begin(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
-        """Record a new run with its undecided cells. ``texts``: case digest -> (id, title, text)."""
-        for digest, (case_id, title, text) in texts.items():
-            self.know(digest, case_id, title, text)
-        with self._lock, self._engine.begin() as connection:
-            connection.execute(insert(tables.runs).values(**run_row(run)))
-            if run.cells:
-                connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
+    def put(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
+        """Write a run with all its cells, in place of what is there under its id.
+
+        ``texts``: case digest -> (id, title, text).
+        """
+        with self._opened.transaction() as connection:
+            for digest, text in texts.items():
+                writing.know(connection, digest, *text)
+            writing.put(connection, run)
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
         """Keep the text of a case."""
-        # Another run may know the case already, or come to know it at this very moment.
-        with self._lock, contextlib.suppress(IntegrityError), self._engine.begin() as connection:
-            connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
-
-    def take_over(self, run_id: str, owner: OwnerRecord) -> None:
-        """Mark a run that is being resumed as this process's."""
-        with self._lock, self._engine.begin() as connection:
-            connection.execute(
-                update(tables.runs)
-                .where(tables.runs.c.id == run_id)
-                .values(owner=owner.to_json(), finished_at=None, exit_status=None)
-            )
+        with self._opened.transaction() as connection:
+            writing.know(connection, digest, case_id, title, text)
 
     def decide(self, run_id: str, cell: CellRecord) -> None:
-        """Write a decided cell with its trials, at once and whole. A search's cells come into being by this."""
-        where = (tables.cells.c.run_id == run_id) & (tables.cells.c.number == cell.number)
-        with self._lock, self._engine.begin() as connection:
-            if not connection.execute(update(tables.cells).where(where).values(**cell_row(run_id, cell))).rowcount:
-                connection.execute(insert(tables.cells).values(**cell_row(run_id, cell)))
-            row_id = connection.scalar(select(tables.cells.c.id).where(where))
-            connection.execute(delete(tables.trials).where(tables.trials.c.cell_id == row_id))
-            if cell.trials:
-                connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+        """Write a decided cell with its trials, in place of what is there. The run's journal gets it first."""
+        journal = path_of(self.folder, run_id)
+        if known := journal.exists():
+            with contextlib.closing(Journal(journal)) as opened:
+                opened.append("decide", {"cell": cell.to_json()})
+        with self._opened.transaction() as connection:
+            if known:
+                replay(connection, self.folder, run_id)
+            else:
+                writing.decide(connection, run_id, cell)
 
-    def finish(self, run_id: str, *, finished_at: str, exit_status: int, host: HostRecord) -> None:
-        """Close a run."""
-        with self._lock, self._engine.begin() as connection:
-            connection.execute(
-                update(tables.runs)
-                .where(tables.runs.c.id == run_id)
-                .values(finished_at=finished_at, exit_status=exit_status, host=host.to_json())
-            )
-
-    def put(self, run: RunRecord, texts: Mapping[str, tuple[str, str, str]]) -> None:
-        """Write a run with all its cells at once, in place of what stands under its id. ``texts``: as of ``begin``."""
-        for digest, (case_id, title, text) in texts.items():
-            self.know(digest, case_id, title, text)
-        values = run_row(run)
-        with self._lock, self._engine.begin() as connection:
-            _forget_cells(connection, run.id)
-            if not connection.execute(update(tables.runs).where(tables.runs.c.id == run.id).values(**values)).rowcount:
-                connection.execute(insert(tables.runs).values(**values))
-            for cell in run.cells:
-                row = connection.execute(insert(tables.cells).values(**cell_row(run.id, cell)))
-                if cell.trials:
-                    row_id = row.inserted_primary_key[0] if row.inserted_primary_key else None
-                    connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+    def replay(self, folder: Path, runs: Iterable[str]) -> None:
+        """Add what the journals of these runs of the store in ``folder`` have, and this one does not."""
+        with self._opened.transaction() as connection:
+            for run_id in runs:
+                replay(connection, folder, run_id)
 
     def forget(self, run_id: str) -> None:
-        """Remove a run with its cells, trials, findings and logs."""
-        with self._lock, self._engine.begin() as connection:
-            _forget_cells(connection, run_id)
-            connection.execute(delete(tables.findings).where(tables.findings.c.run_id == run_id))
-            connection.execute(delete(tables.runs).where(tables.runs.c.id == run_id))
-        shutil.rmtree(self.folder / "runs" / run_id, ignore_errors=True)
+        """Remove a run with its cells, trials, findings, journal and logs."""
+        folder = path_of(self.folder, run_id).parent
+        with contextlib.ExitStack() as held:
+            with contextlib.suppress(OSError, NotImplementedError):
+                held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
+            (self.folder / PENDING / run_id).unlink(missing_ok=True)
+            with self._opened.transaction() as connection:
+                writing.forget(connection, run_id)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def find(self, run_id: str, key: str, value: Any) -> None:
+        """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
+        with self._opened.transaction() as connection:
+            writing.find(connection, run_id, key, value)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        """A connection whose rows are read by the block. Raises StoreError for one that reprokit did not write so."""
+        with self.engine.connect() as connection:
+            try:
+                yield connection
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise unreadable(self.where, error) from error
 
     def texts(self, digests: Iterable[str]) -> dict[str, tuple[str, str, str]]:
         """Of cases that are known: digest -> (id, title, text)."""
         table, wanted = tables.cases.c, set(digests)
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(select(table.digest, table.id, table.title, table.text))
             return {row.digest: (row.id, row.title, row.text) for row in rows if row.digest in wanted}
 
-    def faults(self) -> str:
-        """What is wrong with the database's file, as SQLite tells it; '' when it is whole."""
-        if self._engine.dialect.name != "sqlite":
-            return ""
-        with self._engine.connect() as connection:
-            said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
-        return "" if said == "ok" else str(said)
-
-    def find(self, run_id: str, key: str, value: Any) -> None:
-        """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""
-        row = (tables.findings.c.run_id == run_id) & (tables.findings.c.key == key)
-        with self._lock, self._engine.begin() as connection:
-            connection.execute(delete(tables.findings).where(row))
-            connection.execute(insert(tables.findings).values(run_id=run_id, key=key, value=value))
-
     def findings(self, run_id: str) -> dict[str, Any]:
         """What a search learned and found, by key; its result is under ``ANSWER``."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             query = select(tables.findings.c.key, tables.findings.c.value).where(tables.findings.c.run_id == run_id)
             return {row.key: row.value for row in connection.execute(query)}
 
     def run(self, reference: str) -> RunRecord:
         """A run by id, by a unique beginning of it, or ``last``. Raises UsageError when there is none."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             whole = (tables.runs.c.id != reference).asc()  # an id is found though another begins with it
             query = select(tables.runs).order_by(whole, tables.runs.c.started_at.desc(), tables.runs.c.id.desc())
             if reference != "last":
@@ -193,7 +155,7 @@ class Store:
 
     def runs(self, limit: int | None = 100) -> list[RunRecord]:
         """The newest runs first, without their cells. ``limit`` None: all of them."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             query = select(tables.runs).order_by(tables.runs.c.started_at.desc(), tables.runs.c.id.desc()).limit(limit)
             return [bare_run(row) for row in connection.execute(query)]
 
@@ -213,15 +175,15 @@ class Store:
         query = select(*wanted).order_by(table.case_id, table.cell_key, table.variant)
         if cases:
             query = query.where(table.case_id.in_(cases))
-        words: dict[str | None, Verdict | None] = {None: None, **{verdict.value: verdict for verdict in Verdict}}
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query)
-            return [Result(*row[:6], words[row[6]], row[7]) for row in rows]
+            words: dict[str | None, Verdict | None] = {None: None}
+            return [Result(*row[:6], _verdict(row[6], words), row[7]) for row in rows]
 
     def rewritten(self, searches: Mapping[str, str]) -> set[int]:
         """The rows of the cells of searches that are of another case than the search's own, whose digest is given."""
         table = tables.cells.c
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             query = select(table.id, table.run_id, table.case_digest).where(table.run_id.in_(searches))
             rows = connection.execute(query) if searches else ()
             return {row for row, run_id, digest in rows if digest != searches[run_id]}
@@ -229,7 +191,7 @@ class Store:
     def records(self, rows: Collection[int]) -> dict[int, CellRecord]:
         """The whole cells, with their trials, that are in these rows, by row."""
         found: dict[int, CellRecord] = {}
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for some in _chunks(rows):
                 cells = connection.execute(select(tables.cells).where(tables.cells.c.id.in_(some))).all()
                 by_cell = _trials_by_cell(connection, tables.trials.c.cell_id.in_(some))
@@ -241,7 +203,7 @@ class Store:
         table = tables.trials.c
         found: dict[int, tuple[int, int]] = {}
         matched = func.sum(case((table.outcome == Outcome.REPRODUCED.value, 1), else_=0))
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for some in _chunks(rows):
                 query = select(table.cell_id, matched, func.count()).where(table.cell_id.in_(some))
                 found |= {row: (hits, total) for row, hits, total in connection.execute(query.group_by(table.cell_id))}
@@ -251,7 +213,7 @@ class Store:
         """The cell, its axes in the case's order, and the details of what is in these rows, by row."""
         table = tables.cells.c
         found: dict[int, tuple[Cell, CellDetails]] = {}
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             for some in _chunks(rows):
                 query = select(table.id, table.cell, table.details).where(table.id.in_(some))
                 rows_found = connection.execute(query)
@@ -262,7 +224,7 @@ class Store:
         """Every recorded cell of that state of a case with its run, the newest first, without trials."""
         query = select(tables.cells).join(tables.runs).where(tables.cells.c.case_digest == digest)
         order = tables.runs.c.started_at.desc(), tables.runs.c.id.desc(), tables.cells.c.number
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             rows = connection.execute(query.order_by(*order)).all()
             wanted = select(tables.runs).where(tables.runs.c.id.in_({row.run_id for row in rows}))
             runs = {row.id: bare_run(row) for row in connection.execute(wanted)}
@@ -273,7 +235,7 @@ class Store:
 
         Searches are left out: they ask for some cells only, and of cases that they rewrite.
         """
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             of_case = select(tables.cells.c.run_id).where(tables.cells.c.case_id == case_id)
             plain = tables.runs.c.request["search"].as_string().is_(None)
             newest = select(tables.runs).where(tables.runs.c.id.in_(of_case), plain)
@@ -287,62 +249,19 @@ class Store:
 
     def case_ids(self) -> list[str]:
         """The ids of all cases that were ever run here."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return list(connection.scalars(select(tables.cells.c.case_id).distinct().order_by(tables.cells.c.case_id)))
 
     def case_text(self, digest: str) -> str:
         """The case file as it was when it ran; '' when unknown."""
-        with self._engine.connect() as connection:
+        with self._reading() as connection:
             return connection.scalar(select(tables.cases.c.text).where(tables.cases.c.digest == digest)) or ""
-
-    def _bring_up_to_date(self) -> None:
-        """Change the tables to this version's, all or none; those of a store that may only be read, in a copy."""
-        with self._engine.connect() as connection:
-            found = migrations.version(connection)
-            migrations.check(found, f"the store in {self.folder}")
-            if found == migrations.CURRENT:
-                return
-            if "mode=ro" in str(self._engine.url):
-                self._engine = _copied(connection)
-        with self._engine.begin() as connection:
-            if self._engine.dialect.name == "sqlite":
-                connection.exec_driver_sql("BEGIN IMMEDIATE")  # else each change of a table is committed by itself
-            migrations.migrate(connection)
-
-
-def _forget_cells(connection: Connection, run_id: str) -> None:
-    cells = select(tables.cells.c.id).where(tables.cells.c.run_id == run_id)
-    connection.execute(delete(tables.trials).where(tables.trials.c.cell_id.in_(cells)))
-    connection.execute(delete(tables.cells).where(tables.cells.c.run_id == run_id))
 
 
 def _chunks(rows: Collection[int], size: int = 500) -> Iterator[Sequence[int]]:
     """As many at a time as any database takes in one query."""
     ordered = sorted(rows)
     return (ordered[at : at + size] for at in range(0, len(ordered), size))
-
-
-def _sqlite_url(path: Path) -> str:
-    if path.exists() and not os.access(path.parent, os.W_OK):
-        # Another user's store, to be read: SQLite would write beside it otherwise.
-        return f"sqlite:///file:{path}?mode=ro&immutable=1&uri=true"
-    return f"sqlite:///{path}"
-
-
-def _copied(connection: Connection) -> Engine:
-    """A database in memory that holds what a SQLite database does."""
-    copy = sqlite3.connect(":memory:", check_same_thread=False)
-    source: Any = connection.connection.driver_connection
-    source.backup(copy)
-    return create_engine("sqlite://", creator=lambda: copy, poolclass=StaticPool)
-
-
-def _tune_sqlite(connection: Any, _: Any) -> None:
-    with contextlib.suppress(sqlite3.OperationalError):  # a store that may only be read stays in the mode it has
-        connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-    connection.execute("PRAGMA busy_timeout=30000")
-    connection.execute("PRAGMA foreign_keys=ON")
 
 
 def _run(connection: Connection, row: Row[Any]) -> RunRecord:
@@ -359,3 +278,10 @@ def _trials_by_cell(connection: Connection, where: ColumnElement[bool]) -> dict[
     for trial in connection.execute(select(tables.trials).where(where).order_by(tables.trials.c.number)):
         by_cell.setdefault(trial.cell_id, []).append(trial_of(trial))
     return by_cell
+
+
+def _verdict(word: str | None, known: dict[str | None, Verdict | None]) -> Verdict | None:
+    """The verdict of a word; ``known``: those seen before, since there are many rows."""
+    if word not in known:
+        known[word] = member(Verdict, word)
+    return known[word]

@@ -1,97 +1,129 @@
-"""Writes a run's record from a process of its own, so that no container waits for the database.
+"""Keeps what one run decides: in its journal before anything is shown, and from there in the database.
 
-The process reads pickled calls of :class:`reprokit.store.database.Store` from its standard input, in the order in which
-things were decided, each cell at once and whole. A run that is killed leaves it the end of its input: what had been
-decided by then is written. A thread would be plainer, but imports the database in the program's own time: a run that
-needs no engine then takes 0.73 s of CPU instead of 0.52 s before it ends.
+A thread syncs the journal to the disk once a second and brings the database up to date every few seconds, so that
+other programs see what is decided while the run goes on. Where the database does not take it, nothing is lost: the
+journal has it, and the next command that opens the store tries again. Importing this imports no database.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import pickle
-import subprocess
-import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Mapping
 from pathlib import Path
-from threading import Lock
-from typing import Any, BinaryIO
+from typing import Any
 
-from reprokit.core.errors import ReprokitError
+from reprokit.core.errors import RecordError
+from reprokit.core.locks import locked
+from reprokit.evidence.origin import HostRecord
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.store.errors import PASSING, StoreError, Trouble
+from reprokit.store.journal import PENDING, Journal, path_of
+from reprokit.store.sqlite_file import DATABASE, version
 
-WRITTEN = "written"
-START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.store.recorder import main; main()"
+SYNC_SECONDS = 1.0
+UPDATE_SECONDS = 5.0
+LONGEST_SECONDS = 60.0
+"""Between two attempts on a database that takes nothing."""
 
-
-class RecordError(ReprokitError):
-    """The database does not take what it is given: a full disk, say."""
-
-    exit_status = 3
+Texts = Mapping[str, tuple[str, str, str]]
+"""Case digest -> (id, title, text)."""
 
 
 class Recorder:
-    """Sends calls to the writing process, from any thread; ``close`` waits until all are written."""
+    """Records one run, from any thread: each call returns when its record is kept. All raise RecordError.
+
+    ``hurry``: set when the run was interrupted; records then wait for a full disk for seconds only.
+    """
 
     def __init__(self, folder: Path) -> None:
-        """Start the process for the store in ``folder``. The sooner, the more of its start-up overlaps with other
-        work."""
-        package = str(Path(__file__).parents[2])
-        self._lock = Lock()
-        self._process = subprocess.Popen(
-            # Not "-m", which would import from the user's folder whatever there has the name of a library.
-            [sys.executable, "-c", START, package, str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the run, not for its record
-        )
+        self.hurry = threading.Event()
+        self._folder = folder
+        self._journal: Journal | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._tend, name="recorder", daemon=True)
 
-    def call(self, method: str, *arguments: Any, **named: Any) -> None:
-        """Queue ``Store.method(*arguments, **named)``. Errors come with :meth:`close`."""
-        assert self._process.stdin is not None
-        # A broken pipe: it has failed, and says why when it is closed.
-        with self._lock, contextlib.suppress(BrokenPipeError):
-            pickle.dump((method, arguments, named), self._process.stdin)
-            self._process.stdin.flush()
+    def begin(self, run: RunRecord, texts: Texts) -> None:
+        """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
 
-    def close(self) -> None:
-        """Wait for the last write. Raises RecordError with what went wrong."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        # All is written when it says so; that it then tidies up its database need not be waited for.
-        said = self._process.stdout.readline().decode(errors="replace").strip()
-        if said != WRITTEN:
-            raise RecordError(f"the run cannot be recorded: {said or 'the process that writes the record died'}")
+        Raises StoreError where the database is another program's, or a newer reprokit's.
+        """
+        try:
+            version(self._folder / DATABASE)
+        except StoreError as error:
+            if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
+                raise
+        self._journal = Journal(path_of(self._folder, run.id), self.hurry)
+        known = self._journal.size > 0
+        try:
+            # One lock with whoever brings the database up to date: it takes the mark away from a run that is whole.
+            with locked(self._folder / "reprokit.lock"):
+                for digest, text in texts.items():
+                    self.know(digest, *text)
+                if known:  # what was decided stays as it is
+                    self._append("resume", {"owner": run.owner.to_json()})
+                else:
+                    self._append("begin", {"run": run.to_json()})
+                (self._folder / PENDING).mkdir(exist_ok=True)
+                (self._folder / PENDING / run.id).touch()
+        except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+            raise RecordError(
+                f"the store {self._folder} cannot be written ({error}): name another store with --store"
+            ) from error
+        self._thread.start()
 
+    def know(self, digest: str, case_id: str, title: str, text: str) -> None:
+        """Keep the text of a case."""
+        self._append("case", {"digest": digest, "id": case_id, "title": title, "text": text})
 
-def work(folder: Path, calls: BinaryIO, say: Callable[[str], None]) -> None:
-    """Make the calls until the input ends, then say WRITTEN; or say what went wrong, in one line."""
-    try:
+    def decide(self, cell: CellRecord) -> None:
+        """Keep a decided cell, or one that was repeated, with all its trials."""
+        self._append("decide", {"cell": cell.to_json()})
+
+    def find(self, key: str, value: Any) -> None:
+        """Keep what a search learned or found (JSON)."""
+        self._append("find", {"key": key, "value": value})
+
+    def finish(self, *, finished_at: str, exit_status: int, host: HostRecord) -> None:
+        """Keep that the run has ended."""
+        self._append("finish", {"finished_at": finished_at, "exit_status": exit_status, "host": host.to_json()})
+
+    def close(self) -> str:
+        """Bring the database up to date; returns in words why it is not, else ''. The run is kept in any case.
+
+        Raises RecordError where the database will not take it until a user does something about that.
+        """
+        if self._journal is None or self._end.is_set():
+            return ""
+        self._end.set()
+        self._thread.join()
+        self._journal.close()
+        error = self._update()
+        if error is None:
+            return ""
+        text = f"{error}\nthis run is kept in {self._journal.path}, and is added to the database when that can be used"
+        if error.trouble not in PASSING:
+            raise RecordError(text) from error
+        return text
+
+    def _append(self, kind: str, data: Mapping[str, Any]) -> None:
+        assert self._journal is not None
+        self._journal.append(kind, data)
+
+    def _update(self) -> StoreError | None:
         from reprokit.store.database import Store
 
-        store: Store | None = None  # opened by the first call: a run that is refused makes no store
-        while True:
-            try:
-                method, arguments, named = pickle.load(calls)
-            except (EOFError, pickle.UnpicklingError):  # the end, or the half message of a run that was killed
-                say(WRITTEN)
-                if store is not None:
-                    store.close()
-                return
-            store = store or Store(folder)
-            getattr(store, method)(*arguments, **named)
-    except Exception as error:
-        say(" ".join(str(error).split()) or type(error).__name__)
+        try:
+            Store(self._folder, up_to_date=True).close()
+        except StoreError as error:
+            return error
+        return None
 
-
-def main() -> None:
-    """The process: its argument is the store's folder."""
-
-    def say(text: str) -> None:
-        # Straight to the pipe: its reader may be gone, and nothing may be left to flush at the end.
-        with contextlib.suppress(OSError):
-            os.write(1, (text + "\n").encode(errors="replace"))
-
-    work(Path(sys.argv[1]), sys.stdin.buffer, say)
+    def _tend(self) -> None:
+        assert self._journal is not None
+        waited, pause, size = 0.0, UPDATE_SECONDS, 0
+        while not self._end.wait(SYNC_SECONDS):
+            self._journal.sync()
+            waited += SYNC_SECONDS
+            if waited >= pause and self._journal.size > size:
+                waited, size = 0.0, self._journal.size
+                pause = min(2 * pause, LONGEST_SECONDS) if self._update() else UPDATE_SECONDS

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
-from sqlalchemy import JSON, Boolean, Column, Float, ForeignKey, Index, Integer, MetaData, String, Table, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+)
 
 metadata = MetaData()
 
 version = Table("version", metadata, Column("number", Integer, nullable=False))
-"""One row, see :mod:`reprokit.store.migrations`."""
+"""One row: the version of the tables, see :mod:`reprokit.store.migrations`."""
+
+journals = Table(
+    "journals",
+    metadata,
+    Column("run_id", String(40), primary_key=True),
+    Column("size", BigInteger, nullable=False),  # how many bytes of the run's journal are in the tables
+)
 
 runs = Table(
     "runs",

@@ -15,6 +15,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.report.publishing import Scrubber
 from reprokit.store.database import Store
+from tests.stored import finish
 from tests.unit.nights import CASE
 
 MIB = 1024 * 1024
@@ -86,10 +87,10 @@ def _record(store: Store, run_id: str, logs: list[bytes]) -> None:
         )
     at = f"2026-01-0{run_id[7]}T00:00:00.000Z"
     run = RunRecord(id=run_id, started_at=at, version="1", request=RequestRecord(), cells=tuple(cells))
-    store.begin(run, {digest: ("nightly", "", CASE)})
+    store.put(run, {digest: ("nightly", "", CASE)})
     for cell in cells:
         store.decide(run_id, cell)
-    store.finish(run_id, finished_at=at, exit_status=0, host=run.host)
+    finish(store, run_id, finished_at=at, exit_status=0, host=run.host)
 
 
 def ratios(folder: Path) -> list[tuple[str, float, float]]:

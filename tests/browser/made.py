@@ -22,6 +22,7 @@ from reprokit.evidence.records import CellRecord, ExceptionRecord, ImageRecord, 
 from reprokit.store import tables
 from reprokit.store.database import Store
 from reprokit.store.rows import cell_row, trial_row
+from tests.stored import finish
 
 FIRST = datetime(2026, 1, 1, 2)
 HOSTILE = (
@@ -67,9 +68,9 @@ class Maker:
             host=HostRecord(engine="Docker Engine 20.10.24", kernel="6.1"),
         )
         records = [_record(number, case["id"], digest, made) for number, made in enumerate(cells, 1)]
-        self.store.begin(run, {digest: (case["id"], case["title"], text)})
+        self.store.put(run, {digest: (case["id"], case["title"], text)})
         self._write(run.id, records, cells)
-        self.store.finish(run.id, finished_at=run.started_at, exit_status=0, host=run.host)
+        finish(self.store, run.id, finished_at=run.started_at, exit_status=0, host=run.host)
         return run.id
 
     def _write(self, run_id: str, records: Sequence[CellRecord], cells: Sequence[Made]) -> None:

@@ -1,19 +1,13 @@
-"""What every unit test gets: an environment without this machine's settings, and a recorder that starts no process."""
+"""What every unit test gets: an environment without this machine's settings."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from reprokit.engine.site import authorities, network, pipconfig
-from reprokit.store import recorder
 
 KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
 """Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
@@ -36,29 +30,3 @@ def _no_settings_of_this_machine(tmp_path_factory: pytest.TempPathFactory) -> It
         patch.setattr(authorities, "ANCHORS", ())
         patch.setattr(network, "APT_FILES", ())
         yield
-
-
-class _RecorderThread:
-    """Takes the place of the recorder's process: the same work on the same pipes, without starting a Python."""
-
-    def __init__(self, words: Sequence[str], **_: Any) -> None:
-        (calls, stdin), (stdout, answers) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb")
-        threading.Thread(target=self._work, args=(Path(words[-1]), calls, answers), daemon=True).start()
-
-    @staticmethod
-    def _work(folder: Path, calls: int, answers: int) -> None:
-        def say(text: str) -> None:
-            with contextlib.suppress(BrokenPipeError):  # its reader may be gone
-                os.write(answers, f"{text}\n".encode())
-
-        with os.fdopen(calls, "rb") as reader:
-            recorder.work(folder, reader, say)
-        os.close(answers)
-
-
-@pytest.fixture(autouse=True)
-def _recording_in_a_thread(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Spare each run of a fake engine the start of a Python; tests marked ``system`` have the recorder's process."""
-    if request.node.get_closest_marker("system") is None:
-        monkeypatch.setattr(recorder, "subprocess", SimpleNamespace(Popen=_RecorderThread, PIPE=-1))

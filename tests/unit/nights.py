@@ -14,6 +14,7 @@ from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, TrialRecord
 from reprokit.store.database import Store
+from tests.stored import finish
 
 FIRST = datetime(2026, 1, 1, 2)
 CASE = """\
@@ -69,10 +70,10 @@ class Nights:
                 for number, (numpy, state) in enumerate(cells.items(), 1)
             ),
         )
-        self.store.begin(run, {digest: (case_id, "", case)})
+        self.store.put(run, {digest: (case_id, "", case)})
         for cell in run.cells:
             self.store.decide(run.id, cell)
-        self.store.finish(run.id, finished_at=run.started_at, exit_status=0, host=run.host)
+        finish(self.store, run.id, finished_at=run.started_at, exit_status=0, host=run.host)
         return run
 
 

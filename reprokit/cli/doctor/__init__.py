@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from reprokit.cli.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, venvs
+from reprokit.cli.doctor import bases, cuda, disk, engines, gpus, indexes, itself, leftovers, locks, store, venvs
 from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import CheckTimedOut, Ground, later, survey
 from reprokit.core.errors import ReprokitError
@@ -28,6 +28,7 @@ CHECKS: dict[str, Check] = {
     "buildkit": engines.builds,
     "limits": engines.limits,
     "disk": disk.check,
+    "store": store.check,
     "base images": bases.check,
     "gpu": gpus.check,
     "cuda": cuda.check,

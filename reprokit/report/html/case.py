@@ -17,7 +17,7 @@ from reprokit.report import differences, explanation, timeline
 from reprokit.report.history.changes import CellChange, change_json
 from reprokit.report.history.series import Series
 from reprokit.report.html.gathering import RecordedCase
-from reprokit.report.html.overview import VERDICTS, fix
+from reprokit.report.html.overview import VERDICTS, fix, shown
 from reprokit.search.explain.ordering import in_order
 
 HasPage = Callable[[str, int], bool]
@@ -107,8 +107,8 @@ def _matrix(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
             {
                 "axes": record.cell,
                 "variant": int(record.variant == "fix"),
-                "verdict": VERDICTS.index(record.verdict.value if record.verdict else "undecided"),
-                "expected": VERDICTS.index(record.expected.value) if record.expected else -1,
+                "verdict": VERDICTS.index(shown(record.verdict)),
+                "expected": VERDICTS.index(shown(record.expected)) if record.expected else -1,
                 "fits": {True: 1, False: 0, None: -1}[record.as_expected],
                 "reason": reasons.at(record.reason),
                 "state": states.at(timeline.now(known.history, series, stamp)) if series else -1,
@@ -182,7 +182,7 @@ def _failure(
 def _letter(result: Result | None) -> str:
     if result is None or result.verdict is None:
         return " "
-    letter = LETTERS[result.verdict.value]
+    letter = LETTERS[shown(result.verdict)]
     return letter.lower() if result.as_expected is False else letter
 
 

@@ -32,6 +32,11 @@ STATUS = ("departs", "inconclusive", "as-expected", "no-expectation")
 """What the cells of a case together are, the most pressing first."""
 
 
+def shown(verdict: Verdict | None) -> str:
+    """One of ``VERDICTS``; for a word that only a newer reprokit knows ``undecided``: its cell's page has the word."""
+    return verdict.value if verdict in VERDICTS else "undecided"
+
+
 def status(as_expected: Sequence[tuple[Verdict | None, bool | None]]) -> str:
     """One word for verdicts, each with whether it is as expected: what is most pressing among them."""
     if any(expected is False for _, expected in as_expected):
@@ -83,7 +88,7 @@ def row(known: RecordedCase, file: CaseFile | None = None, *, elsewhere: bool = 
         "status": status([*((one.verdict, one.as_expected) for one in records), *[(None, None)] * known.blind]),
         "cells": len(own),
         "blind": known.blind,
-        "tally": dict(Counter(record.verdict.value if record.verdict else "undecided" for record in own)),
+        "tally": dict(Counter(shown(record.verdict) for record in own)),
         "fix": fix(known),
         "departs": sum(record.as_expected is False for record in records),
         "flip": _flip(known),

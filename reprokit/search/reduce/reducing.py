@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.case.matrix import Cell, label
-from reprokit.core.errors import UsageError
+from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
@@ -24,7 +24,6 @@ from reprokit.search.reduce.algorithm import Reduced, reduced
 from reprokit.search.reduce.signature import FailedTrial, tightened
 from reprokit.search.reduce.trying import Trying
 from reprokit.search.search_session import SearchAnswer, SearchSession
-from reprokit.store.recorder import RecordError
 
 SHOWN = 5
 """Most cells that are listed where none reproduces."""

@@ -14,8 +14,9 @@ from sqlalchemy.exc import DatabaseError
 from reprokit.core.errors import UsageError
 from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
-
-DATABASE = "reprokit.db"
+from reprokit.store.journal import FILE, recorded
+from reprokit.store.sqlite_file import DATABASE, faults
+from reprokit.store.validating import unfit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +43,8 @@ def find(paths: Iterable[Path]) -> list[tuple[str, Path]]:
     for path in paths:
         if not path.is_dir():
             raise UsageError(f"{path} is no folder: name stores, or folders of downloaded artifacts")
-        stores = sorted({database.parent for database in path.rglob(DATABASE)})
+        journals = (journal.parents[2] for journal in path.rglob(f"runs/*/{FILE}"))
+        stores = sorted({*(database.parent for database in path.rglob(DATABASE)), *journals})
         # An artifact that holds no store tells of a job all the same.
         known = {store.relative_to(path).parts[0] for store in stores if store != path}
         empty = [] if path in stores else [one for one in sorted(path.iterdir()) if one.is_dir()]
@@ -61,8 +63,7 @@ def _name(path: Path, store: Path) -> str:
 
 def read(name: str, folder: Path) -> StoreSource:
     """What a store holds. A store that cannot be read has a ``problem``, and nothing else."""
-    database = folder / DATABASE
-    if not database.is_file():
+    if not (folder / DATABASE).is_file() and not recorded(folder):
         return StoreSource(
             name=name, folder=folder, problem="holds no store: the job was stopped before it ran anything"
         )
@@ -79,11 +80,14 @@ def read(name: str, folder: Path) -> StoreSource:
 
 
 def _read(name: str, folder: Path, copy: Path) -> StoreSource:
+    if (copy / DATABASE).exists() and (found := faults(copy / DATABASE)):
+        raise ValueError(f"the database is damaged: {found[0]}")
     store = Store(copy, f"sqlite:///{copy / DATABASE}")
     try:
-        if faults := store.faults():
-            raise ValueError(f"the database is damaged: {faults}")
+        store.replay(folder, recorded(folder))
         runs = tuple(store.run(run.id) for run in reversed(store.runs(limit=None)))
+        if bad := next(((run.id, why) for run in runs if (why := unfit(run))), None):
+            raise ValueError(f"run {bad[0][:50]!r}: {bad[1]}")
         findings = {run.id: store.findings(run.id) for run in runs if run.searches}
         texts = store.texts(cell.case_digest for run in runs for cell in run.cells)
     finally:

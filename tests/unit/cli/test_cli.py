@@ -141,7 +141,7 @@ def test_a_run_that_is_not_finished_shows_its_cells_as_undecided(
     cells = tuple(dataclasses.replace(cell, verdict=None, reason="", trials=()) for cell in done.cells)
     host = dataclasses.replace(done.host, engine=None)
     begun = dataclasses.replace(done, id="20990101-000000-0000", exit_status=None, cells=cells, host=host)
-    store.begin(dataclasses.replace(begun, started_at="2099-01-01T00:00:00.000Z"), {})
+    store.put(dataclasses.replace(begun, started_at="2099-01-01T00:00:00.000Z"), {})
     capsys.readouterr()
     assert invoke(["show", "last"]) == 0
     table = capsys.readouterr().out
@@ -258,10 +258,12 @@ def test_a_result_is_written_even_when_the_record_cannot_be(
     (folder / "store").mkdir()
     (folder / "store" / "reprokit.db").write_text("no database at all, and longer than a header" * 10)
     assert invoke(["run", "toy.yaml", "--base", "registry", "--json", "r.json"]) == 3
-    assert "cannot be recorded" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "is damaged (file is not a database): `reprokit store check` lists what is wrong" in said
+    assert "this run is kept in" in said
     assert len(json.loads((folder / "r.json").read_text())["cases"][0]["cells"]) == 4
     assert invoke(["show"]) == 2
-    assert "cannot be used" in capsys.readouterr().err
+    assert "is damaged" in capsys.readouterr().err
 
 
 def test_options_for_several_cases_need_only_fit_some_of_them(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,7 +65,7 @@ def test_one_of_several_cases_is_chosen_by_id(nights: Nights, capsys: pytest.Cap
     merged = dataclasses.replace(both, id="20270101-1", cells=(*nights.store.run(run.id).cells, *(
         dataclasses.replace(cell, number=9) for cell in both.cells
     )))  # fmt: skip
-    nights.store.begin(merged, {})
+    nights.store.put(merged, {})
     assert "--case ID (nightly, other)" in output(capsys, "share", "20270101-1", status=2)
     assert "**reproduced**" in output(capsys, "share", "20270101-1", "--case", "other")
     assert "did you mean 'other'" in output(capsys, "share", "20270101-1", "--case", "othr", status=2)

@@ -22,6 +22,7 @@ from reprokit.run.plan import load_all
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.store.database import Store
+from tests.stored import finish
 from tests.unit.fakes import FakeEngine
 
 CASE = """\
@@ -96,7 +97,7 @@ def test_an_interrupted_run_does_not_go_on_with_another_engine(folder: Path) -> 
     store.decide(session.record.id, replace(session.record.cells[1], verdict=Verdict.CANCELLED))
 
     def interrupted() -> None:
-        store.finish(session.record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host=HostRecord())  # type: ignore[union-attr]
+        finish(store, session.record.id, finished_at="2026-01-01T00:00:00Z", exit_status=130, host=HostRecord())  # type: ignore[union-attr]
 
     interrupted()
     other = Session(folder / "store", display=Screen(io.StringIO()), engine=lambda: Named("venv"))

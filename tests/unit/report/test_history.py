@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.changes import CellChange, describe
 from reprokit.report.history.series import gather
 from reprokit.report.html.gathering import known_cases
+from reprokit.store import opening
 from reprokit.store.database import Store
 from tests.unit.nights import CASE, Nights
 
@@ -189,7 +191,7 @@ def test_cells_of_a_search_count_unless_it_rewrote_the_case(nights: Nights) -> N
 
 
 def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_read_does_without(
-    nights: Nights, tmp_path: Path
+    nights: Nights, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nights.run({"2": "R"})
     nights.store.close()
@@ -197,9 +199,12 @@ def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_r
     with engine.begin() as connection:
         connection.execute(text("DROP INDEX cells_in_time"))
         connection.execute(text("DROP TABLE version"))
+        connection.execute(text("DROP TABLE journals"))
+        connection.execute(text("PRAGMA user_version = 0"))
         connection.execute(text("ALTER TABLE trials DROP COLUMN failure"))
-    url = f"sqlite:///file:{tmp_path}/store/reprokit.db?mode=ro&uri=true"
-    assert len(gather(Store(tmp_path / "store", url)).series) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(opening, "_is_writable", lambda path: False)
+        assert len(gather(Store(tmp_path / "store")).series) == 1
     assert "cells_in_time" not in {one["name"] for one in inspect(engine).get_indexes("cells")}
     assert len(gather(Store(tmp_path / "store")).series) == 1
     assert "cells_in_time" in {one["name"] for one in inspect(engine).get_indexes("cells")}
@@ -246,7 +251,7 @@ def test_a_run_is_forgotten_with_its_logs(nights: Nights, said: Said, tmp_path: 
 
 def test_a_run_in_progress_is_not_forgotten(nights: Nights, said: Said) -> None:
     run = nights.run({"2": "R"}, owner=OwnerRecord(labels=ownership()))
-    nights.store.take_over(run.id, OwnerRecord(labels=ownership()))
+    nights.store.put(replace(nights.store.run(run.id), finished_at=None), {})
     assert f"run {run.id} is in progress" in said("history", "--forget", "last", "--yes", status=2)
     assert nights.store.run(run.id).cells
 

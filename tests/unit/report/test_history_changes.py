@@ -11,6 +11,7 @@ import pytest
 
 from reprokit.cli import invoke
 from reprokit.report.history.since import moment
+from tests.stored import finish
 from tests.unit.nights import CASE, Nights
 
 NOW = datetime(2026, 1, 10, 12, 30, tzinfo=timezone.utc)
@@ -90,7 +91,7 @@ def test_new_cells_are_no_change(nights: Nights, said: Said) -> None:
 
 def test_a_run_that_was_resumed_later_counts_from_its_end(nights: Nights, said: Said) -> None:
     runs = [nights.run({"2": state}) for state in "RRNN"]
-    nights.store.finish(runs[3].id, finished_at="2026-01-09T02:00:00.000Z", exit_status=0, host=runs[3].host)
+    finish(nights.store, runs[3].id, finished_at="2026-01-09T02:00:00.000Z", exit_status=0, host=runs[3].host)
     assert "1 run: 1 change" in said("--since", "2026-01-08")
     assert "0 runs: nothing has changed" in said("--since", "2026-01-10")
 

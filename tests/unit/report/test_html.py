@@ -230,7 +230,7 @@ def test_a_run_that_goes_on_is_told_as_undecided(nights: Nights) -> None:
     begun = nights.store.run("last")
     cells = tuple(replace(cell, verdict=None, trials=()) for cell in begun.cells)
     later = replace(begun, id="20270101-000000-0000", started_at="2027-01-01T00:00:00.000Z", cells=cells)
-    nights.store.begin(later, {})
+    nights.store.put(later, {})
     assert report("-o", "site") == 0
     [row] = data(Path("site"), "overview")["cases"]
     assert row["status"] == "as-expected"  # by what was decided

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -20,7 +21,7 @@ from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
 from reprokit.case.read import Text
 from reprokit.cli.display.screen import Screen
-from reprokit.core.errors import BuildFailed, EngineError, UsageError
+from reprokit.core.errors import BuildFailed, EngineError, RecordError, UsageError
 from reprokit.engine.protocol import Build, Trial
 from reprokit.evidence.details import FailedBuildRecord
 from reprokit.evidence.model import Ending, Verdict
@@ -31,7 +32,9 @@ from reprokit.report import result
 from reprokit.report.formats import junit
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from reprokit.store import journal
 from reprokit.store.database import Store
+from tests.stored import finish
 from tests.unit.fakes import FakeEngine
 
 CASE = """\
@@ -446,7 +449,7 @@ def test_nothing_to_resume_and_a_case_that_changed_are_said(project: Project) ->
     project.run()
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.finish(run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
+    finish(store, run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
     project.case.write_text(CASE.replace("boom", "bang"))
     with pytest.raises(UsageError, match="changed since"):
         project.new_session().resume(None)
@@ -499,7 +502,7 @@ def interrupted(project: Project) -> str:
     """Make the last run look interrupted; its id."""
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.finish(run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
+    finish(store, run.id, finished_at=run.started_at, exit_status=130, host=HostRecord())
     return run.id
 
 
@@ -596,3 +599,38 @@ def test_a_program_is_unbuffered_unless_its_case_says_otherwise(project: Project
     project.run()
     assert {trial.env["PYTHONUNBUFFERED"] for trial in project.engine.trials} == {"1", ""}
     assert len(set(project.engine.built)) == 1
+
+
+def test_a_run_whose_verdicts_cannot_be_written_any_more_stops_and_says_so_once(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, began = os.write, []
+
+    def full(file: int, data: bytes) -> int:
+        if b'"kind":"decide"' in data:
+            began.append(data)
+            if len(began) > 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data)
+
+    monkeypatch.setattr(journal, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(journal.os, "write", full)
+    with pytest.raises(RecordError, match="No space left on device; make room"):
+        project.run(jobs=1)
+    said = project.output.getvalue()
+    assert "internal error" not in said
+    assert len([cell for cell in project.cells if cell.verdict is not None]) == 1
+    monkeypatch.undo()
+    stored = Store(project.folder / "store").run("last")
+    assert [cell.verdict for cell in stored.cells if cell.verdict] == [project.cells[0].verdict]
+    assert stored.exit_status is None
+    assert len(project.engine.trials) < 4
+
+
+def test_a_log_that_cannot_be_written_is_the_stores_fault_without_a_traceback(project: Project) -> None:
+    (project.folder / "store" / "runs").mkdir(parents=True)
+    project.engine.behave = lambda trial, sink: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+    assert project.run() == 3
+    assert project.verdicts == ["engine-error"] * 4
+    assert "internal error" not in project.output.getvalue()
+    assert project.cells[0].reason == "the store cannot be written: [Errno 28] No space left on device"

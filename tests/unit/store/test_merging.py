@@ -266,7 +266,7 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
         shutil.rmtree(bad)
     else:
         with sqlite3.connect(database) as connection:
-            connection.execute("UPDATE cells SET verdict = 'maybe'")
+            connection.execute("UPDATE cells SET details = '{'")
         connection.close()
     before = {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()}
     given = ["merge", str(tmp_path / "in"), "--store", str(tmp_path / "out"), "--json", str(tmp_path / "r.json")]

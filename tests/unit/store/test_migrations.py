@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
-from reprokit.store import migrations
+from reprokit.store import migrations, opening, sqlite_file, tables
 from reprokit.store.database import Store
+from reprokit.store.sqlite_file import APPLICATION_ID, CURRENT
 
 DUMP = Path(__file__).parent / "data" / "version1.sql"
 
@@ -56,11 +61,45 @@ def test_a_store_of_version_1_keeps_every_row_and_gets_what_it_lacks(folder: Pat
     after = dumped(folder)
     kept = [line for line in before if line.startswith("INSERT") and '"trials"' not in line]
     assert set(kept) <= set(after)
-    assert f'INSERT INTO "version" VALUES({migrations.CURRENT});' in after
+    assert f'INSERT INTO "version" VALUES({CURRENT});' in after
+    assert [rows(folder, f"PRAGMA {name}")[0][0] for name in ("user_version", "application_id")] == [
+        CURRENT,
+        APPLICATION_ID,
+    ]
     [trials] = {tuple(row.keys()) for row in rows(folder, "SELECT * FROM trials")}
     assert trials[-1] == "failure"
     Store(folder).close()
     assert dumped(folder) == after
+
+
+def test_the_steps_lead_to_the_tables_of_a_new_store(folder: Path) -> None:
+    store = Store(folder)
+    with store.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, tables.metadata) == []
+
+
+def test_a_store_of_version_2_is_brought_up_to_date(folder: Path) -> None:
+    with sqlite3.connect(folder / "reprokit.db") as connection:
+        connection.executescript(
+            "ALTER TABLE trials ADD COLUMN failure JSON; CREATE TABLE version (number INTEGER NOT NULL);"
+            "INSERT INTO version VALUES (2);"
+        )
+    connection.close()
+    assert sqlite_file.version(folder / "reprokit.db") == 2
+    store = Store(folder)
+    assert [len(store.run(one.id).cells) for one in store.runs()] == [3, 4, 14, 2]
+    store.close()
+    assert sqlite_file.version(folder / "reprokit.db") == CURRENT
+
+
+def test_alembic_is_imported_only_where_a_store_has_to_be_changed(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from reprokit.store.database import Store;"
+        "Store(Path(sys.argv[1])).close(); Store(Path(sys.argv[1])).close(); print('alembic' in sys.modules)"
+    )
+    words = [sys.executable, "-c", program, str(tmp_path / "new")]
+    assert subprocess.run(words, check=True, capture_output=True, text=True).stdout == "False\n"
 
 
 def again(now: Any, then: Any) -> Any:
@@ -115,21 +154,27 @@ def test_a_migration_that_is_interrupted_leaves_the_store_as_it_was(
 ) -> None:
     before = dumped(folder)
 
-    def stop(connection: Connection) -> None:
+    upgrade = migrations._upgrade
+
+    def stop(connection: Connection, found: int) -> None:
+        upgrade(connection, found)
         assert "failure" in connection.exec_driver_sql("SELECT * FROM trials").keys()  # noqa: SIM118
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(migrations, "STEPS", (*migrations.STEPS, stop))
+        patch.setattr(migrations, "_upgrade", stop)
         with pytest.raises(KeyboardInterrupt):
             Store(folder)
     assert dumped(folder) == before
     assert len(Store(folder).runs()) == 4
 
 
-def test_a_store_of_version_1_that_may_only_be_read_is_read_and_stays(folder: Path) -> None:
+def test_a_store_of_version_1_that_may_only_be_read_is_read_and_stays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = dumped(folder)
-    store = Store(folder, f"sqlite:///file:{folder}/reprokit.db?mode=ro&uri=true")
+    monkeypatch.setattr(opening, "_is_writable", lambda path: False)
+    store = Store(folder)
     assert len(store.run("last").cells) == 3
     store.close()
     assert dumped(folder) == before
@@ -138,8 +183,7 @@ def test_a_store_of_version_1_that_may_only_be_read_is_read_and_stays(folder: Pa
 def test_a_store_of_a_newer_version_is_refused(folder: Path) -> None:
     Store(folder).close()
     connection = sqlite3.connect(folder / "reprokit.db")
-    with connection:
-        connection.execute("UPDATE version SET number = 9")
+    connection.execute("PRAGMA user_version = 9")
     connection.close()
     before = dumped(folder)
     with pytest.raises(UsageError, match=r"was written by a newer reprokit \(version 9 .*upgrade reprokit"):

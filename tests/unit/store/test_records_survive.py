@@ -81,7 +81,7 @@ def test_what_is_put_is_what_is_read(run: RunRecord) -> None:
         undecided = [
             CellRecord(number=one.number, case_id="c", case_path="", case_digest="", cell={}) for one in run.cells
         ]
-        store.begin(dataclasses.replace(run, id="s", cells=tuple(undecided)), {})
+        store.put(dataclasses.replace(run, id="s", cells=tuple(undecided)), {})
         for cell in run.cells:
             store.decide("s", cell)
         assert store.run("s").cells == run.cells

@@ -21,7 +21,6 @@ from reprokit.evidence.records import (
 )
 from reprokit.store.database import Store
 from reprokit.store.folder import Measurements, find_folder
-from reprokit.store.recorder import Recorder, RecordError
 
 
 def cell(number: int, **values: object) -> CellRecord:
@@ -55,7 +54,7 @@ TRIAL = TrialRecord(
 
 def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
-    store.begin(run("run-1", cell(1), cell(2)), {"sha256:1": ("c", "t", "text")})
+    store.put(run("run-1", cell(1), cell(2)), {"sha256:1": ("c", "t", "text")})
     decided = cell(
         1,
         verdict=Verdict.REPRODUCED,
@@ -82,11 +81,9 @@ def test_what_was_decided_is_read_back_whole_and_the_rest_is_undecided(tmp_path:
 def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
     store = Store(tmp_path)
     assert store.last_seen("c") is None
-    store.begin(run("run-1", cell(1), cell(2)), {})
-    store.begin(run("run-2", cell(1), cell(2, case_id="other")), {})
-    store.begin(
-        dataclasses.replace(run("run-3", cell(1)), request=RequestRecord(search=SearchRecord(kind="reduce"))), {}
-    )
+    store.put(run("run-1", cell(1), cell(2)), {})
+    store.put(run("run-2", cell(1), cell(2, case_id="other")), {})
+    store.put(dataclasses.replace(run("run-3", cell(1)), request=RequestRecord(search=SearchRecord(kind="reduce"))), {})
     seen = store.last_seen("c")
     assert seen is not None
     assert (seen[0].id, [one.number for one in seen[1]]) == ("run-2", [1])
@@ -95,7 +92,7 @@ def test_what_was_last_seen_of_a_case_is_its_newest_run(tmp_path: Path) -> None:
 def test_a_run_is_found_by_a_unique_beginning(tmp_path: Path) -> None:
     store = Store(tmp_path / "s")
     for name in ("run-1", "run-2"):
-        store.begin(run(name), {})
+        store.put(run(name), {})
     assert store.run("run-2").id == store.run("last").id == "run-2"
     with pytest.raises(UsageError, match="several"):
         store.run("run")
@@ -127,16 +124,3 @@ def test_the_folder_is_found_upwards(tmp_path: Path) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / ".reprokit").mkdir()
     assert find_folder(tmp_path / "a" / "b") == tmp_path / "a" / ".reprokit"
-
-
-@pytest.mark.system
-def test_the_recorder_writes_in_its_own_process_and_says_what_went_wrong(tmp_path: Path) -> None:
-    recorder = Recorder(tmp_path)
-    recorder.call("begin", run("run-1", cell(1)), {})
-    recorder.call("decide", "run-1", cell(1, verdict=Verdict.REPRODUCED))
-    recorder.close()
-    assert Store(tmp_path).run("last").cells[0].verdict == Verdict.REPRODUCED
-    refused = Recorder(tmp_path)
-    refused.call("begin", run("run-1"), {})  # the id is taken
-    with pytest.raises(RecordError, match="UNIQUE"):
-        refused.close()

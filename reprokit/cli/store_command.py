@@ -1,0 +1,129 @@
+"""``reprokit store``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.text import pluralize
+from reprokit.run.invocation import now
+from reprokit.store.database import Store
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+
+
+@click.group(
+    "store",
+    epilog="""\b
+Examples:
+  reprokit store check
+  reprokit store backup reprokit-backup.tar.gz        # also while a run writes
+  reprokit store export runs.tar.gz 20260101-1 last   # these runs with their logs
+  reprokit store import runs.tar.gz --store other
+  reprokit store rebuild                              # where the database is damaged
+
+\b
+Exit status: 0 done and nothing wrong, 2 wrong usage, or a store or file that cannot be used,
+3 something is damaged, missing or was left out.
+""",
+)
+def command() -> None:
+    """Check, back up, export, import and rebuild the record of runs.
+
+    The store is a folder: a database, and of each run a journal and logs. What a run decides is in its journal before
+    it is shown; the database is made from the journals.
+    """
+
+
+@command.command("check")
+@options.store_option
+def check(store_folder: Path | None) -> int:
+    """Check the database, the journals against it, and that the logs which records name exist."""
+    from reprokit.store.checking import check as looked_at
+
+    folder = _folder(store_folder)
+    done = looked_at(folder)
+    for text in (*done.problems, *done.notes):
+        click.echo(text)
+    counts = ", ".join(
+        pluralize(count, name) for count, name in ((done.runs, "run"), (done.journals, "journal"), (done.logs, "log"))
+    )
+    verdict = pluralize(len(done.problems), "problem") if done.problems else "nothing is wrong"
+    click.echo(f"{folder}: {counts}: {verdict}")
+    return 3 if done.problems else 0
+
+
+@command.command("backup")
+@click.argument("file", type=FILE)
+@options.store_option
+def backup(file: Path, store_folder: Path | None) -> int:
+    """Write the whole store to one archive (.tar or .tar.gz), as it is now, also while a run writes.
+
+    To restore it, extract the archive into a new folder and name that with --store.
+    """
+    from reprokit.store.archive import back_up
+
+    options.check_writable("FILE", file)
+    count = back_up(options.store_of(store_folder), file)
+    click.echo(f"{file}: {pluralize(count, 'run')}; restore: mkdir FOLDER && tar -xf {file} -C FOLDER")
+    return 0
+
+
+@command.command("export")
+@click.argument("file", type=FILE)
+@click.argument("runs", nargs=-1, metavar="[RUN]...")
+@options.store_option
+def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
+    """Write runs, all or those named, with their logs to one archive of JSON lines that `import` reads."""
+    from reprokit.store.archive import export as written
+
+    options.check_writable("FILE", file)
+    count = written(options.store_of(store_folder), file, runs)
+    click.echo(f"{file}: {pluralize(count, 'run')}")
+    return 0
+
+
+@command.command("import")
+@click.argument("file", type=FILE)
+@options.store_option
+def import_(file: Path, store_folder: Path | None) -> int:
+    """Add the runs of an exported archive to the store, as `merge` does. Its content is validated, whoever wrote it."""
+    from reprokit.store.archive import import_ as taken_over
+
+    if not file.exists():
+        raise UsageError(f"{file} does not exist")
+    done = taken_over(Store(options.store_path(store_folder)), file, now())
+    for problem in done.problems:
+        click.echo(f"left out: {problem}")
+    click.echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")
+    return 3 if done.problems else 0
+
+
+@command.command("rebuild")
+@options.store_option
+def rebuild(store_folder: Path | None) -> int:
+    """Make a new database from the journals of runs and from what the old one still has, which is kept beside it."""
+    from reprokit.store.rebuilding import rebuild as rebuilt
+
+    if os.environ.get("REPROKIT_DATABASE"):
+        raise UsageError(
+            "REPROKIT_DATABASE names the database: restore it with its own tools; rebuild makes a SQLite file"
+        )
+    folder = _folder(store_folder)
+    done = rebuilt(folder, now().replace(":", "").replace("-", "").partition(".")[0])
+    for text in done.lost:
+        click.echo(f"lost: {text}")
+    kept = f"; the old database is {done.old}" if done.old else ""
+    click.echo(f"{folder}: a new database with {pluralize(done.runs, 'run')}{kept}")
+    return 3 if done.lost else 0
+
+
+def _folder(given: Path | None) -> Path:
+    folder = options.store_path(given)
+    if not folder.is_dir():
+        raise UsageError(f"nothing was run here yet: {folder} does not exist")
+    return folder

@@ -1,0 +1,99 @@
+"""What is wrong with a store's database, in words: where, and what to type."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from reprokit.core.errors import UsageError
+
+
+class Trouble(Enum):
+    """Why a database cannot be used. ``BUSY``, ``FULL`` and ``READ_ONLY``: it can be read, but takes nothing now."""
+
+    DAMAGED = "damaged"
+    FOREIGN = "foreign"
+    NEWER = "newer"
+    BUSY = "busy"
+    FULL = "full"
+    READ_ONLY = "read-only"
+    OTHER = "other"
+
+
+PASSING = (Trouble.BUSY, Trouble.FULL, Trouble.READ_ONLY)
+"""What keeps a database from being written, and not from being read."""
+
+
+class StoreError(UsageError):
+    """The database of a store cannot be used; ``trouble`` says why."""
+
+    def __init__(self, text: str, trouble: Trouble) -> None:
+        super().__init__(text)
+        self.trouble = trouble
+
+
+REBUILD = (
+    "`reprokit store check` lists what is wrong; `reprokit store rebuild` makes a new database from the journals of "
+    "runs and from what can be read of this one, which is kept beside it"
+)
+
+# In the order in which they are looked for; the words are SQLite's own (sqlite3ErrStr).
+_KNOWN = (
+    (("malformed", "not a database"), Trouble.DAMAGED, f"is damaged ({{error}}): {REBUILD}"),
+    (
+        ("locked", "busy"),
+        Trouble.BUSY,
+        "is in use by another process ({error}): try again, or find the process with `fuser {where}`",
+    ),
+    (
+        ("is full",),
+        Trouble.FULL,
+        "cannot be written ({error}): make room, or name another store with --store",
+    ),
+    (
+        ("readonly", "read-only"),
+        Trouble.READ_ONLY,
+        "cannot be written ({error}): name another store with --store",
+    ),
+    (
+        ("disk i/o error", "locking protocol", "unable to open"),
+        Trouble.OTHER,
+        "cannot be used ({error}): its disk fails, or its file system has no locks: name another store with --store",
+    ),
+)
+
+
+def store_error(where: str | Path, error: BaseException) -> StoreError:
+    """The message for what a database said. ``where``: its file or address."""
+    said = " ".join(str(error).split())
+    for words, trouble, text in _KNOWN:
+        if any(word in said.lower() for word in words):
+            return StoreError(f"the store's database {where} {text.format(error=said, where=where)}", trouble)
+    return StoreError(
+        f"the store's database {where} cannot be used ({said}): name another store with --store", Trouble.OTHER
+    )
+
+
+def unreadable(where: str | Path, error: BaseException) -> StoreError:
+    """The message for a row whose content is not what reprokit wrote."""
+    return StoreError(
+        f"the store's database {where} holds a record that cannot be read ({type(error).__name__}: {error}): {REBUILD}",
+        Trouble.DAMAGED,
+    )
+
+
+def newer(where: str | Path, found: int, known: int) -> StoreError:
+    """The message for a store that a newer reprokit wrote."""
+    return StoreError(
+        f"the store's database {where} was written by a newer reprokit (version {found} of the tables, this one knows "
+        f"{known}): upgrade reprokit, or name another store with --store",
+        Trouble.NEWER,
+    )
+
+
+def foreign(where: str | Path, what: str) -> StoreError:
+    """The message for another program's file. ``what``: how that is known."""
+    return StoreError(
+        f"{where} is not a store of reprokit: {what}; name another store with --store, or move this file away",
+        Trouble.FOREIGN,
+    )

@@ -1,0 +1,157 @@
+"""The journal of a run: a file of JSON lines beside its logs, in which each record is before it is shown.
+
+Each line begins with the CRC-32 of the rest, so that one that a full disk, a kill or a power cut left half written is
+recognised. A line is in the kernel when it is written: a killed process loses nothing. ``sync`` brings it to the disk.
+The database is made from journals, see :mod:`reprokit.store.replay`. Light: imports no database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from reprokit.core.errors import RecordError
+
+FILE = "journal.jsonl"
+PENDING = "pending"
+"""The folder of the store that has an empty file for each run whose journal the database may not have whole."""
+
+PATIENCE_SECONDS = 30.0
+"""How long a record waits for a disk that is full."""
+HURRY_SECONDS = 5.0
+"""The same after an interrupt."""
+WAIT_SECONDS = (0.05, 1.0)
+"""The first and the longest wait between two attempts."""
+
+
+class Entry(NamedTuple):
+    """One line: its ``kind`` ('' for a damaged line), its content, and where in the file the next line begins."""
+
+    kind: str
+    data: Mapping[str, Any]
+    end: int
+
+
+def path_of(folder: Path, run_id: str) -> Path:
+    """The journal of a run of the store in ``folder``."""
+    return folder / "runs" / run_id / FILE
+
+
+def pending(folder: Path) -> list[str]:
+    """The runs whose journals the database may not have whole."""
+    try:
+        return sorted(path.name for path in (folder / PENDING).iterdir())
+    except FileNotFoundError:
+        return []
+
+
+def recorded(folder: Path) -> list[str]:
+    """The runs that have a journal, the oldest first."""
+    return sorted(path.parent.name for path in folder.glob(f"runs/*/{FILE}"))
+
+
+def entries(path: Path, start: int = 0) -> Iterator[Entry]:
+    """The lines from the byte ``start`` on, without a last one that is only half written."""
+    with path.open("rb") as stream:
+        stream.seek(start)
+        for line in stream:
+            if not line.endswith(b"\n"):
+                return
+            start += len(line)
+            yield Entry(*_content(line), start)
+
+
+def _content(line: bytes) -> tuple[str, Mapping[str, Any]]:
+    head, _, body = line.rstrip(b"\n").partition(b",")
+    if head == _head(body):
+        data = json.loads(b"{" + body)
+        return str(data.pop("kind")), data
+    return "", {}
+
+
+def _head(body: bytes) -> bytes:
+    return b'{"crc32":"%08x"' % zlib.crc32(body)
+
+
+class Journal:
+    """Appends to the journal of one run, from any thread. ``hurry``: set when the run was interrupted."""
+
+    def __init__(self, path: Path, hurry: threading.Event | None = None) -> None:
+        """Open, and create when new. Raises RecordError."""
+        self.path = path
+        self.hurry = hurry or threading.Event()
+        self._lock = threading.Lock()
+        self._failed: RecordError | None = None
+        self._synced = -1
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise self._error(error) from error
+        size = self.size
+        if size and os.pread(self._file, 1, size - 1) != b"\n":
+            self._write(b"\n")  # behind the half line of a process that was killed
+
+    @property
+    def size(self) -> int:
+        """How many bytes it has."""
+        return os.fstat(self._file).st_size
+
+    def append(self, kind: str, data: Mapping[str, Any]) -> None:
+        """Write one line whole; wait where the disk is full. Raises RecordError where that is of no use, ever after."""
+        body = json.dumps({"kind": kind, **data}, separators=(",", ":"))[1:].encode("ascii")
+        self._write(_head(body) + b"," + body + b"\n")
+
+    def _write(self, line: bytes) -> None:
+        began, wait = time.monotonic(), WAIT_SECONDS[0]
+        with self._lock:
+            while self._failed is None:
+                try:
+                    return self._attempt(line)
+                except OSError as error:
+                    patience = HURRY_SECONDS if self.hurry.is_set() else PATIENCE_SECONDS
+                    if time.monotonic() - began > patience:
+                        self._failed = self._error(error)
+                        raise self._failed from error
+                time.sleep(wait)
+                wait = min(2 * wait, WAIT_SECONDS[1])
+            raise self._failed
+
+    def _attempt(self, line: bytes) -> None:
+        before = os.fstat(self._file)
+        if before.st_nlink == 0:
+            self._failed = RecordError(f"the run cannot be recorded: {self.path} was removed while it was written")
+            raise self._failed
+        try:
+            while line:
+                line = line[os.write(self._file, line) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(self._file, before.st_size)
+            raise
+
+    def _error(self, error: OSError) -> RecordError:
+        return RecordError(
+            f"the run cannot be recorded: {self.path}: {error.strerror or error}; make room or name another store with "
+            "--store. Everything that was shown is kept: `reprokit run --resume` continues an interrupted run"
+        )
+
+    def sync(self) -> None:
+        """Bring what was written to the disk itself, which a power cut does not take."""
+        size = self.size
+        if size != self._synced:
+            with suppress(OSError):  # a file system that cannot
+                os.fdatasync(self._file)
+            self._synced = size
+
+    def close(self) -> None:
+        """Sync, and give the file back."""
+        self.sync()
+        os.close(self._file)

@@ -1,0 +1,125 @@
+"""The file of a store's SQLite database: whose it is, its version, its faults, and copies. Without SQLAlchemy.
+
+Its ``application_id`` says that it is reprokit's, its ``user_version`` which version of the tables it has. Stores
+before version 3 have neither, and are known by their tables.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+
+from reprokit.store.errors import foreign, newer, store_error
+
+DATABASE = "reprokit.db"
+CURRENT = 3
+"""The version of the tables that this reprokit writes; the last of :mod:`reprokit.store.migrations`."""
+
+APPLICATION_ID = 0x52507274
+"""``RPrt``, see https://www.sqlite.org/pragma.html#pragma_application_id."""
+
+COPY_ATTEMPTS = 5
+_MAGIC = b"SQLite format 3\0"
+_HEADER = 100
+_OURS = {"runs", "cells", "trials", "cases"}
+
+
+def version(path: Path) -> int:
+    """The version of the tables in the file; 0 where there are none yet. Raises StoreError where it cannot be used."""
+    try:
+        with path.open("rb") as stream:
+            header = stream.read(_HEADER)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise store_error(path, error) from error
+    if not header:
+        return 0
+    if not header.startswith(_MAGIC) or len(header) < _HEADER:
+        raise store_error(path, sqlite3.DatabaseError("file is not a database"))
+    found, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
+    if application not in (0, APPLICATION_ID):
+        raise foreign(path, f"the file belongs to another program (application id {application:#010x})")
+    if not application:
+        found = _of_tables(path)
+    if found > CURRENT:
+        raise newer(path, found, CURRENT)
+    return found
+
+
+def _of_tables(path: Path) -> int:
+    """The version of a file without an application id, from its tables. Another process may be making them."""
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if not names:
+                return 0
+            if not names >= _OURS:
+                raise foreign(path, f"its tables are another program's ({', '.join(sorted(names)[:3])})")
+            if "version" not in names:
+                return 1
+            return int(connection.execute("SELECT number FROM version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise store_error(path, error) from error
+
+
+def wal_of(path: Path) -> Path:
+    """The file beside a database that has what is not in it yet."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def copy_files(path: Path, target: Path) -> None:
+    """Copy a database that may only be read, with its write-ahead log, as it was at one moment.
+
+    Raises StoreError where its owner writes on and on.
+    """
+    for _ in range(COPY_ATTEMPTS):
+        before = _stamps(path)
+        for file in (path, wal_of(path)):
+            if file.exists():
+                shutil.copyfile(file, target.with_name(target.name + file.name.removeprefix(path.name)))
+        if _stamps(path) == before:
+            return
+        time.sleep(0.1)
+    raise store_error(path, sqlite3.OperationalError("database is locked: it changed while it was copied"))
+
+
+def _stamps(path: Path) -> list[tuple[int, int]]:
+    there = [file.stat() for file in (path, wal_of(path)) if file.exists()]
+    return [(stat.st_size, stat.st_mtime_ns) for stat in there]
+
+
+def backup(path: Path, target: Path) -> None:
+    """Copy a database as it is at one moment, while others write it. Raises StoreError."""
+    try:
+        with (
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as source,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            source.backup(copy)
+    except sqlite3.Error as error:
+        raise store_error(path, error) from error
+
+
+def faults(path: Path, *, whole: bool = False, seconds: float | None = None) -> list[str]:
+    """What is wrong with the file, in SQLite's words, [] when nothing is. Raises StoreError where it cannot be read.
+
+    ``whole``: also compare indexes with their tables. ``seconds``: stop looking after that time.
+    """
+    check = "integrity_check" if whole else "quick_check"
+    end = None if seconds is None else time.monotonic() + seconds
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            if end is not None:
+                connection.set_progress_handler(lambda: int(time.monotonic() > end), 10_000)
+            found = [str(text) for (text,) in connection.execute(f"PRAGMA {check}(20)")]
+    except sqlite3.OperationalError as error:
+        if "interrupted" in str(error):
+            return []
+        raise store_error(path, error) from error
+    except sqlite3.Error as error:
+        return [str(error)]
+    return [] if found == ["ok"] else found

@@ -1,0 +1,98 @@
+"""Writes records into the tables, within a transaction that the caller opened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.store import tables
+from reprokit.store.rows import cell_row, run_row, trial_row
+
+runs, cells, trials = tables.runs.c, tables.cells.c, tables.trials.c
+findings, journals = tables.findings.c, tables.journals.c
+
+
+def know(connection: Connection, digest: str, case_id: str, title: str, text: str) -> None:
+    """Keep the text of a case."""
+    if connection.scalar(select(tables.cases.c.id).where(tables.cases.c.digest == digest)) is None:
+        # Another host may come to know it at this very moment.
+        with suppress(IntegrityError), connection.begin_nested():
+            connection.execute(insert(tables.cases).values(digest=digest, id=case_id, title=title, text=text))
+
+
+def put(connection: Connection, run: RunRecord) -> None:
+    """Write a run with its cells, in place of what is there under its id."""
+    _forget_cells(connection, run.id)
+    _set(connection, tables.runs, {"id": run.id}, run_row(run))
+    if not run.cells:
+        return
+    connection.execute(insert(tables.cells), [cell_row(run.id, cell) for cell in run.cells])
+    of_run = connection.execute(select(cells.number, cells.id).where(cells.run_id == run.id))
+    rows = {number: row_id for number, row_id in of_run}  # noqa: C416 - a Row is not a tuple of two for mypy
+    found = [trial_row(rows[cell.number], trial) for cell in run.cells for trial in cell.trials]
+    if found:
+        connection.execute(insert(tables.trials), found)
+
+
+def resume(connection: Connection, run_id: str, owner: Mapping[str, Any]) -> None:
+    """Mark a run as being written by that process (its labels)."""
+    values = {"owner": dict(owner), "finished_at": None, "exit_status": None}
+    connection.execute(update(tables.runs).where(runs.id == run_id).values(**values))
+
+
+def decide(connection: Connection, run_id: str, cell: CellRecord) -> None:
+    """Write a decided cell with its trials. A search's cells come into being by this."""
+    key = {"run_id": run_id, "number": cell.number}
+    _set(connection, tables.cells, key, cell_row(run_id, cell))
+    row_id = connection.scalar(select(cells.id).where(cells.run_id == run_id, cells.number == cell.number))
+    connection.execute(delete(tables.trials).where(trials.cell_id == row_id))
+    if cell.trials:
+        connection.execute(insert(tables.trials), [trial_row(row_id, trial) for trial in cell.trials])
+
+
+def finish(connection: Connection, run_id: str, *, finished_at: str, exit_status: int, host: Mapping[str, Any]) -> None:
+    """Close a run. ``host``: its record as JSON."""
+    values = {"finished_at": finished_at, "exit_status": exit_status, "host": dict(host)}
+    connection.execute(update(tables.runs).where(runs.id == run_id).values(**values))
+
+
+def find(connection: Connection, run_id: str, key: str, value: Any) -> None:
+    """Keep what a search learned or found (JSON), in place of what was kept under the key."""
+    _set(connection, tables.findings, {"run_id": run_id, "key": key}, {"run_id": run_id, "key": key, "value": value})
+
+
+def forget(connection: Connection, run_id: str) -> None:
+    """Remove a run with its cells, trials and findings."""
+    _forget_cells(connection, run_id)
+    connection.execute(delete(tables.findings).where(findings.run_id == run_id))
+    connection.execute(delete(tables.journals).where(journals.run_id == run_id))
+    connection.execute(delete(tables.runs).where(runs.id == run_id))
+
+
+def replayed(connection: Connection, run_id: str) -> int:
+    """How many bytes of the run's journal the database has."""
+    return connection.scalar(select(journals.size).where(journals.run_id == run_id)) or 0
+
+
+def set_replayed(connection: Connection, run_id: str, size: int) -> None:
+    """Remember how many bytes of the run's journal the database has."""
+    _set(connection, tables.journals, {"run_id": run_id}, {"run_id": run_id, "size": size})
+
+
+def _set(connection: Connection, table: Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    # Values as parameters: SQLAlchemy then compiles each statement once, however many rows there are.
+    where = [table.c[name] == bindparam(f"key_{name}") for name in key]
+    keys = {f"key_{name}": value for name, value in key.items()}
+    if not connection.execute(update(table).where(*where), {**values, **keys}).rowcount:
+        connection.execute(insert(table), values)
+
+
+def _forget_cells(connection: Connection, run_id: str) -> None:
+    of_run = select(cells.id).where(cells.run_id == run_id)
+    connection.execute(delete(tables.trials).where(trials.cell_id.in_(of_run)))
+    connection.execute(delete(tables.cells).where(cells.run_id == run_id))

@@ -1,0 +1,263 @@
+"""Backups, exports and imports: whole where they are ours, confined where they are a stranger's."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import tarfile
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.cli import invoke
+from reprokit.evidence.model import Verdict
+from reprokit.evidence.records import RunRecord
+from reprokit.store import archive
+from reprokit.store.archive import FORMAT, LINES
+from reprokit.store.database import Store
+from tests.unit.store.test_journal import END, begun
+from tests.unit.store.test_store import TRIAL, cell
+
+LOG = "runs/run-1/001-c-case/trial-1.log"
+LOGGED = cell(1, verdict=Verdict.REPRODUCED, trials=(dataclasses.replace(TRIAL, log=LOG),))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store with one run, one log and the findings of a search."""
+    monkeypatch.chdir(tmp_path)
+    store = tmp_path / ".reprokit"
+    recorder = begun(store, "run-1", cell(1))
+    (store / LOG).parent.mkdir(parents=True)
+    (store / LOG).write_text("boom\n")
+    recorder.decide(LOGGED)
+    recorder.find("cost", 3)
+    recorder.finish(**END)  # type: ignore[arg-type]
+    recorder.close()
+    return store
+
+
+def test_a_backup_is_the_store_as_it_was(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = Store(folder).run("last")
+    assert invoke(["store", "backup", "b.tar.gz"]) == 0
+    assert "b.tar.gz: 1 run; restore: mkdir FOLDER" in capsys.readouterr().out
+    with tarfile.open("b.tar.gz") as kept:
+        kept.extractall(tmp_path / "restored", filter="data")
+    again = Store(tmp_path / "restored")
+    assert again.run("last") == before
+    assert (tmp_path / "restored" / LOG).read_text() == "boom\n"
+    assert invoke(["store", "check", "--store", str(tmp_path / "restored")]) == 0
+    assert not list((tmp_path / "restored").glob("*.lock"))
+
+
+def test_a_backup_while_a_run_writes_has_all_that_was_decided_before_it(folder: Path, tmp_path: Path) -> None:
+    recorder = begun(folder, "run-2", *(cell(number) for number in range(1, 400)))
+    done, stop = [0], threading.Event()
+
+    def decide() -> None:
+        for number in range(1, 400):
+            if stop.is_set():
+                return
+            recorder.decide(cell(number, verdict=Verdict.FLAKY))
+            done[0] = number
+
+    writer = threading.Thread(target=decide)
+    writer.start()
+    before = done[0]
+    assert archive.back_up(Store(folder), tmp_path / "b.tar") == 2
+    stop.set()
+    writer.join()
+    recorder.finish(**END)  # type: ignore[arg-type]
+    recorder.close()
+    with tarfile.open(tmp_path / "b.tar") as kept:
+        kept.extractall(tmp_path / "restored", filter="data")
+    cells = Store(tmp_path / "restored").run("run-2").cells
+    decided = [one.number for one in cells if one.verdict]
+    assert len(decided) >= before
+    assert decided == list(range(1, len(decided) + 1))
+
+
+def test_a_backup_that_cannot_be_written_leaves_nothing(folder: Path, tmp_path: Path) -> None:
+    assert invoke(["store", "backup", str(folder / "b.tar")]) == 2
+    assert invoke(["store", "backup", str(tmp_path / "no" / "b.tar")]) in (2, 3)
+    os.mkfifo(tmp_path / "fifo")
+    assert invoke(["store", "backup", str(tmp_path / "fifo")]) == 2
+    assert (tmp_path / "fifo").is_fifo()
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith(".tar") or ".tar." in path.name]
+
+
+def test_what_is_exported_is_imported_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["store", "export", "e.tar", "last"]) == 0
+    assert invoke(["store", "import", "e.tar", "--store", "other"]) == 0
+    assert "1 run added" in capsys.readouterr().out
+    mine, other = Store(folder).run("last"), Store(Path("other"))
+    assert other.run("last").cells[0].verdict is Verdict.REPRODUCED
+    assert dataclasses.replace(other.run("last"), cells=()) == dataclasses.replace(mine, cells=())
+    assert (Path("other") / other.run("last").cells[0].trials[0].log).read_text() == "boom\n"
+    assert other.case_text("sha256:1") == "text"
+    assert invoke(["store", "import", "e.tar", "--store", "other"]) == 0
+    assert "nothing new" in capsys.readouterr().out
+    assert invoke(["store", "import", "e.tar"]) == 0
+    assert "nothing new" in capsys.readouterr().out
+
+
+Member = tuple[str, bytes | str | None]
+"""A name, and the content, the target of a link, or None for a folder."""
+
+
+def packed(path: Path, lines: list[Any], *members: Member) -> Path:
+    """An export as a stranger may write it."""
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    with tarfile.open(path, "w") as made:
+        for name, content in ((LINES, text), *members):
+            info = tarfile.TarInfo(name)
+            if isinstance(content, bytes):
+                info.size = len(content)
+                made.addfile(info, io.BytesIO(content))
+            else:
+                info.type = tarfile.DIRTYPE if content is None else tarfile.SYMTYPE
+                info.linkname = content or ""
+                made.addfile(info)
+    return path
+
+
+def hostile(change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+    """The line of a run with something changed."""
+    run = RunRecord(id="run-1", started_at="2026-01-01T00:00:00Z", version="0", finished_at="x", cells=(LOGGED,))
+    data = run.to_json()
+    change(data)
+    return {"kind": "run", "run": data, "findings": {}}
+
+
+def at_run(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data.update(values)
+
+
+def at_cell(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data["cells"][0].update(values)
+
+
+def at_trial(**values: Any) -> Callable[[dict[str, Any]], None]:
+    return lambda data: data["cells"][0]["trials"][0].update(values)
+
+
+HOSTILE: list[Callable[[dict[str, Any]], Any]] = [
+    *(at_run(id=name) for name in ("../../x", "/etc/x", ".", "..", "", "a/b", "x" * 41, "a\n")),
+    *(at_run(id=value) for value in (3, None, ["x"], {"a": 1})),
+    lambda data: data.update(started_at="yesterday"),
+    lambda data: data.update(started_at=5),
+    lambda data: data.update(cells=data["cells"] * 2),
+    lambda data: data.update(cells={"a": 1}),
+    lambda data: data.update(owner=[1]),
+    lambda data: data.update(host={"gpus": 4}),
+    lambda data: data.pop("version"),
+    at_cell(case_id="../x"),
+    at_cell(case_id="a/../../b"),
+    at_cell(variant="../../x"),
+    at_cell(number="1"),
+    at_cell(cell={"a": {"b": 1}}),
+    at_cell(reason=5),
+    at_cell(trials=[{"number": 1}]),
+    *(at_trial(log=log) for log in ("/etc/passwd", "../x", "runs/../../x", "reprokit.db", "runs", "runs//x", "")),
+    at_trial(log="runs/" + "x" * 2000),
+    at_trial(seconds="long"),
+    at_trial(lines=["a"]),
+]
+
+
+@pytest.mark.parametrize("change", HOSTILE, ids=range(len(HOSTILE)))
+def test_a_hostile_run_is_left_out_and_the_others_are_taken(
+    change: Callable[[dict[str, Any]], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = RunRecord(id="run-2", started_at="2026-01-01T00:00:00Z", version="0", cells=(cell(1),))
+    last = {"kind": "run", "run": good.to_json(), "findings": {}}
+    file = packed(tmp_path / "e.tar", [{"format": FORMAT}, hostile(change), last])
+    before = set(tmp_path.rglob("*"))
+    assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 3
+    printed = capsys.readouterr()
+    assert "left out: line 2: a run that cannot be" in printed.out
+    assert "Traceback" not in printed.err
+    assert [run.id for run in Store(tmp_path / "s").runs()] == ["run-2"]
+    outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(tmp_path / "s")}
+    assert outside == before
+
+
+def test_what_an_archive_has_beside_the_logs_of_its_runs_is_not_extracted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    line = hostile(lambda data: None)
+    members: list[Member] = [
+        ("../evil", b"x"),
+        ("/tmp/evil-of-a-test", b"x"),
+        ("runs/run-1/other.log", b"x"),
+        ("runs/link", str(tmp_path)),
+        (LOG, str(tmp_path / "secret")),
+    ]
+    file = packed(tmp_path / "e.tar", [{"format": FORMAT}, line], *members)
+    assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 3
+    out = capsys.readouterr().out
+    assert "left out: 5 files that no run names as its log" in out
+    assert "1 log of c cannot be read" in out
+    assert not (tmp_path / "evil").exists()
+    assert "secret" not in "".join(path.read_text("latin-1") for path in (tmp_path / "s" / "runs").rglob("*.log"))
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [],
+        [{"format": "reprokit-store/v2"}],
+        [["a"]],
+        ["x"],
+    ],
+)
+def test_what_is_not_an_export_is_refused(lines: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = packed(tmp_path / "e.tar", lines)
+    assert invoke(["store", "import", str(file), "--store", str(tmp_path / "s")]) == 2
+    assert "is not an export of a store" in capsys.readouterr().err
+    noise = tmp_path / "noise.tar"
+    noise.write_bytes(b"x" * 5000)
+    assert invoke(["store", "import", str(noise), "--store", str(tmp_path / "s")]) == 2
+    assert "cannot be read as an export" in capsys.readouterr().err
+
+
+def test_deep_and_endless_lines_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(archive, "LONGEST_LINE", 1 << 20)
+    deep, endless = b"[" * 500_000 + b"\n", b"x" * (2 << 20)
+    for text, status, said in ((deep, 3, "not a JSON object"), (endless, 2, "is longer than")):
+        with tarfile.open(tmp_path / "e.tar", "w") as made:
+            content = json.dumps({"format": FORMAT}).encode() + b"\n" + text
+            info = tarfile.TarInfo(LINES)
+            info.size = len(content)
+            made.addfile(info, io.BytesIO(content))
+        assert invoke(["store", "import", str(tmp_path / "e.tar"), "--store", str(tmp_path / "s")]) == status
+        printed = capsys.readouterr()
+        assert said in printed.out + printed.err
+
+
+def test_a_run_of_an_artifact_whose_id_is_a_path_is_not_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = Store(tmp_path / "job" / ".reprokit")
+    bad.put(RunRecord(id="../../../x", started_at="2026-01-01T00:00:00Z", version="0", cells=(LOGGED,)), {})
+    bad.close()
+    assert invoke(["merge", str(tmp_path / "job"), "--store", str(tmp_path / "s")]) == 3
+    assert "its id '../../../x' is not a name" in capsys.readouterr().out
+    assert Store(tmp_path / "s").runs() == []
+
+
+def test_the_journal_of_a_job_that_was_killed_is_merged(tmp_path: Path) -> None:
+    recorder = begun(tmp_path / "job" / ".reprokit", "run-1", cell(1), cell(2))
+    recorder.decide(cell(1, verdict=Verdict.FLAKY))
+    assert not (tmp_path / "job" / ".reprokit" / "reprokit.db").exists()
+    assert invoke(["merge", str(tmp_path / "job"), "--store", str(tmp_path / "s")]) == 0
+    assert [one.verdict for one in Store(tmp_path / "s").run("last").cells] == [Verdict.FLAKY, None]
+    recorder.close()
