@@ -120,7 +120,7 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
 def _words(key: str, value: Any) -> str:
     if value in (None, "", [], {}):
         return UNSET.get(key, "-")
-    if key == "max_memory":
+    if key in ("max_memory", "budget"):
         return f"{value / 1024**3:.4g} GiB"
     if key == "max_timeout":
         return f"{value:g} s"

@@ -53,6 +53,10 @@ class EngineError(ReprokitError):
     exit_status = 3
 
 
+class ImageGone(EngineError):
+    """The engine has the image no more: it can be built again."""
+
+
 class BuildFailed(ReprokitError):
     """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
 

@@ -7,6 +7,7 @@ is written to the store the moment it is decided.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 import traceback
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.case.cellspec import CellSpec
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ReprokitError, Unsupported, UsageError
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, ReprokitError, Unsupported, UsageError
 from reprokit.engine.gpus.policy import odd_request
 from reprokit.environment import preflight
 from reprokit.environment.catalog import OURS, Catalog
@@ -32,7 +33,8 @@ from reprokit.evidence.sequential import figures
 from reprokit.run.building import explained
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, make_ready, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
+from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
@@ -69,6 +71,20 @@ def _submit(
     return started
 
 
+def _after_all(futures: Sequence[Future[None]], call: Callable[[], None]) -> None:
+    """Call when all are done, at once where there is none."""
+    done = itertools.count(1)
+
+    def one(_: Future[None]) -> None:
+        if next(done) == len(futures):
+            call()
+
+    for future in futures:
+        future.add_done_callback(one)
+    if not futures:
+        call()
+
+
 def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
     """Whether this host has what the task needs, so that it is an engine's turn."""
     try:
@@ -83,6 +99,7 @@ class Runner:
 
     ``gpu_leases``: where the leases lie, None for the host's usual place. ``confirming``: which cells to repeat once
     all are decided, None for none.
+    ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -101,6 +118,7 @@ class Runner:
         caps: Caps | None = None,
         gpu_leases: Path | None = None,
         confirming: Planner | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -122,6 +140,7 @@ class Runner:
         self._trees = SourceTrees(request.sources, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
+        self._keeper = keeper or Keeper()
         self._ready: dict[int, BuiltImage] = {}
         self._lock = threading.Lock()
 
@@ -142,7 +161,8 @@ class Runner:
             self._say_odd_requests(granted)
             earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
             if granted or repeatable(earlier, self._confirming, self.records):
-                self._run_servable(granted, earlier=earlier)
+                with self._keeper.uses:
+                    self._run_servable(granted, earlier=earlier)
         except KeyboardInterrupt:
             interrupted = True
         for task in tasks:
@@ -217,14 +237,18 @@ class Runner:
             submit = partial(_submit, workers, scheduler, runs)
 
             def prepare(image: ImageSpec, waiting: list[Task]) -> None:
-                ready, facts = self._prepare(engine, image, waiting)
+                in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
+                ready, facts = self._prepare(engine, image, waiting, in_trial)
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
+                    again = partial(self._image_of, engine, image)
+                    started = []
                     for task in self._faithful(ready, waiting, facts):
                         self._ready[task.number] = ready
-                        run = partial(self._run_cell, context, ready, task, facts)
-                        submit(task, run, partial(self._refuse, task, facts))
+                        run = partial(self._run_cell, context, ready, task, facts, again)
+                        started.append(submit(task, run, partial(self._refuse, task, facts)))
+                    _after_all(started, partial(self._keeper.uses.end, ready.image.tag))
 
             builds: list[Future[None]] = []
             try:
@@ -265,19 +289,32 @@ class Runner:
     def _image_again(self, engine: Engine, supply: Supply, task: Task, record: CellRecord) -> str:
         """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
         if task.number not in self._ready:
-            ready = make_ready(
-                engine,
-                self._measurements,
-                wanted(task, supply, self._trees),
-                on_progress=lambda progress: None,
-                cancel=self._cancel,
-                seen=self._seen,
-                since=self._since,
-            )
+            ready = self._image_of(engine, wanted(task, supply, self._trees))
             if record.image is None or ready.image.id != record.image.id:
                 raise EngineError("its image is not the one of its first trials any more")
             self._ready[task.number] = ready
-        return self._ready[task.number].image.tag
+        self._keeper.uses.begin(tag := self._ready[task.number].image.tag, self._cancel)
+        return tag
+
+    def _image_of(
+        self,
+        engine: Engine,
+        image: ImageSpec,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        in_trial: Callable[[], bool] = lambda: False,
+    ) -> BuiltImage:
+        return make_ready(
+            engine,
+            self._measurements,
+            image,
+            on_progress=on_progress,
+            cancel=self._cancel,
+            seen=self._seen,
+            since=self._since,
+            fresh=self._fresh,
+            keeper=self._keeper,
+            waits=in_trial,
+        )
 
     def _scheduler(self, context: TrialContext) -> GpuScheduler:
         return GpuScheduler(
@@ -326,7 +363,9 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
-    def _prepare(self, engine: Engine, image: ImageSpec, waiting: list[Task]) -> tuple[BuiltImage | None, CellFacts]:
+    def _prepare(
+        self, engine: Engine, image: ImageSpec, waiting: list[Task], in_trial: Callable[[], bool]
+    ) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
         began: list[float] = []
 
@@ -342,16 +381,7 @@ class Runner:
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             try:
-                ready = make_ready(
-                    engine,
-                    self._measurements,
-                    image,
-                    on_progress=on_progress,
-                    cancel=self._cancel,
-                    seen=self._seen,
-                    since=self._since,
-                    fresh=self._fresh,
-                )
+                ready = self._image_of(engine, image, on_progress, in_trial)
             except BuildFailed:
                 if began:
                     self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
@@ -392,6 +422,7 @@ class Runner:
         ready: BuiltImage,
         task: Task,
         facts: CellFacts,
+        again: Callable[[], BuiltImage],
         allocation: GpuAllocation | None = None,
     ) -> None:
         facts = replace(facts)
@@ -409,16 +440,18 @@ class Runner:
                 names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
                 facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
 
+        def attempt(image: str) -> tuple[Verdict, str]:
+            echo = partial(self._listener.output, task.number)
+            return run_trials(context, task, image, allocation, on_start=on_start, keep=keep, echo=echo)
+
         def trials(task: Task) -> None:
-            verdict, reason = run_trials(
-                context,
-                task,
-                ready.image.tag,
-                allocation,
-                on_start=on_start,
-                keep=keep,
-                echo=lambda data: self._listener.output(task.number, data),
-            )
+            try:
+                verdict, reason = attempt(ready.image.tag)
+            except ImageGone as error:
+                self._listener.note(f"{task.case.id}: {error}; it is built again")
+                made = again()
+                facts.image, facts.environment, facts.trials = image_record(made), made.measured, ()
+                verdict, reason = attempt(made.image.tag)
             facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
             shown = figures([trial.outcome for trial in facts.trials], task.trials)
             facts.details = replace(facts.details, trials=shown)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, ImageGone
+from reprokit.engine.kept import IMAGE, Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.model import Ending
@@ -36,6 +37,8 @@ class FakeEngine:
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
+        self.image_bytes = 100
+        self.discarded: list[str] = []
         self.using: dict[str, str] = {}
         self.cancel = threading.Event()
         self.lock = threading.Lock()
@@ -82,7 +85,7 @@ class FakeEngine:
             sink(PROBE.read_bytes())
             return Ending(exit_code=0)
         if self.image(trial.image) is None:
-            raise EngineError(f"the image {trial.image} is gone: build it again")
+            raise ImageGone(f"the image {trial.image} is gone: build it again")
         with self.lock:
             self.trials.append(trial)
             self.cancel = cancel
@@ -102,3 +105,15 @@ class FakeEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         return dict(self.using)
+
+    def kept(self) -> list[Kept]:
+        with self.lock:
+            return [
+                Kept(kind=IMAGE, key=tag, name=tag, parts={tag: self.image_bytes}, used=0.0)
+                for tag in dict.fromkeys(self.built)
+            ]
+
+    def discard(self, kept: Kept) -> bool:
+        self.remove_image(kept.key)
+        self.discarded.append(kept.key)
+        return True

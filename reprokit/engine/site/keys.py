@@ -178,6 +178,7 @@ PARSERS: Mapping[str, Parser] = {
     "max_memory": _unit("memory"),
     "max_cpus": _unit("cores"),
     "max_timeout": _unit("duration"),
+    "budget": _unit("size"),
     "store": _path,
 }
 """The parser of each key."""

@@ -17,11 +17,12 @@ import pytest
 
 from reprokit.cli import doctor
 from reprokit.cli.doctor import bases, cuda, disk, engines, itself, leftovers, locks, venvs
-from reprokit.cli.doctor.finding import Finding, Status, size
+from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import Ground
 from reprokit.cli.doctor_command import lines
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
+from reprokit.core.text import size
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
 from reprokit.environment.catalog import Catalog
