@@ -84,8 +84,9 @@ def command(
 ) -> int:
     """Remove what reprokit keeps on this disk, until it fits into a budget; without one, show what is kept.
 
-    First goes what takes the least time to make again, for each byte and each hour since its last use. Images go by
-    reprokit's labels alone, with their build cache. Verdicts stay, and logs go last. What a run uses stays.
+    First goes what takes the least time to make again, times how often it was used, for each byte and each day since
+    its last use. Images go by reprokit's labels alone, with their build cache. Verdicts stay, and logs go last. What a
+    run uses stays.
     """
     store = options.store_path(store_folder)
     wanted = Wanted(

@@ -17,9 +17,10 @@ class Kept:
 
     ``key``: its identity; for what runs use it is the key under which they mark it as in use. ``name``: for messages.
     ``parts``: id -> bytes of what it consists of; what several share, such as layers, is named alike by all of them.
-    ``used``: when it was used last, seconds since 1970. ``seconds``: how long it takes to make it again, None where
-    that is not known. ``needs``: keys of what it is made on, which cannot be removed before it. ``stays``: why it must
-    not be removed, or ''. ``also``: further keys under which it is used. ``cases``: ids of the cases that it is of.
+    ``used``: when it was used last, seconds since 1970; ``times``: how often, as far as that is known. ``seconds``: how
+    long it takes to make it again, None where that is not known. ``needs``: keys of what it is made on, which cannot be
+    removed before it. ``stays``: why it must not be removed, or ''. ``also``: further keys under which it is used.
+    ``cases``: ids of the cases that it is of.
     """
 
     kind: str
@@ -27,6 +28,7 @@ class Kept:
     name: str
     parts: Mapping[str, int]
     used: float
+    times: int = 1
     seconds: float | None = None
     needs: frozenset[str] = frozenset()
     stays: str = ""

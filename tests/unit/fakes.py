@@ -37,7 +37,7 @@ class FakeEngine:
         self.trials: list[Trial] = []
         self.build_error: Exception | None = None
         self.swept = 0
-        self.image_bytes = 100
+        self.image_bytes = 0
         self.discarded: list[str] = []
         self.using: dict[str, str] = {}
         self.cancel = threading.Event()
@@ -50,7 +50,7 @@ class FakeEngine:
         tag = tag.removeprefix("sha256:")
         if tag.startswith("reprokit/img:") and tag not in self.built:
             return None
-        return ImageInfo(tag=tag, id=f"sha256:{tag}", labels=self.labels.get(tag, {}))
+        return ImageInfo(tag=tag, id=f"sha256:{tag}", size=self.image_bytes, labels=self.labels.get(tag, {}))
 
     def build(
         self, build: Build, site: object, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -64,7 +64,7 @@ class FakeEngine:
         with self.lock:
             self.built.append(build.tag)
             self.labels[build.tag] = build.labels
-        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", labels=build.labels)
+        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", size=self.image_bytes, labels=build.labels)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")

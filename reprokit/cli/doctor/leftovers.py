@@ -12,7 +12,7 @@ from reprokit.core.files import used_bytes
 from reprokit.core.text import pluralize, size
 from reprokit.engine import leftovers
 from reprokit.run.keeping.collecting import Wanted, stock
-from reprokit.run.keeping.holders import holders
+from reprokit.run.keeping.holders import TEMPORARY, holders
 from reprokit.run.keeping.planning import by_kind
 from reprokit.store.folder import find_folder
 
@@ -49,8 +49,8 @@ def _kept(ground: Ground) -> Iterator[Finding]:
     """What `reprokit gc` keeps within a budget, by kind."""
     store = ground.settings.store or find_folder(ground.folder)
     found = stock(holders(ground.engine, store), Wanted())
-    for kind, (count, total) in by_kind(found.items).items():
-        yield say.info(f"{pluralize(count, kind)}, {size(total)}", "reprokit gc")
+    for kind, (count, total) in by_kind(one for one in found.items if one.kind != TEMPORARY).items():
+        yield say.info(f"{kind}: {count}, {size(total)}", "reprokit gc")
     if held := used_bytes(store):
         yield say.info(f"the store {store} holds {size(held)} of recorded runs")
 

@@ -66,7 +66,8 @@ def stock(holders: Iterable[Holder], wanted: Wanted, cases: Callable[[], dict[st
             known = dataclasses.replace(kept, cases=kept.cases | of_cases.get(kept.key, set()))
             if (last := uses.last(kept.key)) is not None:
                 seconds = known.seconds if last.seconds is None else last.seconds
-                known = dataclasses.replace(known, used=max(known.used, last.at), seconds=seconds)
+                used, times = max(known.used, last.at), max(last.times, 1)
+                known = dataclasses.replace(known, used=used, times=times, seconds=seconds)
             stays = known.stays or _stays(known, busy, wanted)
             found.append((holder, dataclasses.replace(known, stays=stays)))
     return Stock(held=tuple(found))

@@ -1,7 +1,7 @@
 """What to remove, so that what is left fits into a budget. Pure.
 
-First goes what is worth least: the seconds that making it again takes, for each byte that it holds and each hour since
-it was used. Logs cannot be made again; they go after everything that can.
+First goes what is worth least: the seconds that making it again takes, times how often it was used, for each byte that
+it holds and each day since its last use. Logs cannot be made again; they go after everything that can.
 """
 
 from __future__ import annotations
@@ -95,8 +95,8 @@ class _State:
     def worth(self, one: Kept, now: float) -> float:
         """What several share counts by its share."""
         share = sum(size / self._holders[part] for part, size in one.parts.items())
-        idle = max(now - one.used, 0.0) / 3600 + 0.1
-        return cost(one) / max(share, 1.0) / idle
+        idle = max(now - one.used, 0.0) / 86400 + 1
+        return cost(one) * one.times / max(share, 1.0) / idle
 
     def remove(self, one: Kept) -> None:
         del self._kept[one.key]

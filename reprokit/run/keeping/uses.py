@@ -31,9 +31,13 @@ def _folder() -> Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """The last use of a thing: when, seconds since 1970; ``seconds`` and ``size`` (bytes): what making it took."""
+    """The last use of a thing: when, seconds since 1970, and how many ``times`` it was used before and then.
+
+    ``seconds`` and ``size`` (bytes): what making it took.
+    """
 
     at: float
+    times: int
     seconds: float | None = None
     size: int = 0
 
@@ -43,19 +47,24 @@ def last(key: str) -> Use | None:
     path = _memory(key)
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
-        return Use(at=path.stat().st_mtime, seconds=known["seconds"], size=known["size"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return Use(at=path.stat().st_mtime, **known)
+    except (OSError, ValueError, TypeError):
         return None
 
 
-def remember(key: str, *, seconds: float | None = None, size: int = 0) -> None:
-    """Remember that a thing is used now. ``seconds`` and ``size``: what making it took, kept where it is more."""
-    before = last(key)
-    if before is not None:
-        seconds = max(filter(None, (seconds, before.seconds)), default=None)
-        size = size or before.size
+def remember(key: str, *, times: int = 0, seconds: float | None = None, size: int = 0) -> None:
+    """Remember a thing now: that it is used so many ``times`` more, and what making it took.
+
+    The longest ``seconds`` count: a later build may have found most of its layers.
+    """
+    before = last(key) or Use(at=0.0, times=0)
+    known = {
+        "times": before.times + times,
+        "seconds": max(filter(None, (seconds, before.seconds)), default=None),
+        "size": size or before.size,
+    }
     with contextlib.suppress(OSError):  # a full disk, of which something is about to be removed
-        write(_memory(key), json.dumps({"key": key, "seconds": seconds, "size": size}))
+        write(_memory(key), json.dumps(known))
 
 
 def _memory(key: str) -> Path:
@@ -92,7 +101,7 @@ class Uses:
             if self._held[key] == 1:
                 with contextlib.suppress(OSError), removing(cancel):  # without a cache nothing is removed by it either
                     self._write(f"+{key}\n")
-        remember(key)
+        remember(key, times=1)
 
     def end(self, key: str) -> None:
         """Use it no longer."""
