@@ -27,6 +27,7 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
+from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
 from reprokit.run.task import Task
@@ -253,16 +254,15 @@ def _find_or_build(
                     labels=IMAGE_LABELS,
                     fresh=fresh,
                 )
-                keeper.make_room(tag, cancel, waits=waits)
-                started = time.monotonic()
-                found = _built(engine, image, request, on_progress, cancel)
+                with keeper.room(tag, cancel, waits=waits):
+                    started = time.monotonic()
+                    found = _built(engine, image, request, on_progress, cancel)
+                    uses.remember(tag, seconds=time.monotonic() - started)
     assert found is not None
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container still uses it
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
-    if built:
-        keeper.made(tag, seconds, cancel)
     measured = measure(engine, measurements, found, cancel=cancel)
     return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
 

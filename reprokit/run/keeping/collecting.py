@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import fnmatch
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from reprokit.core.errors import EngineError
@@ -127,40 +128,50 @@ class Keeper:
         self._note = note
         self._lock = threading.Lock()
         self._noted: set[str] = set()
+        self._reserved: dict[str, int] = {}
+        self._total = self._largest = 0
 
-    def make_room(self, key: str, cancel: threading.Event, *, waits: Callable[[], bool] = lambda: False) -> None:
-        """Before an image is made: remove so much that it fits, as far as its size is known from before.
+    @contextlib.contextmanager
+    def room(self, key: str, cancel: threading.Event, *, waits: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """A block in which an image is made. Before it, so much is removed that the image fits.
 
-        Waits for as long as ``waits`` and the budget is passed: what trials of this run use goes later. Raises
-        Cancelled.
+        What it took the last time counts, else the most that an image of this run took. Waits for as long as ``waits``
+        and the budget is passed: what trials of this run use goes later. Raises Cancelled.
         """
         last = uses.last(key)
-        while not self._collect(last.size if last else 0, cancel) and waits() and not cancel.is_set():
-            self.uses.wait_for_end(5.0)
+        self._reserved[key] = last.size if last and last.size else self._largest
+        try:
+            while not self._collect(cancel) and waits() and not cancel.is_set():
+                self.uses.wait_for_end(5.0)
+            before = self._total
+            yield
+        finally:
+            del self._reserved[key]
+        self._collect(cancel, before)
 
-    def made(self, key: str, seconds: float, cancel: threading.Event) -> None:
-        """After an image was made in so many seconds."""
-        uses.remember(key, seconds=seconds)
-        self._collect(0, cancel)
-
-    def _collect(self, more: int, cancel: threading.Event) -> bool:
-        """Remove what the budget asks for; whether it is kept now."""
+    def _collect(self, cancel: threading.Event, before: int | None = None) -> bool:
+        """Remove what the budget asks for; whether it is kept now. ``before``: bytes before an image was made."""
         if self._wanted.budget is None:
             return True
+        done: list[Removal] = []
         with self._lock:
             try:
-                left = collect(self._holders(), self._wanted, self._say_removed, more=more, cancel=cancel)
+                more = sum(list(self._reserved.values()))
+                left = collect(self._holders(), self._wanted, done.append, more=more, cancel=cancel)
             except EngineError as error:  # of the housekeeping: the cells are not concerned
                 self._say(f"the budget cannot be kept: {error}")
                 return True
-        if is_over := left.total > (left.budget or 0):
+            finally:
+                for one in done:
+                    self._note(f"removed for the budget: {one.kept.kind} {one.kept.name}, {size(one.freed)}")
+            self._total = left.total
+            if before is not None:
+                self._largest = max(self._largest, left.total + sum(one.freed for one in done) - before)
+        if left.total > self._wanted.budget:
             self._say(
                 f"the budget of {size(self._wanted.budget)} is passed: {size(left.bound)} are in use by runs, or kept"
             )
-        return not is_over
-
-    def _say_removed(self, removal: Removal) -> None:
-        self._note(f"removed for the budget: {removal.kept.kind} {removal.kept.name}, {size(removal.freed)}")
+        return left.total <= (left.budget or 0)
 
     def _say(self, text: str) -> None:
         if text not in self._noted:

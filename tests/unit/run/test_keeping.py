@@ -446,9 +446,13 @@ def test_a_build_waits_for_room_while_trials_run() -> None:
     with keeper.uses as mine:
         mine.begin("a")
         mine.begin("b")
-        waiting = threading.Thread(
-            target=keeper.make_room, args=("new", threading.Event()), kwargs={"waits": lambda: True}
-        )
+
+        def make() -> None:
+            with keeper.room("new", threading.Event(), waits=lambda: True):
+                assert not shelf.items
+                shelf.items["new"] = image("new")
+
+        waiting = threading.Thread(target=make)
         waiting.start()
         waiting.join(0.3)
         assert waiting.is_alive()
@@ -456,4 +460,19 @@ def test_a_build_waits_for_room_while_trials_run() -> None:
         mine.end("b")
         waiting.join(30)
         assert not waiting.is_alive()
-    assert not shelf.items
+    assert list(shelf.items) == ["new"]
+
+
+def test_a_build_of_unknown_size_is_taken_to_be_as_large_as_the_largest_of_the_run() -> None:
+    shelf = Shelf()
+    keeper = Keeper(Wanted(budget=300), lambda: [shelf])
+    most = []
+    for number in range(6):
+        with keeper.room(str(number), threading.Event()):
+            shelf.items[str(number)] = image(str(number), used=float(number))
+            most.append(len(shelf.items))
+    assert most == [1, 2, 3, 3, 3, 3]
+    with pytest.raises(RuntimeError), keeper.room("failed", threading.Event()):
+        raise RuntimeError("the build failed")
+    with keeper.room("next", threading.Event()):
+        assert len(shelf.items) == 2, "no room is left reserved for what failed"
