@@ -191,7 +191,7 @@ def _cached(private: Mapping[str, Mapping[str, Any]]) -> Iterator[Kept]:
         yield Kept(
             kind=BUILD_CACHE if private[top]["ours"] else OTHER_CACHE,
             key=top,
-            name=f"cache mount {mount[1]}" if mount else f"layers of no image ({len(several)} of {top[:12]})",
+            name=f"mount {mount[1]}" if mount else f"layers of no image ({len(several)} of {top[:12]})",
             parts={one["ID"]: int(one["Size"]) for one in several},
             used=max(_moment(one.get("LastUsedAt") or one.get("CreatedAt") or "") for one in several),
             stays="a build uses it" if any(one.get("InUse") for one in several) else "",

@@ -62,7 +62,9 @@ def plan(items: Iterable[Kept], *, now: float, budget: int | None = None, older_
     if older_than is not None:
         while old := [one for one in state.removable() if now - one.used > older_than]:
             state.remove(min(old, key=lambda one: one.used))
-    while budget is not None and state.total > budget and (candidates := state.removable()):
+    while budget is not None and state.total > budget:
+        if not (candidates := [one for one in state.removable() if one.bytes]):
+            break
         state.remove(min(candidates, key=lambda one: (one.kind == LOG, state.worth(one, now))))
     bound = {part: size for one in kept.values() if one.stays for part, size in one.parts.items()}
     return Plan(removals=tuple(state.removals), total=total, left=state.total, bound=sum(bound.values()), budget=budget)

@@ -48,7 +48,7 @@ def test_layers_on_each_other_are_one_thing_and_mounts_are_by_themselves() -> No
     layers, pip, other = _cached(private)
     assert (layers.kind, layers.key, set(layers.parts), layers.bytes) == (BUILD_CACHE, "a", {"a", "b"}, 20)
     assert (layers.stays, layers.used) == ("a build uses it", _moment("2026-01-02T00:00:00+00:00"))
-    assert pip.name == "cache mount /root/.cache/pip"
+    assert pip.name == "mount /root/.cache/pip"
     assert other.kind == OTHER_CACHE
 
 
