@@ -60,6 +60,7 @@ class Disk:
             for one in listed
             if one["Id"] in ours
         ]
+        found.sort(key=lambda one: one.kind)  # what an image shares with its base is counted as the base's
         return [*found, *_cached(self._private())]
 
     def discard(self, kept: Kept) -> bool:
