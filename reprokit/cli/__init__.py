@@ -39,6 +39,7 @@ COMMANDS = {
     "show": "Show a recorded run, or one cell of it with its log and environment.",
     "report": "Write a report: pages that open from the disk, or one run in another format.",
     "share": "Write the Markdown of an issue: verdicts, what they explain, and the case to run.",
+    "gc": "Remove what reprokit keeps on this disk, until it fits into a budget.",
     "doctor": "Check this host for problems, and suggest fixes.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",

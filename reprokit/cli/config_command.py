@@ -121,7 +121,7 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
 def _words(key: str, value: Any) -> str:
     if value in (None, "", [], {}):
         return UNSET.get(key, "-")
-    if key == "max_memory":
+    if key in ("max_memory", "budget"):
         return f"{value / 1024**3:.4g} GiB"
     if key in ("max_timeout", "engine_wait"):
         return f"{value:g} s"

@@ -60,6 +60,10 @@ class EngineLost(EngineError):
     """
 
 
+class ImageGone(EngineError):
+    """The engine has the image no more: it can be built again."""
+
+
 class BuildFailed(ReprokitError):
     """An image could not be built. ``step`` is the failing instruction, ``tail`` its last output lines.
 

@@ -1,7 +1,8 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what folders hold."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from pathlib import Path
@@ -33,3 +34,25 @@ def write(path: Path, text: str) -> None:
     except BaseException:
         Path(scratch).unlink(missing_ok=True)
         raise
+
+
+def used_bytes(place: Path) -> int:
+    """Bytes that a file, or what is below a folder, uses; 0 where there is none. What cannot be read does not count."""
+    total, waiting = 0, [place]
+    while waiting:
+        with contextlib.suppress(OSError):
+            one = waiting.pop()
+            if one.is_dir() and not one.is_symlink():
+                waiting += one.iterdir()
+            else:
+                total += one.lstat().st_blocks * 512
+    return total
+
+
+def newest(place: Path) -> float:
+    """When a file or folder, or something directly in it, was changed last, in seconds since 1970; 0.0 without one."""
+    moments = [0.0]
+    with contextlib.suppress(OSError):
+        moments.append(place.lstat().st_mtime)
+        moments += [entry.lstat().st_mtime for entry in place.iterdir()]
+    return max(moments)

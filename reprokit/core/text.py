@@ -44,3 +44,11 @@ def one_line(text: str, limit: int = 200) -> str:
     """Return the first line of ``text`` that says something, shortened to ``limit`` characters."""
     line = next((line.strip() for line in text.splitlines() if line.strip()), "")
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def size(count: float) -> str:
+    """``1.2 GB``, ``35 MB``: decimal units, as the docker client shows them."""
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}" if count < 10 * factor else f"{count / factor:.0f} {unit}"
+    return f"{count:.0f} B"

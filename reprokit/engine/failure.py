@@ -13,12 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ImageGone, ReprokitError, Unsupported
 from reprokit.environment.steps import short_step
 
 TAIL = 400
 """Last output lines of a failed step that engines keep: its cause may be far above what other programs add."""
 
+_NO_IMAGE = re.compile(r"no such image", re.I)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 
 _NO_CONTAINER = re.compile(r"no such container", re.I)
@@ -47,7 +48,7 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         _NO_SPACE,
-        "the engine's disk is full: 'reprokit doctor' lists what reprokit keeps, 'docker system df' shows the rest",
+        "the engine's disk is full: 'reprokit gc' shows and removes what reprokit keeps, 'docker system df' the rest",
     ),
     (
         re.compile(r"unable to find user|no matching entries in passwd file", re.I),
@@ -62,10 +63,6 @@ _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
         "Podman's runtime crun does not serve this host's mixed cgroups: start 'podman --runtime runc system service'",
     ),
     (re.compile(r"unable to find group|no matching entries in group file", re.I), "the image has no such group"),
-    (
-        re.compile(r"no such image", re.I),
-        "the image is gone from the engine: build it again (was it pruned meanwhile?)",
-    ),
     (
         re.compile(
             r"cwd must be an absolute path|working directory .* is invalid|chdir to cwd|mkdir .*not a directory", re.I
@@ -122,6 +119,8 @@ _DAEMON_TROUBLE = re.compile(
 def of_engine(text: str) -> ReprokitError:
     """What a refusal of the engine (create, start, pull ...) means."""
     text = text.strip()
+    if _NO_IMAGE.search(text):
+        return ImageGone(f"the image is gone from the engine: build it again (was it pruned?). The engine says: {text}")
     for pattern, advice in _UNSUPPORTED:
         if pattern.search(text):
             return Unsupported(f"{advice}. The engine says: {text}")

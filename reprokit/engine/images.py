@@ -15,7 +15,8 @@ from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
 
-_OURS = re.compile(r"(docker\.io/)?reprokit/")
+OURS = re.compile(r"(docker\.io/)?reprokit/")
+"""How the names of our images begin; Podman writes the registry too."""
 
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:
@@ -32,7 +33,7 @@ def find(wire: Wire, tag: str) -> ImageInfo | None:
 
 def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
     # Podman, and Docker with containerd's image store, name one for what was made here too: no registry has that.
-    digests = [one for one in found.get("RepoDigests") or [] if not _OURS.match(one)]
+    digests = [one for one in found.get("RepoDigests") or [] if not OURS.match(one)]
     # One image may have come from several registries; the digest is the one of the name that was asked for.
     digests.sort(key=lambda digest: not digest.startswith(f"{split(tag)[0]}@"))
     return ImageInfo(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.engine.capabilities import Capabilities
+from reprokit.engine.kept import Kept
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -239,6 +240,7 @@ class Engine(Protocol):
             Cancelled: ``cancel`` was set.
             EngineLost: The engine did not see the program's own end, because it was stopped or restarted meanwhile,
                 another process stopped the container, or a connection was cut.
+            ImageGone: The engine has no such image.
             Unsupported: The engine cannot give the trial what it asks for, such as a GPU.
         """
 
@@ -265,4 +267,22 @@ class Engine(Protocol):
 
         Returns:
             UUID of a GPU -> the container that has it, in words.
+        """
+
+    def kept(self) -> Sequence[Kept]:
+        """List what the engine keeps on disk for reprokit, and for no one else.
+
+        Returns:
+            Images and base images by their ownership labels, caches of builds that are ours beyond doubt, or what
+            stands for them. A part that something else holds too is left out: removing ours would not free it.
+        """
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove what :meth:`kept` listed, and what only it needed, from the disk.
+
+        Args:
+            kept: One of the things listed.
+
+        Returns:
+            Whether it is gone; not so where something uses it.
         """

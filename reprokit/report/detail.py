@@ -14,6 +14,7 @@ from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
 from reprokit.report.labels import cell_name, expectation
+from reprokit.store import logs
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""
@@ -65,8 +66,11 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     if record.trials:
         shown = _trial(record, trial)
         yield head(f"Log of trial {shown.number}")
-        yield from mark(recorded(shown, folder), shown, colour)
-        yield f"(whole log: {folder / shown.log})"
+        try:
+            yield from mark(recorded(shown, folder), shown, colour)
+            yield f"(whole log: {folder / shown.log})"
+        except UsageError as error:
+            yield f"({error})"
     if record.environment:
         yield head("Environment, as measured in the image")
         yield _environment(record.environment).rstrip()
@@ -120,7 +124,7 @@ def recorded(trial: TrialRecord, folder: Path) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"the log {path} is gone") from None
+        raise UsageError(logs.removed(folder, trial.log) or f"the log {path} is gone") from None
 
 
 def mark(log: bytes, trial: TrialRecord, colour: bool) -> Sequence[str]:

@@ -27,6 +27,8 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
+from reprokit.run.keeping import uses
+from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
 from reprokit.run.task import Task
 
@@ -198,14 +200,43 @@ def make_ready(
     seen: SeenBases,
     since: float = 0.0,
     fresh: bool = False,
+    keeper: Keeper,
+    waits: Callable[[], bool] = lambda: False,
 ) -> BuiltImage:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
-    ``seen`` and ``since``: which images of a registry count, as in :func:`reprokit.engine.bases.ensure`. ``fresh``:
-    build it again, with what archives and indexes have today, in place of the one that stands.
+    ``keeper``: what makes room for it, and has it in use from now on, until its tag is given back. ``waits``: whether
+    to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
+    :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in place
+    of the one that stands.
     """
+    for base in image.environment.images:
+        keeper.uses.begin(base.reference, cancel)  # before it is looked for
     found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
     tag = image.tag(found_bases)
+    keeper.uses.begin(tag, cancel)
+    try:
+        return _find_or_build(
+            engine, measurements, image, tag, found_bases, on_progress, cancel, fresh=fresh, keeper=keeper, waits=waits
+        )
+    except BaseException:
+        keeper.uses.end(tag)
+        raise
+
+
+def _find_or_build(
+    engine: Engine,
+    measurements: Measurements,
+    image: ImageSpec,
+    tag: str,
+    found_bases: Mapping[str, ImageInfo],
+    on_progress: Callable[[Progress], None],
+    cancel: threading.Event,
+    *,
+    fresh: bool,
+    keeper: Keeper,
+    waits: Callable[[], bool],
+) -> BuiltImage:
     started = time.monotonic()
     found = before = engine.image(tag)
     built = False
@@ -223,7 +254,10 @@ def make_ready(
                     labels=IMAGE_LABELS,
                     fresh=fresh,
                 )
-                found = _built(engine, image, request, on_progress, cancel)
+                with keeper.room(tag, cancel, waits=waits):
+                    started = time.monotonic()
+                    found = _built(engine, image, request, on_progress, cancel)
+                    uses.remember(tag, seconds=time.monotonic() - started)
     assert found is not None
     if before is not None and before.id != found.id:
         with contextlib.suppress(EngineError):  # a container still uses it

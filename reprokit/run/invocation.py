@@ -22,6 +22,8 @@ from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
 from reprokit.run.confirming import Planner
 from reprokit.run.display import Display
+from reprokit.run.keeping.collecting import Keeper, Wanted
+from reprokit.run.keeping.holders import Holder, holders
 from reprokit.run.listener import Listener
 from reprokit.run.plan import load_all
 from reprokit.run.request import Request
@@ -108,8 +110,17 @@ class Invocation:
             caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
             gpu_leases=own.gpu_leases,
             engine_wait=own.engine_wait,
+            keeper=self._keeper(request, listener),
             confirming=self._confirming(request.confirm),
         )
+
+    def _keeper(self, request: Request, listener: Listener) -> Keeper:
+        budget = site.settings().budget
+
+        def everything() -> list[Holder]:
+            return holders(self._open_engine(request), self.folder)
+
+        return Keeper(Wanted(budget=budget, logs=False), everything, listener.note)
 
     def _open_store(self) -> Store:
         from reprokit.store.database import Store

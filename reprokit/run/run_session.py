@@ -13,10 +13,12 @@ from reprokit.case.matrix import Cell, Selection, cell_key, label
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import build_times, pluralize, seconds
+from reprokit.engine import site
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run import resuming
 from reprokit.run.approving import approve
 from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
+from reprokit.run.keeping.estimating import check_room
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
@@ -40,6 +42,8 @@ class Session(Invocation):
         """
         files = load_all(request.cases)
         tasks = self._approved(files, request)
+        if full := check_room(tasks, self.folder, site.settings().budget):
+            self._say(full)
         self._check_engine(request, tasks)
         run_id = new_id()
         make_folder(self.folder)

@@ -7,6 +7,7 @@ is written to the store the moment it is decided.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 import traceback
@@ -22,6 +23,7 @@ from reprokit.core.errors import (
     BuildFailed,
     Cancelled,
     EngineError,
+    ImageGone,
     RecordError,
     ReprokitError,
     Unsupported,
@@ -40,7 +42,8 @@ from reprokit.evidence.sequential import figures
 from reprokit.run.building import explained
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, make_ready, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
+from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import check_limits
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
@@ -79,6 +82,20 @@ def _submit(
     return started
 
 
+def _after_all(futures: Sequence[Future[None]], call: Callable[[], None]) -> None:
+    """Call when all are done, at once where there is none."""
+    done = itertools.count(1)
+
+    def one(_: Future[None]) -> None:
+        if next(done) == len(futures):
+            call()
+
+    for future in futures:
+        future.add_done_callback(one)
+    if not futures:
+        call()
+
+
 def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
     """Whether this host has what the task needs, so that it is an engine's turn."""
     try:
@@ -94,6 +111,7 @@ class Runner:
     ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
     ``gpu_leases``: where the leases lie, None for the host's usual place. ``confirming``: which cells to repeat once
     all are decided, None for none.
+    ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
 
@@ -113,6 +131,7 @@ class Runner:
         gpu_leases: Path | None = None,
         engine_wait: float | None = None,
         confirming: Planner | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -136,6 +155,7 @@ class Runner:
         self._trees = SourceTrees(request.sources, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
+        self._keeper = keeper or Keeper()
         self._ready: dict[int, BuiltImage] = {}
         self._lock = threading.Lock()
 
@@ -159,7 +179,8 @@ class Runner:
             self._say_odd_requests(granted)
             earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
             if granted or repeatable(earlier, self._confirming, self.records):
-                self._run_servable(granted, earlier=earlier)
+                with self._keeper.uses:
+                    self._run_servable(granted, earlier=earlier)
         except KeyboardInterrupt as interrupt:
             interrupted = interrupt
         for task in tasks:
@@ -237,14 +258,18 @@ class Runner:
             submit = partial(_submit, workers, scheduler, runs)
 
             def prepare(image: ImageSpec, waiting: list[Task]) -> None:
-                ready, facts = self._prepare(context, image, waiting)
+                in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
+                ready, facts = self._prepare(context, image, waiting, in_trial)
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
+                    again = partial(self._image_of, context, image)
+                    started = []
                     for task in self._faithful(ready, waiting, facts):
                         self._ready[task.number] = ready
-                        run = partial(self._run_cell, context, ready, task, facts)
-                        submit(task, run, partial(self._refuse, task, facts))
+                        run = partial(self._run_cell, context, ready, task, facts, again)
+                        started.append(submit(task, run, partial(self._refuse, task, facts)))
+                    _after_all(started, partial(self._keeper.uses.end, ready.image.tag))
 
             builds: list[Future[None]] = []
             try:
@@ -286,12 +311,40 @@ class Runner:
     def _image_again(self, context: TrialContext, supply: Supply, task: Task, record: CellRecord) -> str:
         """The image of a decided task: where a run is resumed, it has to be the one that its trials ran in."""
         if task.number not in self._ready:
-            image = wanted(task, supply, self._trees)
-            ready = self._made_ready(context, image, lambda progress: None, fresh=False)
+            ready = self._image_of(context, wanted(task, supply, self._trees))
             if record.image is None or ready.image.id != record.image.id:
                 raise EngineError("its image is not the one of its first trials any more")
             self._ready[task.number] = ready
-        return self._ready[task.number].image.tag
+        self._keeper.uses.begin(tag := self._ready[task.number].image.tag, self._cancel)
+        return tag
+
+    def _image_of(
+        self,
+        context: TrialContext,
+        image: ImageSpec,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        in_trial: Callable[[], bool] = lambda: False,
+    ) -> BuiltImage:
+        def attempt() -> BuiltImage:
+            awake = slept()
+            try:
+                return make_ready(
+                    context.engine,
+                    self._measurements,
+                    image,
+                    on_progress=on_progress,
+                    cancel=self._cancel,
+                    seen=self._seen,
+                    since=self._since,
+                    fresh=self._fresh,
+                    keeper=self._keeper,
+                    waits=in_trial,
+                )
+            except BuildFailed:
+                check_awake(awake, "the build")
+                raise
+
+        return context.recovery.repeated(attempt)
 
     def _scheduler(self, context: TrialContext) -> GpuScheduler:
         return GpuScheduler(
@@ -330,30 +383,8 @@ class Runner:
             self._listener.state([task.number for task in waiting], "queued")
         return sorted(images.values(), key=lambda image: not any(task.spec.limits.gpus for task in image[1]))
 
-    def _made_ready(
-        self, context: TrialContext, image: ImageSpec, on_progress: Callable[[Progress], None], *, fresh: bool
-    ) -> BuiltImage:
-        def attempt() -> BuiltImage:
-            awake = slept()
-            try:
-                return make_ready(
-                    context.engine,
-                    self._measurements,
-                    image,
-                    on_progress=on_progress,
-                    cancel=self._cancel,
-                    seen=self._seen,
-                    since=self._since,
-                    fresh=fresh,
-                )
-            except BuildFailed:
-                check_awake(awake, "the build")
-                raise
-
-        return context.recovery.repeated(attempt)
-
     def _prepare(
-        self, context: TrialContext, image: ImageSpec, waiting: list[Task]
+        self, context: TrialContext, image: ImageSpec, waiting: list[Task], in_trial: Callable[[], bool]
     ) -> tuple[BuiltImage | None, CellFacts]:
         numbers = [task.number for task in waiting]
         began: list[float] = []
@@ -370,7 +401,7 @@ class Runner:
 
         def attempt(_: Task) -> tuple[BuiltImage, CellFacts]:
             try:
-                ready = self._made_ready(context, image, on_progress, fresh=self._fresh)
+                ready = self._image_of(context, image, on_progress, in_trial)
             except BuildFailed:
                 if began:
                     self._listener.build_ended(numbers, time.monotonic() - began[0], failed=True)
@@ -411,6 +442,7 @@ class Runner:
         ready: BuiltImage,
         task: Task,
         facts: CellFacts,
+        again: Callable[[], BuiltImage],
         allocation: GpuAllocation | None = None,
     ) -> None:
         facts = replace(facts)
@@ -428,16 +460,18 @@ class Runner:
                 names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
                 facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
 
+        def attempt(image: str) -> tuple[Verdict, str]:
+            echo = partial(self._listener.output, task.number)
+            return run_trials(context, task, image, allocation, on_start=on_start, keep=keep, echo=echo)
+
         def trials(task: Task) -> None:
-            verdict, reason = run_trials(
-                context,
-                task,
-                ready.image.tag,
-                allocation,
-                on_start=on_start,
-                keep=keep,
-                echo=lambda data: self._listener.output(task.number, data),
-            )
+            try:
+                verdict, reason = attempt(ready.image.tag)
+            except ImageGone as error:
+                self._listener.note(f"{task.case.id}: {error}; it is built again")
+                made = again()
+                facts.image, facts.environment, facts.trials = image_record(made), made.measured, ()
+                verdict, reason = attempt(made.image.tag)
             facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
             shown = figures([trial.outcome for trial in facts.trials], task.trials)
             facts.details = replace(facts.details, trials=shown)

@@ -18,9 +18,13 @@ from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.core.locks import locked
 from reprokit.environment.model import SourceTree
+from reprokit.run.keeping.uses import Uses
 
 COMMIT = re.compile(r"[0-9a-f]{40}")
 GIT_SECONDS = 900
+
+_USED = Uses()
+"""What this process fetched: builds read it until the process ends."""
 
 
 class SourceError(UsageError):
@@ -48,6 +52,7 @@ def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Pa
     if tree_key:
         digest = _digest(tree_key, patch_key)
         archive = kept / "trees" / digest.removeprefix("sha256:")
+        _USED.begin(str(archive))
         with locked(kept / "trees.lock"):
             if not archive.is_dir():
                 _export(name, repository, tree_key, spec.patch, archive)
@@ -79,6 +84,7 @@ def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: 
     kept.mkdir(parents=True, exist_ok=True)
     # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
     repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
+    _USED.begin(str(repository))
     with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
@@ -108,6 +114,7 @@ def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | Non
 
 def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
     repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
+    _USED.begin(str(repository))
     with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
@@ -191,6 +198,7 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
         digest = _digest(tree_digest(tree), patch_key)
         _apply(name, tree, patch)
         target = kept / "trees" / digest.removeprefix("sha256:")
+        _USED.begin(str(target))
         with locked(kept / "trees.lock"):
             if not target.is_dir():
                 tree.rename(target)

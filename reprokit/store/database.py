@@ -247,6 +247,15 @@ class Store:
             rows = connection.execute(cells.order_by(tables.cells.c.number))
             return bare_run(run), [cell_of(row, ()) for row in rows]
 
+    def image_cases(self) -> dict[str, set[str]]:
+        """Tag of an image -> ids of the cases whose cells ran in it."""
+        table, found = tables.cells.c, dict[str, set[str]]()
+        with self._reading() as connection:
+            for image, case_id in connection.execute(select(table.image, table.case_id)):
+                if image:
+                    found.setdefault(image["tag"], set()).add(case_id)
+        return found
+
     def case_ids(self) -> list[str]:
         """The ids of all cases that were ever run here."""
         with self._reading() as connection:

@@ -17,7 +17,8 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError
+from reprokit.core.errors import BuildFailed, Cancelled, ImageGone
+from reprokit.engine.kept import ENVIRONMENT, IMAGE
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
 from tests.conformance.conftest import Subject
@@ -52,6 +53,18 @@ def test_what_was_built_is_found_and_removed(subject: Subject) -> None:
     for _ in range(2):  # no error when there is none
         subject.engine.remove_image(build.tag)
         assert subject.engine.image(build.tag) is None
+
+
+def test_what_was_built_is_kept_by_its_tag_and_discarded(subject: Subject) -> None:
+    build = subject.build(f"head -c 2000000 /dev/urandom > blob; echo {uuid.uuid4().hex}")
+    subject.engine.build(build, Site(), lambda _: None, never())
+    (kept,) = [one for one in subject.engine.kept() if one.key == build.tag]
+    assert kept.kind in (IMAGE, ENVIRONMENT)
+    assert kept.stays == ""
+    assert subject.engine.discard(kept)
+    assert subject.engine.image(build.tag) is None
+    assert build.tag not in {one.key for one in subject.engine.kept()}
+    assert subject.engine.discard(kept), "two that collect at once get along"
 
 
 def test_a_build_that_fails_tells_its_step_and_leaves_no_image(subject: Subject) -> None:
@@ -234,7 +247,7 @@ def test_the_slot_is_held_while_the_program_runs(subject: Subject, image: str) -
 
 
 def test_an_image_that_is_gone_is_an_error_of_the_engine(subject: Subject) -> None:
-    with pytest.raises(EngineError, match="gone"):
+    with pytest.raises(ImageGone, match="gone"):
         subject.engine.run(trial(f"reprokit/img:{uuid.uuid4().hex}", "true"), lambda _: None, never())
 
 

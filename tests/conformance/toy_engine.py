@@ -23,10 +23,12 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone
+from reprokit.core.files import newest, used_bytes
 from reprokit.engine import leftovers
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
+from reprokit.engine.kept import ENVIRONMENT, Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.site import Site
 from reprokit.environment.host import Host, HostCapabilities
@@ -192,7 +194,7 @@ class ToyEngine:
     ) -> Ending:
         kept = self.image(trial.image)
         if kept is None:
-            raise EngineError(f"the image {trial.image} is gone: build it again")
+            raise ImageGone(f"the image {trial.image} is gone: build it again")
         folder = self._folder(kept.tag)
         with slot or nullcontext():
             # The probe runs in no work folder.
@@ -220,6 +222,17 @@ class ToyEngine:
 
     def gpus_in_use(self) -> Mapping[str, str]:
         return {}
+
+    def kept(self) -> list[Kept]:
+        tags = [json.loads(place.read_text())["tag"] for place in self._top.glob("*/image.json")]
+        return [
+            Kept(kind=ENVIRONMENT, key=tag, name=tag, parts={tag: used_bytes(place)}, used=newest(place))
+            for tag, place in ((tag, self._folder(tag)) for tag in tags)
+        ]
+
+    def discard(self, kept: Kept) -> bool:
+        self.remove_image(kept.key)
+        return self.image(kept.key) is None
 
     def _folder(self, tag: str) -> Path:
         return self._top / tag.rpartition(":")[2]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.core.errors import Cancelled, EngineError, EngineLost
+from reprokit.core.errors import Cancelled, EngineLost, ImageGone
+from reprokit.engine.kept import IMAGE, Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.evidence.model import Ending
@@ -38,6 +39,8 @@ class FakeEngine:
         self.swept = 0
         self.pings = 0
         self.down: Callable[[], bool] = lambda: False
+        self.image_bytes = 0
+        self.discarded: list[str] = []
         self.using: dict[str, str] = {}
         self.cancel = threading.Event()
         self.lock = threading.Lock()
@@ -54,7 +57,7 @@ class FakeEngine:
         tag = tag.removeprefix("sha256:")
         if tag.startswith("reprokit/img:") and tag not in self.built:
             return None
-        return ImageInfo(tag=tag, id=f"sha256:{tag}", labels=self.labels.get(tag, {}))
+        return ImageInfo(tag=tag, id=f"sha256:{tag}", size=self.image_bytes, labels=self.labels.get(tag, {}))
 
     def build(
         self, build: Build, site: object, on_progress: Callable[[Progress], None], cancel: threading.Event
@@ -68,7 +71,7 @@ class FakeEngine:
         with self.lock:
             self.built.append(build.tag)
             self.labels[build.tag] = build.labels
-        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", labels=build.labels)
+        return ImageInfo(tag=build.tag, id=f"sha256:{build.tag}", size=self.image_bytes, labels=build.labels)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")
@@ -89,7 +92,7 @@ class FakeEngine:
             sink(PROBE.read_bytes())
             return Ending(exit_code=0)
         if self.image(trial.image) is None:
-            raise EngineError(f"the image {trial.image} is gone: build it again")
+            raise ImageGone(f"the image {trial.image} is gone: build it again")
         with self.lock:
             self.trials.append(trial)
             self.cancel = cancel
@@ -109,3 +112,15 @@ class FakeEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         return dict(self.using)
+
+    def kept(self) -> list[Kept]:
+        with self.lock:
+            return [
+                Kept(kind=IMAGE, key=tag, name=tag, parts={tag: self.image_bytes}, used=0.0)
+                for tag in dict.fromkeys(self.built)
+            ]
+
+    def discard(self, kept: Kept) -> bool:
+        self.remove_image(kept.key)
+        self.discarded.append(kept.key)
+        return True

@@ -120,7 +120,8 @@ def test_targets_of_make_exist(path: Path) -> None:
 @pytest.mark.parametrize(
     ("shown", "wrong"),
     [
-        ("reprokit gc", "gc"),
+        ("reprokit bundle", "bundle"),
+        ("reprokit gc --budget 20G", ""),
         ("reprokit run CASE --fix", ""),
         ("reprokit run CASE --fixed", "--fixed"),
         ("reprokit github run-cells", ""),

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from reprokit.cli.doctor.finding import Finding, Voice, size
+from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core import cache
+from reprokit.core.text import size
 from reprokit.store.folder import find_folder
 
 FULL, TIGHT = 2e9, 15e9
@@ -56,5 +57,5 @@ def _is_seen(path: Path) -> bool:
 
 def _fix(uses: list[str], client: str) -> str:
     if "engine" in uses:
-        return f"{client} {'system' if client == 'podman' else 'builder'} prune   # and what 'leftovers' lists"
+        return f"reprokit gc --budget 20G   # what others keep there: {client} system df"
     return f"make space there, or set another folder in {', '.join(_MOVED_BY[use] for use in uses)}"

@@ -59,11 +59,3 @@ def install(package: str, path: str | None = None) -> str:
         if shutil.which(program, path=path):
             return f"sudo {command} {package}"
     return f"sudo apt-get install {package}"
-
-
-def size(count: float) -> str:
-    """``1.2 GB``, ``35 MB``: decimal units, as the docker client shows them."""
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}" if count < 10 * factor else f"{count / factor:.0f} {unit}"
-    return f"{count:.0f} B"

@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from reprokit.cli.doctor.finding import Finding, Voice, size
+from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
 from reprokit.core.locks import locked_if_free
+from reprokit.core.text import size
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.folder import find_folder
 from reprokit.store.opening import LOCK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
 from reprokit.engine import containers, images, leftovers
+from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
+from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.wire import Wire, endpoint
@@ -56,6 +58,7 @@ class DockerEngine:
     def __init__(self, environ: Mapping[str, str] | None = None, wire: Wire | None = None) -> None:
         self._wire = wire or Wire(environ)
         self._witnesses = Witnesses(self._wire)
+        self._disk = Disk(self._wire)
 
     @property
     def wire(self) -> Wire:
@@ -164,3 +167,11 @@ class DockerEngine:
             for gpu in container["Labels"][ownership.GPUS].split(",")
             if container["State"] not in ("exited", "dead", "stopped")
         }
+
+    def kept(self) -> Sequence[Kept]:
+        """Images and base images of ours, and the build cache that no image uses. Raises EngineError."""
+        return self._disk.kept()
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove an image by our names, or build cache; whether it is gone. Raises EngineError."""
+        return self._disk.discard(kept)

@@ -53,8 +53,9 @@ class Settings:
 
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
-    the most that a trial gets on this host. ``engine_wait``: seconds for which a run waits for an engine that went
-    away. ``store``: folder of the recorded runs. None = not set.
+    the most that a trial gets on this host. ``budget`` (bytes): the most that reprokit keeps on the disk.
+    ``engine_wait``: seconds for which a run waits for an engine that went away. ``store``: folder of the recorded runs.
+    None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
     """
@@ -84,6 +85,7 @@ class Settings:
     max_cpus: float | None = None
     max_timeout: float | None = None
     engine_wait: float | None = None
+    budget: int | None = None
     store: Path | None = None
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 

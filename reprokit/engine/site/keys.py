@@ -179,6 +179,7 @@ PARSERS: Mapping[str, Parser] = {
     "max_cpus": _unit("cores"),
     "max_timeout": _unit("duration"),
     "engine_wait": _unit("duration"),
+    "budget": _unit("size"),
     "store": _path,
 }
 """The parser of each key."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.engine import leftovers
+from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, cgroups, keeping
 from reprokit.core.errors import EngineError
@@ -94,3 +95,11 @@ class VenvEngine:
     def gpus_in_use(self) -> Mapping[str, str]:
         """None: what a process that is gone left on a GPU, the driver tells."""
         return {}
+
+    def kept(self) -> Sequence[Kept]:
+        """Environments, the interpreters that uv installed for them, and what pip downloaded."""
+        return keeping.kept()
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one of them; whether it is gone."""
+        return keeping.discard(kept)

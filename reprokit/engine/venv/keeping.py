@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core import cache
+from reprokit.core.files import newest, used_bytes
+from reprokit.engine.kept import DOWNLOADS, ENVIRONMENT, INTERPRETER, Kept
 from reprokit.engine.leftovers import remove_tree
 from reprokit.engine.protocol import ImageInfo
-from reprokit.core.errors import EngineError
+from reprokit.core.errors import EngineError, ImageGone
 from reprokit.core.locks import locked, locked_if_free
 
 DESCRIPTION = "environment.json"
@@ -66,10 +68,10 @@ def find(reference: str) -> KeptVenv | None:
 
 
 def get(reference: str) -> KeptVenv:
-    """Like :func:`find`. Raises EngineError when there is none."""
+    """Like :func:`find`. Raises ImageGone when there is none."""
     kept = find(reference)
     if kept is None:
-        raise EngineError(f"the environment {reference} is gone: build it again (was {top()} emptied meanwhile?)")
+        raise ImageGone(f"the environment {reference} is gone: build it again (was {top()} emptied meanwhile?)")
     return kept
 
 
@@ -118,8 +120,7 @@ def making(tag: str, cancel: threading.Event) -> Iterator[Path]:
 
 def complete(folder: Path, tag: str, description: Mapping[str, Any]) -> KeptVenv:
     """Describe what was made in ``folder``, which is complete from then on."""
-    size = sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
-    description = {**description, "tag": tag, "made": uuid.uuid4().hex, "size": size}
+    description = {**description, "tag": tag, "made": uuid.uuid4().hex, "size": used_bytes(folder)}
     scratch = folder / f".{DESCRIPTION}"
     scratch.write_text(json.dumps(description))
     scratch.replace(folder / DESCRIPTION)
@@ -137,3 +138,48 @@ def sweep() -> list[str]:
             if held and _read(folder) is None and remove_tree(folder):
                 removed.append(f"half-made environment {folder}")
     return removed
+
+
+def kept() -> list[Kept]:
+    """Environments, the interpreters that uv installed for them, and what pip downloaded."""
+    standing = [one for path in (top() / "environments").glob(f"*/{DESCRIPTION}") if (one := _read(path.parent))]
+    found = [
+        Kept(
+            kind=ENVIRONMENT,
+            key=one.description["tag"],
+            name=one.description["tag"],
+            parts={str(one.folder): one.description["size"]},
+            used=(one.folder / DESCRIPTION).stat().st_mtime,
+            needs=frozenset(str(place) for place in _interpreters() if _is_made_with(one, place)),
+        )
+        for one in standing
+    ]
+    folders = [(INTERPRETER, place) for place in _interpreters()]
+    folders += [(DOWNLOADS, place) for place in (top() / "pip",) if place.is_dir()]
+    return [
+        *found,
+        *(
+            Kept(kind=kind, key=str(place), name=str(place), parts={str(place): used_bytes(place)}, used=newest(place))
+            for kind, place in folders
+        ),
+    ]
+
+
+def discard(one: Kept) -> bool:
+    """Remove what :func:`kept` listed; whether it is gone."""
+    if one.kind != ENVIRONMENT:
+        return remove_tree(Path(one.key))
+    lock = _folder(one.key).with_suffix(".lock")
+    with locked_if_free(lock) as held:  # not while another process makes it anew
+        if held:
+            remove(one.key)
+    return held and find(one.key) is None
+
+
+def _interpreters() -> list[Path]:
+    return sorted(place for place in pythons().glob("*") if place.is_dir() and not place.is_symlink())
+
+
+def _is_made_with(one: KeptVenv, interpreter: Path) -> bool:
+    """Whether the environment's Python is a link to that interpreter."""
+    return (one.folder / "venv" / "bin" / "python").resolve().is_relative_to(interpreter.resolve())

@@ -18,6 +18,7 @@ from reprokit.report.html.cell import Log, cell_data, judged, to_show, within
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
+from reprokit.store import logs
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -116,7 +117,7 @@ def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clea
     try:
         text = whole.read_bytes().decode("utf-8", "replace")
     except OSError:
-        return Log(text="", note="the log is gone")
+        return Log(text="", note=logs.removed(store, trial.log) or "the log is gone")
     kept: Set[int] | None = None
     shown, note = "", ""
     if len(text) > LOG_BYTES:

@@ -17,11 +17,12 @@ import pytest
 
 from reprokit.cli import doctor
 from reprokit.cli.doctor import bases, cuda, disk, engines, itself, leftovers, locks, venvs
-from reprokit.cli.doctor.finding import Finding, Status, size
+from reprokit.cli.doctor.finding import Finding, Status
 from reprokit.cli.doctor.ground import Ground
 from reprokit.cli.doctor_command import lines
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
+from reprokit.core.text import size
 from reprokit.engine.site import Settings
 from reprokit.engine.venv import host as venv_host
 from reprokit.environment.catalog import Catalog
@@ -29,6 +30,7 @@ from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
 from tests.fake_nvml import H200, V100, FakeNvml
 from tests.unit.doctoring import engine, ground, program, rows
+from tests.unit.fakes import FakeEngine
 
 REPOSITORY = Path(__file__).parents[3]
 # -- the whole of it ---------------------------------------------------------------------------------------------------
@@ -291,16 +293,14 @@ def test_folders_of_processes_that_have_exited_are_leftovers(tmp_path: Path, mon
     left = tmp_path / "reprokit-left"
     left.mkdir()
     (left / "big").write_bytes(b"x" * 100_000)
-    (tmp_path / "cache/reprokit/sources").mkdir(parents=True)
-    (tmp_path / "cache/reprokit/sources/tree").write_bytes(b"x" * 50_000)
+    (tmp_path / "cache/reprokit/sources/trees/abc").mkdir(parents=True)
+    (tmp_path / "cache/reprokit/sources/trees/abc/one").write_bytes(b"x" * 50_000)
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", lambda: [left])
-    (status, text, fix), (_, cached, remove), *_ = rows(leftovers.check(ground(tmp_path)))
+    (status, text, fix), cached, *_ = rows(leftovers.check(ground(tmp_path)))
     assert (status, fix) == ("warn", f"rm -rf {left}")
     assert text.startswith("1 temporary folder of processes that have exited, 1")
-    assert (cached.split(" holds ")[0], remove) == (
-        f"the cache {tmp_path}/cache/reprokit",
-        f"rm -rf {tmp_path}/cache/reprokit",
-    )
+    assert cached[1].startswith("source tree: 1, 5")
+    assert cached[2] == "reprokit gc"
 
 
 def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
@@ -338,30 +338,14 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
     ]
 
 
-def test_images_of_cells_and_bases_are_listed_separately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    cell = {"Labels": {ownership.IMAGE: "1", leftovers.BASE: "debian-12"}, "Size": 2_000_000_000}
-    base = {"Labels": {leftovers.BASE: "debian-12"}, "Size": 100_000_000}
-
-    class Client:
-        def images(self, filters: Mapping[str, list[str]]) -> list[dict[str, Any]]:
-            return [one for one in (cell, base) if filters["label"][0] in one["Labels"]]
-
-        def containers(self, **_: object) -> list[dict[str, Any]]:
-            return []
-
+def test_what_gc_keeps_is_listed_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = FakeEngine()
+    made.built, made.image_bytes = ["reprokit/img:1", "reprokit/img:2"], 1_000_000_000
+    made.wire = SimpleNamespace(client=lambda: SimpleNamespace(containers=lambda **_: []))  # type: ignore[attr-defined]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
-    values = engine()
-    values["engine"].wire.client = Client
-    found = rows(leftovers.check(ground(tmp_path, **values)))
-    cache = "docker builder prune"
-    assert [(text.partition(" at most")[0], fix) for status, text, fix in found if status == "info"][:2] == [
-        ("1 image of cells, 2.0 GB", f"docker image prune --all --filter label={ownership.IMAGE} && {cache}"),
-        (
-            "1 image made as bases, 100 MB",
-            f"docker image prune --all --filter label={leftovers.BASE} --filter label!={ownership.IMAGE} && {cache}",
-        ),
-    ]
+    found = rows(leftovers.check(ground(tmp_path, engine=made)))
+    assert found[1:] == [("info", "image: 2, 2.0 GB", "reprokit gc")]
 
 
 def test_a_stale_lock_is_named(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reprokit.core.errors import BuildFailed, EngineError, Unsupported
+from reprokit.core.errors import BuildFailed, EngineError, ImageGone, Unsupported
 from reprokit.engine import failure
 
 
@@ -19,8 +19,8 @@ from reprokit.engine import failure
         ),
         ("nvidia-container-cli: device error: 7: unknown device: unknown", Unsupported, "GPU ids"),
         ("unable to find user repro: no matching entries in passwd file", EngineError, "resources.user"),
-        ("No such image: reprokit/img:1", EngineError, "build it again"),
-        ("no space left on device", EngineError, "reprokit doctor"),
+        ("No such image: reprokit/img:1", ImageGone, "build it again"),
+        ("no space left on device", EngineError, "reprokit gc"),
         ("Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs available", EngineError, "outside"),
         ("Minimum memory limit allowed is 6MB", EngineError, "outside"),
         ("something new", EngineError, "something new"),

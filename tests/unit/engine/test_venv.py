@@ -348,6 +348,29 @@ def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.Monk
     assert keeping.find("reprokit/venv:abc") is None
 
 
+def test_environments_their_interpreters_and_downloads_are_kept_and_discarded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    python = keeping.pythons() / "cpython-3.12" / "bin" / "python3"
+    for place in (python, keeping.top() / "pip" / "wheel"):
+        place.parent.mkdir(parents=True)
+        place.write_text("x" * 5000)
+    with keeping.making("reprokit/venv:abc", threading.Event()) as folder:
+        (folder / "venv" / "bin").mkdir(parents=True)
+        (folder / "venv" / "bin" / "python").symlink_to(python)
+        keeping.complete(folder, "reprokit/venv:abc", {})
+    made, interpreter, downloads = keeping.kept()
+    assert (made.kind, made.key, made.needs) == ("environment", "reprokit/venv:abc", {interpreter.key})
+    assert (interpreter.kind, interpreter.name) == ("interpreter", str(python.parents[1]))
+    assert (downloads.kind, downloads.bytes >= 5000) == ("downloads", True)
+    assert keeping.discard(made)
+    assert keeping.discard(interpreter)
+    assert [one.kind for one in keeping.kept()] == ["downloads"]
+    assert keeping.discard(downloads)
+    assert keeping.kept() == []
+
+
 def test_what_a_killed_build_left_is_swept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     half = keeping.top() / "environments" / "abc"

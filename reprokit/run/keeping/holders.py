@@ -1,0 +1,135 @@
+"""Everything that keeps things on the disk: the one list of what there is and of how it is removed.
+
+An engine is a holder as it is. What a module keeps elsewhere gets a holder here, and nothing else lists it:
+`reprokit gc`, `reprokit doctor` and the budget of a run all read :func:`holders`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from reprokit.core import cache
+from reprokit.core.errors import EngineError
+from reprokit.core.files import newest, used_bytes
+from reprokit.core.locks import locked_if_free
+from reprokit.engine import leftovers, registry
+from reprokit.engine.kept import Kept
+from reprokit.engine.protocol import Engine
+from reprokit.run.keeping.planning import LOG
+from reprokit.store.logs import logs_of, remove_logs
+
+TREE, REPOSITORY, MEASUREMENT = "source tree", "source repository", "measurement"
+TEMPLATES, TEMPORARY = "compiled templates", "temporary folder"
+
+
+class Holder(Protocol):
+    """What keeps things: see :class:`reprokit.engine.protocol.Engine` for both methods."""
+
+    def kept(self) -> Sequence[Kept]:
+        """What there is. Raises EngineError."""
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one thing of it; whether it is gone. Raises EngineError."""
+
+
+def holders(engine: Engine | None, store: Path) -> list[Holder]:
+    """Of this host's user: ``engine`` and those that need no service, the cache, the store in that folder, and the
+    system's temporary folder."""
+    kind = engine.info().kind if engine else ""
+    others = (one for one in registry.entries() if one.kind != kind and not one.capabilities.docker_api)
+    engines = [*([engine] if engine else []), *(one.open(os.environ) for one in others)]
+    return [*engines, Sources(cache.folder("sources")), Scraps(store), Logs(store)]
+
+
+class Sources:
+    """What :mod:`reprokit.run.sources` keeps: repositories, and trees exported from them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def kept(self) -> Sequence[Kept]:
+        """Trees and repositories, by their paths."""
+        places = [(TREE, place) for place in self._folder.glob("trees/[0-9a-f]*")]
+        places += [(REPOSITORY, place) for place in self._folder.glob("*.git")]
+        return [_of_place(kind, place) for kind, place in sorted(places) if place.is_dir()]
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one, unless another process is just fetching it."""
+        place = Path(kept.key)
+        lock = self._folder / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
+        with locked_if_free(lock) as held:
+            return held and leftovers.remove_tree(place)
+
+
+class Scraps:
+    """Small files that are made again at once, and folders of processes that have exited."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+
+    def kept(self) -> Sequence[Kept]:
+        """Measurements of images, compiled templates and temporary folders."""
+        places = [(MEASUREMENT, place, 1.0) for place in sorted((self._store / "measured").glob("*.json"))]
+        places += [(TEMPLATES, place, 1.0) for place in (cache.folder("templates"),) if place.is_dir()]
+        places += [(TEMPORARY, place, 0.0) for place in leftovers.orphan_folders()]
+        return [_of_place(kind, place, seconds) for kind, place, seconds in places]
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one. The folder of the templates stays: a run may be about to write to it."""
+        place = Path(kept.key)
+        if kept.kind == TEMPORARY:
+            return leftovers.remove_tree(place)
+        with contextlib.suppress(OSError):
+            for file in (place,) if place.is_file() else tuple(place.iterdir()):
+                file.unlink(missing_ok=True)
+        return not used_bytes(place)
+
+
+class Logs:
+    """The logs of the store's finished runs; what repeats a trial by hand, and the verdicts, stay."""
+
+    def __init__(self, store: Path) -> None:
+        self._folder = store
+
+    def kept(self) -> Sequence[Kept]:
+        """The logs of each run, with the time that its trials took."""
+        if not (self._folder / "runs").is_dir():
+            return []
+        from reprokit.store.database import Store
+
+        store = Store(self._folder)
+        found = []
+        for run in store.runs(limit=None):
+            size = sum(used_bytes(log) for log in logs_of(self._folder, run.id))
+            if size and run.finished_at:
+                whole = store.run(run.id)
+                found.append(
+                    Kept(
+                        kind=LOG,
+                        key=run.id,
+                        name=f"logs of run {run.id}",
+                        parts={f"{LOG} {run.id}": size},
+                        used=max(log.stat().st_mtime for log in logs_of(self._folder, run.id)),
+                        seconds=sum(trial.seconds for cell in whole.cells for trial in cell.trials),
+                        cases=frozenset(cell.case_id for cell in whole.cells),
+                    )
+                )
+        store.close()
+        return found
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove the logs of a run and leave a note of that."""
+        try:
+            remove_logs(self._folder, kept.key)
+        except OSError as error:
+            raise EngineError(f"the logs of run {kept.key} cannot be removed: {error}") from error
+        return True
+
+
+def _of_place(kind: str, place: Path, seconds: float | None = None) -> Kept:
+    parts = {str(place): used_bytes(place)}
+    return Kept(kind=kind, key=str(place), name=str(place), parts=parts, used=newest(place), seconds=seconds)

@@ -1,0 +1,30 @@
+"""The logs of recorded runs on the disk: how much they take, and removing them. The verdicts stay."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+
+NOTE = "logs-removed.txt"
+"""The file of a run's folder that says when its logs were removed."""
+
+
+def logs_of(folder: Path, run_id: str) -> list[Path]:
+    """The logs of a run's trials in the store in ``folder``."""
+    return sorted((folder / "runs" / run_id).rglob("*.log"))
+
+
+def remove_logs(folder: Path, run_id: str) -> None:
+    """Remove them, and leave a note: a run without logs and without a note was damaged."""
+    (folder / "runs" / run_id / NOTE).write_text(f"{datetime.now(timezone.utc):%Y-%m-%d}\n", encoding="utf-8")
+    for log in logs_of(folder, run_id):
+        log.unlink(missing_ok=True)
+
+
+def removed(folder: Path, log: str) -> str:
+    """That the log of a trial, given as its record has it, was removed on purpose; '' where it was not."""
+    for above in (folder / log).parents:
+        if (above / NOTE).is_file():
+            at = (above / NOTE).read_text(encoding="utf-8", errors="replace").strip()
+            return f"the logs of this run were removed by reprokit gc on {at}; its verdicts stay"
+    return ""

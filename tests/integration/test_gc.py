@@ -1,0 +1,200 @@
+"""``reprokit gc`` and the budget of a run on a Docker Engine of the test's own, with a disk that no one else uses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reprokit.engine import site
+from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.kept import BUILD_CACHE, IMAGE
+from reprokit.engine.protocol import Build
+from reprokit.run.keeping.collecting import Keeper, Wanted
+from tests.conftest import import_tiny, never
+
+pytestmark = pytest.mark.integration
+
+MB = 1024 * 1024
+OURS = "RUN --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh . /run/reprokit/site.sh && "
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def own_engine() -> Iterator[DockerEngine]:
+    """An engine with a folder of its own; stopped and removed afterwards."""
+    dockerd = shutil.which("dockerd")
+    if dockerd is None or os.getuid() != 0 or not shutil.which("setpriv") or not shutil.which("unshare"):
+        pytest.skip("needs dockerd, setpriv and unshare, and root")
+    folder = Path(tempfile.mkdtemp(prefix="rk-dockerd-"))  # not below pytest's: a socket's path has 108 bytes at most
+    places = [f"--{name}={folder / name}" for name in ("data-root", "exec-root", "pidfile")]
+    network = ["--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
+    # A daemon without a bridge removes the bridge of the host's own one, unless it has another network.
+    alone = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net"]
+    with (folder / "log").open("wb") as log:
+        command = [*alone, dockerd, *places, *network, "-H", f"unix://{folder}/sock"]
+        started = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 60
+        while not (folder / "sock").exists() and started.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if started.poll() is not None or not (folder / "sock").exists():
+            pytest.skip(f"dockerd does not start: {(folder / 'log').read_text()[-300:]}")
+        yield DockerEngine({"DOCKER_HOST": f"unix://{folder}/sock"})
+    finally:
+        started.terminate()
+        started.wait(timeout=60)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def base(own_engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A base image; whatever else the test makes goes at its end, the build cache too: the engine is the tests' own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    yield import_tiny(own_engine, tmp_path)
+    client = own_engine.wire.client()
+    for one in client.images():
+        client.remove_image(one["Id"], force=True)
+    client.prune_builds(all=True)
+
+
+def build(engine: DockerEngine, base: str, tag: str, *steps: str, ours: bool = True) -> None:
+    engine.build(
+        Build(
+            tag=tag,
+            dockerfile="\n".join([f"FROM {base}", *steps, ""]),
+            context={"reprokit/site.sh": b"true\n"},
+            labels={"org.reprokit.image": "1"} if ours else {},
+        ),
+        site.current(),
+        lambda progress: None,
+        threading.Event(),
+    )
+
+
+def blob(name: str, megabytes: int, prefix: str = OURS) -> str:
+    return f"{prefix}dd if=/dev/urandom of=/{name} bs=1M count={megabytes}"
+
+
+def disk(engine: DockerEngine) -> int:
+    """Bytes of layers and of build cache that the engine's own account has."""
+    found: dict[str, Any] = engine.wire.client().df()
+    private = [one["Size"] for one in found["BuildCache"] or [] if not one["Shared"]]
+    return int(found["LayersSize"]) + sum(private)
+
+
+def tags(engine: DockerEngine) -> set[str]:
+    return {name for one in engine.wire.client().images() for name in one["RepoTags"] or []}
+
+
+def gc(engine: DockerEngine, tmp_path: Path, *words: str) -> subprocess.Popen[str]:
+    environ = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "DOCKER_HOST": engine.wire.endpoint.url,
+        "TMPDIR": str(tmp_path),
+        "REPROKIT_CONFIG": os.devnull,
+    }
+    command = [sys.executable, "-m", "reprokit", "gc", "--store", str(tmp_path / "store"), *words]
+    return subprocess.Popen(
+        command, env=environ, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def answer(process: subprocess.Popen[str], status: int = 0) -> dict[str, Any]:
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == status, errors
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def test_a_removed_image_frees_its_layers_and_no_one_elses(own_engine: DockerEngine, base: str, tmp_path: Path) -> None:
+    for name in "ab":
+        build(own_engine, base, f"reprokit/img:{name}", blob("common", 8), blob(name, 10))
+    build(own_engine, base, "another:image", blob("theirs", 6, "RUN "), ours=False)
+    build(own_engine, base, "another:gone", blob("cached", 6, "RUN "), ours=False)
+    own_engine.wire.client().remove_image("another:gone")
+    before = disk(own_engine)
+    shown = answer(gc(own_engine, tmp_path, "--budget", "20m", "--dry-run", "--json"))
+    assert disk(own_engine) == before, "a dry run removes nothing"
+    done = answer(gc(own_engine, tmp_path, "--budget", "20m", "--json"))
+    assert [one["name"] for one in done["removed"]] == [one["name"] for one in shown["removed"]]
+    assert [one["freed"] for one in done["removed"]] == [10 * MB]
+    assert before - disk(own_engine) == 10 * MB
+    answer(gc(own_engine, tmp_path, "--budget", "1m", "--json"))
+    assert before - disk(own_engine) == pytest.approx(28 * MB, abs=100_000)
+    assert {"another:image", base} <= tags(own_engine)
+    records = own_engine.wire.client().df()["BuildCache"]
+    assert any("cached" in one["Description"] for one in records), "another program's build cache stays"
+    answer(gc(own_engine, tmp_path, "--budget", "1m", "--build-cache", "--json"))
+    assert not any("cached" in one["Description"] for one in own_engine.wire.client().df()["BuildCache"])
+
+
+def test_an_image_of_ours_with_another_name_or_a_container_stays(
+    own_engine: DockerEngine, base: str, tmp_path: Path
+) -> None:
+    client = own_engine.wire.client()
+    for name in ("named", "busy", "free"):
+        build(own_engine, base, f"reprokit/img:{name}", blob(name, 2))
+    client.tag("reprokit/img:named", "mine", "latest")
+    container = client.create_container("reprokit/img:busy", "true")["Id"]
+    try:
+        found = answer(gc(own_engine, tmp_path, "--budget", "1m", "--json"), status=3)
+    finally:
+        client.remove_container(container)
+    assert [one["name"] for one in found["removed"]] == ["reprokit/img:free"]
+    whys = {one["why"] for one in found["stays"]}
+    assert whys == {"a container uses it", "it has a name that is not reprokit's: mine:latest"}
+
+
+def test_the_cache_of_a_failed_build_is_ours(own_engine: DockerEngine, base: str, tmp_path: Path) -> None:
+    with pytest.raises(Exception, match="exit code"):
+        build(own_engine, base, "reprokit/img:failed", blob("half", 5), "RUN false")
+    (kept,) = [one for one in own_engine.kept() if one.kind == BUILD_CACHE]
+    assert 5 * MB <= kept.bytes < 6 * MB
+    assert own_engine.discard(kept)
+    assert not [one for one in own_engine.kept() if one.kind == BUILD_CACHE]
+
+
+def test_the_budget_is_kept_while_images_are_built(own_engine: DockerEngine, base: str) -> None:
+    budget, each = 60 * MB, 10
+    keeper = Keeper(Wanted(budget=budget), lambda: [own_engine])
+    before, after = disk(own_engine), []
+    for number in range(25):
+        tag = f"reprokit/img:{number}"
+        with keeper.uses:
+            keeper.uses.begin(tag)
+            with keeper.room(tag, never()):
+                build(own_engine, base, tag, blob(f"own{number}", each))
+                after.append(disk(own_engine) - before)
+            assert tag in tags(own_engine), "what is in use stays"
+    contexts = 25 * 20_000
+    assert max(after) <= budget + contexts
+    assert min(after[10:]) > budget - 2 * each * MB, "no more is removed than has to be"
+    assert len([one for one in own_engine.kept() if one.kind == IMAGE]) == 6
+
+
+def test_two_at_once_and_one_that_is_killed(own_engine: DockerEngine, base: str, tmp_path: Path) -> None:
+    for number in range(8):
+        build(own_engine, base, f"reprokit/img:{number}", blob(f"k{number}", 2))
+    killed = gc(own_engine, tmp_path, "--budget", "1m")
+    assert killed.stdout is not None
+    while "removed: image" not in killed.stdout.readline():
+        pass
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    both = [gc(own_engine, tmp_path, "--budget", "1m", "--json") for _ in range(2)]
+    for one in both:
+        assert answer(one)["left"] <= MB
+    assert not any(tag.startswith("reprokit/img:") for tag in tags(own_engine))

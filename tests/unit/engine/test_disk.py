@@ -1,0 +1,70 @@
+"""What of an engine's disk is ours. The real engine is in ``tests/integration/test_gc.py``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
+from reprokit.engine.kept import BUILD_CACHE, OTHER_CACHE
+
+
+def record(
+    number: str, parent: str = "", what: str = "mount / from exec /bin/sh -c true", **more: Any
+) -> dict[str, Any]:
+    return {"ID": number, "Parent": parent, "Description": what, "Size": 10, "LastUsedAt": "", **more}
+
+
+STEP = "mount / from exec /bin/sh -c . /run/reprokit/site.sh  && pip install numpy"
+
+
+def test_a_record_is_ours_by_its_step_or_by_what_it_lies_on() -> None:
+    records = {
+        one["ID"]: one
+        for one in (
+            record("base"),
+            record("ours", "base", STEP),
+            record("upper", "ours"),
+            record("theirs", "base"),
+            record("new", "", "[2/3] RUN --mount=type=bind,target=/run/reprokit/site.sh . /run/reprokit/site.sh"),
+            {**record("above"), "Parents": ["theirs", "upper"]},
+            {**record("round"), "Parents": ["round"]},
+        )
+    }
+    assert {number for number in records if _is_ours(number, records)} == {"ours", "upper", "new", "above"}
+
+
+def test_layers_on_each_other_are_one_thing_and_mounts_are_by_themselves() -> None:
+    private = {
+        one["ID"]: one
+        for one in (
+            record("a", "used", STEP, ours=True, LastUsedAt="2026-01-01T00:00:00.123456789Z"),
+            record("b", "a", ours=True, LastUsedAt="2026-01-02T00:00:00Z", InUse=True),
+            record("pip", "", "cached mount /root/.cache/pip from exec /bin/sh -c . /run/reprokit/site.sh", ours=True),
+            record("x", ours=False),
+        )
+    }
+    layers, pip, other = _cached(private)
+    assert (layers.kind, layers.key, set(layers.parts), layers.bytes) == (BUILD_CACHE, "a", {"a", "b"}, 20)
+    assert (layers.stays, layers.used) == ("a build uses it", _moment("2026-01-02T00:00:00+00:00"))
+    assert pip.name == "mount /root/.cache/pip"
+    assert other.kind == OTHER_CACHE
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        ({"org.reprokit.image": "1", "org.reprokit.base.release": "debian-12"}, "image"),
+        ({"org.reprokit.base.release": "debian-12"}, "base image"),
+        ({"maintainer": "another"}, ""),
+    ],
+)
+def test_labels_alone_say_what_an_image_is(labels: dict[str, str], kind: str) -> None:
+    assert _kind(labels) == kind
+
+
+def test_a_name_that_is_not_ours_is_found() -> None:
+    assert _other_name({"RepoTags": ["reprokit/img:1", "docker.io/reprokit/img:2"]}) == ""
+    assert _other_name({"RepoTags": ["<none>:<none>"]}) == ""
+    assert _other_name({"RepoTags": ["reprokit/img:1", "reprokit-mine:1"]}).endswith("reprokit-mine:1")
