@@ -39,9 +39,8 @@ class DockerEngine:
     ``environ`` stands in for the process's environment (DOCKER_HOST, DOCKER_CONTEXT, DOCKER_CERT_PATH ...). Nothing
     is asked of the engine before the first method call. Safe to share between threads.
 
-    ``program``: its command-line client. ``builder``: what builds its images. ``empties_cache``: the command that frees
-    layers which no image has any more, '' where removing the image does. ``oldest`` and ``newest``: the versions that
-    reprokit is made for; ``upgrade``: how to get a newer one.
+    ``program``: its command-line client. ``builder``: what builds its images. ``oldest`` and ``newest``: the
+    versions that reprokit is made for; ``upgrade``: how to get a newer one.
     """
 
     entry = ENTRY
@@ -49,7 +48,6 @@ class DockerEngine:
     is_podman = False
     program = "docker"
     builder = "BuildKit"
-    empties_cache = "docker builder prune"
     oldest = (20, 10)
     newest: tuple[int, int] | None = (29, 999)
     upgrade = "see https://docs.docker.com/engine/install/"

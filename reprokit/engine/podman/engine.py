@@ -25,7 +25,6 @@ class PodmanEngine(DockerEngine):
     is_podman = True
     program = "podman"
     builder = "buildah"
-    empties_cache = ""
     oldest = (4, 0)
     newest = None
     upgrade = "sudo apt-get install --only-upgrade podman"

@@ -319,6 +319,7 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)
+    monkeypatch.setattr(leftovers, "holders", lambda *_: [])
     values = engine()
     values["engine"].wire.client = Client
     assert rows(leftovers.check(ground(tmp_path, **values))) == [
@@ -341,6 +342,7 @@ def test_containers_of_owners_that_have_exited_or_cannot_be_seen_are_named(
 def test_what_gc_keeps_is_listed_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = FakeEngine()
     made.built, made.image_bytes = ["reprokit/img:1", "reprokit/img:2"], 1_000_000_000
+    made.program = "docker"  # type: ignore[attr-defined]
     made.wire = SimpleNamespace(client=lambda: SimpleNamespace(containers=lambda **_: []))  # type: ignore[attr-defined]
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(leftovers.leftovers, "orphan_folders", list)

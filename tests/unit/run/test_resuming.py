@@ -18,6 +18,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.run import resuming
 from reprokit.run.request import Request
 from reprokit.store.database import Store
+from tests.stored import finish
 from tests.unit.run.test_runner import CASE, Project, toy
 
 THERE = "elsewhere/0000-boot/pid:[1]"
@@ -93,8 +94,9 @@ def killed(project: Project, change: Mapping[str, str]) -> str:
     """Make the last run look as a kill leaves it, by a process with these labels; its id."""
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.take_over(run.id, OwnerRecord(labels={**labels_of_this_process(), **change}))
-    store.decide(run.id, replace(run.cells[0], verdict=None, trials=()))
+    owner = OwnerRecord(labels={**labels_of_this_process(), **change})
+    cells = (replace(run.cells[0], verdict=None, trials=()), *run.cells[1:])
+    store.put(replace(run, owner=owner, finished_at=None, exit_status=None, cells=cells), {})
     store.close()
     return run.id
 
@@ -153,7 +155,7 @@ def test_another_kernel_than_at_the_start_is_said(project: Project) -> None:
     project.run(jobs=1)
     store = Store(project.folder / "store")
     run = store.run("last")
-    store.finish(run.id, finished_at="x", exit_status=3, host=replace(run.host, kernel="1.0", gpus=("old",)))
+    finish(store, run.id, finished_at="x", exit_status=3, host=replace(run.host, kernel="1.0", gpus=("old",)))
     assert resumed(project) == 0
     said = project.output.getvalue()
     assert "this host has changed since the run began (kernel 1.0 then, " in said
