@@ -24,8 +24,12 @@ from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and so would the programs that they start.
+# A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
+# they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.SIG_DFL)
 
 # A machine that does other things as well makes any time limit of an example a matter of luck.
 hypothesis.settings.register_profile("reprokit", deadline=None)

@@ -150,6 +150,7 @@ class Runner:
         self._supply = supply
         self._cancel = recorder.hurry if recorder is not None else threading.Event()
         self._unrecorded: RecordError | None = None
+        self._over = False
         self._gpu_leases = gpu_leases
         self._engine_wait = engine_wait
         self._trees = SourceTrees(request.sources, listener.note)
@@ -186,6 +187,7 @@ class Runner:
         for task in tasks:
             if task.number not in self._records:
                 self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
+        self._over = interrupted is not None
         if self._unrecorded is not None:
             raise self._unrecorded
         if interrupted is not None:
@@ -518,6 +520,8 @@ class Runner:
 
     def _keep(self, record: CellRecord, show: Callable[[CellRecord], None]) -> None:
         """Take a verdict over and show it, once it is on disk; from the first that cannot be written on, stop."""
+        if self._over:  # a thread that was given up, see GaveUp: the cell is decided
+            return
         if self._recorder is not None and self._unrecorded is None:
             try:
                 self._recorder.decide(record)

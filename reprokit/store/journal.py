@@ -152,6 +152,12 @@ class Journal:
             self._synced = size
 
     def close(self) -> None:
-        """Sync, and give the file back."""
-        self.sync()
-        os.close(self._file)
+        """Sync, and give the file back.
+
+        Whoever writes later, a thread that was given up say, gets a RecordError: the number of the descriptor may be
+        that of another file by then, such as the database.
+        """
+        with self._lock:
+            self.sync()
+            self._failed = self._failed or RecordError(f"{self.path} is closed: its run has ended")
+            os.close(self._file)

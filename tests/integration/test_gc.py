@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from reprokit.engine.kept import BUILD_CACHE, IMAGE
 from reprokit.engine.protocol import Build
 from reprokit.run.keeping.collecting import Keeper, Wanted
 from tests.conftest import import_tiny, never
+from tests.private_engine import private_engine
 
 pytestmark = pytest.mark.integration
 
@@ -34,28 +32,8 @@ REPOSITORY = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def own_engine() -> Iterator[DockerEngine]:
     """An engine with a folder of its own; stopped and removed afterwards."""
-    dockerd = shutil.which("dockerd")
-    if dockerd is None or os.getuid() != 0 or not shutil.which("setpriv") or not shutil.which("unshare"):
-        pytest.skip("needs dockerd, setpriv and unshare, and root")
-    folder = Path(tempfile.mkdtemp(prefix="rk-dockerd-"))  # not below pytest's: a socket's path has 108 bytes at most
-    places = [f"--{name}={folder / name}" for name in ("data-root", "exec-root", "pidfile")]
-    network = ["--bridge=none", "--iptables=false", "--ip-forward=false", "--ip-masq=false"]
-    # A daemon without a bridge removes the bridge of the host's own one, unless it has another network.
-    alone = ["setpriv", "--pdeathsig", "TERM", "unshare", "--net"]
-    with (folder / "log").open("wb") as log:
-        command = [*alone, dockerd, *places, *network, "-H", f"unix://{folder}/sock"]
-        started = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        deadline = time.monotonic() + 60
-        while not (folder / "sock").exists() and started.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        if started.poll() is not None or not (folder / "sock").exists():
-            pytest.skip(f"dockerd does not start: {(folder / 'log').read_text()[-300:]}")
-        yield DockerEngine({"DOCKER_HOST": f"unix://{folder}/sock"})
-    finally:
-        started.terminate()
-        started.wait(timeout=60)
-        shutil.rmtree(folder, ignore_errors=True)
+    with private_engine() as own:
+        yield DockerEngine({"DOCKER_HOST": own.url})
 
 
 @pytest.fixture

@@ -245,3 +245,18 @@ def test_the_journal_is_synced_at_most_where_it_grew(tmp_path: Path, monkeypatch
     kept.append("a", {})
     kept.close()
     assert len(synced) == 2
+
+
+def test_a_thread_that_was_given_up_writes_into_no_other_file(tmp_path: Path) -> None:
+    """A closed descriptor's number goes to the next file that is opened: it was the database."""
+    opened = Journal(path_of(tmp_path, "run-1"))
+    number = opened._file
+    opened.close()
+    with (tmp_path / "another").open("wb") as other:
+        os.dup2(other.fileno(), number)
+        try:
+            with pytest.raises(RecordError, match="is closed: its run has ended"):
+                opened.append("decide", {})
+        finally:
+            os.close(number)
+    assert (tmp_path / "another").read_bytes() == b""
