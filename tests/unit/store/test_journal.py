@@ -252,11 +252,12 @@ def test_a_thread_that_was_given_up_writes_into_no_other_file(tmp_path: Path) ->
     opened = Journal(path_of(tmp_path, "run-1"))
     number = opened._file
     opened.close()
-    with (tmp_path / "another").open("wb") as other:
-        os.dup2(other.fileno(), number)
-        try:
-            with pytest.raises(RecordError, match="is closed: its run has ended"):
-                opened.append("decide", {})
-        finally:
-            os.close(number)
-    assert (tmp_path / "another").read_bytes() == b""
+    other = os.open(tmp_path / "another", os.O_WRONLY | os.O_CREAT)
+    os.dup2(other, number)
+    try:
+        with pytest.raises(RecordError, match="is closed: its run has ended"):
+            opened.append("decide", {})
+        assert (tmp_path / "another").read_bytes() == b""
+    finally:
+        for descriptor in {other, number}:
+            os.close(descriptor)
