@@ -326,6 +326,8 @@ class _Watch:
         while True:
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
+            if self._events.witness.lost:
+                self._events.code()  # raises, unless the end was reported before
             now = time.monotonic()
             held_for = joined.wait(now)
             moments = [_TICK, self._left(now)] + ([] if held_for is None else [held_for])
