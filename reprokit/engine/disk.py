@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from reprokit.core import ownership
@@ -104,10 +106,10 @@ class Disk:
         client = self._wire.client()
         with self._wire.errors():
             # Engines before API 1.42 do not know the type and count all that they hold.
-            answer = client.get(
-                self._wire.url("/system/df"), params={"type": "build-cache"}, timeout=(ANSWER_WITHIN, ANSWER_WITHIN)
+            within = (ANSWER_WITHIN, ANSWER_WITHIN)
+            answer = _in_turn(
+                lambda: client.get(self._wire.url("/system/df"), params={"type": "build-cache"}, timeout=within)
             )
-            raise_for_status(answer)
             records = {one["ID"]: one for one in answer.json().get("BuildCache") or []}
         private = {number: one for number, one in records.items() if not one.get("Shared")}
         return {number: {**one, "ours": _is_ours(number, records)} for number, one in private.items()}
@@ -119,14 +121,23 @@ class Disk:
             some, gone = left[:_AT_ONCE], set()
             filters = json.dumps({"id": [f"/^({'|'.join(some)})$/"]})
             with self._wire.errors():
-                answer = self._wire.client().post(
-                    self._wire.url("/build/prune"),
-                    params={"all": "1", "filters": filters},
-                    timeout=(ANSWER_WITHIN, None),
+                client, asked = self._wire.client(), {"all": "1", "filters": filters}
+                prune = partial(
+                    client.post, self._wire.url("/build/prune"), params=asked, timeout=(ANSWER_WITHIN, None)
                 )
-                raise_for_status(answer)
-                gone = set(answer.json().get("CachesDeleted") or ())
+                gone = set(_in_turn(prune).json().get("CachesDeleted") or ())
             left = [number for number in left if number not in gone] if gone else left[_AT_ONCE:]
+
+
+def _in_turn(ask: Callable[[], Any]) -> Any:
+    """The engine's answer, once it does no such thing for another program: it refuses two at a time."""
+    deadline = time.monotonic() + ANSWER_WITHIN
+    while True:
+        answer = ask()
+        if answer.status_code < 400 or "already running" not in answer.text or time.monotonic() > deadline:
+            raise_for_status(answer)
+            return answer
+        time.sleep(0.2)
 
 
 def _kind(labels: Mapping[str, str]) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from reprokit.engine import disk
 from reprokit.engine.disk import _cached, _is_ours, _kind, _moment, _other_name
 from reprokit.engine.kept import BUILD_CACHE, OTHER_CACHE
 
@@ -68,3 +70,11 @@ def test_a_name_that_is_not_ours_is_found() -> None:
     assert _other_name({"RepoTags": ["reprokit/img:1", "docker.io/reprokit/img:2"]}) == ""
     assert _other_name({"RepoTags": ["<none>:<none>"]}) == ""
     assert _other_name({"RepoTags": ["reprokit/img:1", "reprokit-mine:1"]}).endswith("reprokit-mine:1")
+
+
+def test_an_engine_that_counts_for_another_program_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = SimpleNamespace(status_code=409, text='{"message":"a disk usage operation is already running"}')
+    done = SimpleNamespace(status_code=200, text="{}", raise_for_status=lambda: None)
+    answers = [busy, busy, done]
+    monkeypatch.setattr(disk.time, "sleep", lambda seconds: None)
+    assert disk._in_turn(lambda: answers.pop(0)) is done
