@@ -99,7 +99,7 @@ def _is_left_folder(folder: Path) -> bool:
     named = _NAME.fullmatch(folder.name)
     if named is None or named["place"] == _place():
         return is_left(folder.name)
-    # Made in another pid namespace, or before the last restart: there is no pid to look for.
+    # Made in another pid namespace, or before the last restart: its pid means nothing here.
     if not folder.name.endswith(_LOCKED) or not owner_lock.is_local(str(folder)):
         return False
     file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -157,7 +157,7 @@ class Witness:
             for line in self._response.iter_lines(chunk_size=None):
                 if line:
                     self._take(json.loads(line))
-        except Exception:  # whatever ends the stream, and whatever comes that is no event, ends the witness
+        except Exception:  # whatever ends the stream, and whatever is not an event, ends the witness
             pass
         finally:
             self._response.close()

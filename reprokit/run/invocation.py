@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
@@ -117,6 +118,7 @@ class Invocation:
     def _keeper(self, request: Request, listener: Listener) -> Keeper:
         budget = site.settings().budget
 
+        @functools.cache
         def everything() -> list[Holder]:
             return holders(self._open_engine(request), self.folder)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 UNDECIDED = (None, Verdict.CANCELLED, Verdict.ENGINE_ERROR)
-"""What is no fault of the case or the host: a resumed run does it again, and its end offers to."""
+"""What says nothing about the case or the host: a resumed run does it again, and the end of a run offers to."""
 
 
 def again(cells: Iterable[CellRecord]) -> list[CellRecord]:

@@ -23,7 +23,7 @@ def stop(futures: Callable[[], Iterable[Future[None]]], note: Callable[[str], No
     """Wait until everything that was started and cancelled has ended, as long as any of it ends.
 
     ``futures``: all that there are; those that run may add more. Another interrupt lessens the patience. Raises GaveUp
-    where nothing ended for so long: an engine that does not answer, say. ``note`` is told what is then left behind.
+    where nothing ended for so long: an engine that does not answer, say. ``note`` gets what is then left behind.
     """
     patience, pressed = interrupts.WAIT_FOR, False
     note("interrupted: stopping what runs")

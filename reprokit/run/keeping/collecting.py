@@ -196,6 +196,8 @@ def collect(
         found = stock(holders, wanted, cases)
         todo = planned(found, wanted, more=more)
         if not carry_out(todo, found, on_removed, cancel):
-            return todo
+            break
+    else:
+        todo = planned(stock(holders, wanted, cases), wanted, more=more)
     uses.forget_before(time.time() - YEAR)
-    return planned(stock(holders, wanted, cases), wanted, more=more)
+    return todo

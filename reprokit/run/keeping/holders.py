@@ -94,6 +94,8 @@ class Logs:
 
     def __init__(self, store: Path) -> None:
         self._folder = store
+        # By run and its end: a run under a budget lists all of them twice for each image that it builds.
+        self._known: dict[tuple[str, str], tuple[float, frozenset[str]]] = {}
 
     def kept(self) -> Sequence[Kept]:
         """The logs of each run, with the time that its trials took."""
@@ -106,7 +108,12 @@ class Logs:
         for run in store.runs(limit=None):
             size = sum(used_bytes(log) for log in logs_of(self._folder, run.id))
             if size and run.finished_at:
-                whole = store.run(run.id)
+                ended = (run.id, run.finished_at)
+                if ended not in self._known:
+                    cells = store.run(run.id).cells
+                    took = sum(trial.seconds for cell in cells for trial in cell.trials)
+                    self._known[ended] = took, frozenset(cell.case_id for cell in cells)
+                seconds, cases = self._known[ended]
                 found.append(
                     Kept(
                         kind=LOG,
@@ -114,8 +121,8 @@ class Logs:
                         name=f"logs of run {run.id}",
                         parts={f"{LOG} {run.id}": size},
                         used=max(log.stat().st_mtime for log in logs_of(self._folder, run.id)),
-                        seconds=sum(trial.seconds for cell in whole.cells for trial in cell.trials),
-                        cases=frozenset(cell.case_id for cell in whole.cells),
+                        seconds=seconds,
+                        cases=cases,
                     )
                 )
         store.close()
