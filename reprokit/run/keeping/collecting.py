@@ -158,7 +158,7 @@ class Keeper:
             try:
                 more = sum(list(self._reserved.values()))
                 left = collect(self._holders(), self._wanted, done.append, more=more, cancel=cancel)
-            except EngineError as error:  # of the housekeeping: the cells are not concerned
+            except (EngineError, OSError) as error:  # of the housekeeping: the cells are not concerned
                 self._say(f"the budget cannot be kept: {error}")
                 return True
             finally:
@@ -193,10 +193,12 @@ def collect(
     Raises EngineError, Cancelled.
     """
     for _ in range(ROUNDS):
-        found = stock(holders, wanted, cases)
-        todo = planned(found, wanted, more=more)
-        if not carry_out(todo, found, on_removed, cancel):
-            break
+        # One at a time: what another collection removes meanwhile would count as kept, and too much would go.
+        with uses.collecting(cancel):
+            found = stock(holders, wanted, cases)
+            todo = planned(found, wanted, more=more)
+            if not carry_out(todo, found, on_removed, cancel):
+                break
     else:
         todo = planned(stock(holders, wanted, cases), wanted, more=more)
     uses.forget_before(time.time() - YEAR)

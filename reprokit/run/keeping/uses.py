@@ -146,6 +146,13 @@ def removing(cancel: threading.Event | None = None) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def collecting(cancel: threading.Event | None = None) -> Iterator[None]:
+    """A block in which no other process of this host decides what is to be removed."""
+    with locked(_folder() / "collecting.lock", cancel, "room on the disk"):
+        yield
+
+
 def in_use() -> set[str]:
     """The keys of what living processes of this host use. Files of processes that are gone are removed."""
     found: set[str] = set()

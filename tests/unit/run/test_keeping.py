@@ -257,12 +257,20 @@ def test_what_begins_to_be_used_between_the_plan_and_its_turn_stays() -> None:
         assert set(shelf.items) <= {"b"}
 
 
-def test_what_cannot_be_removed_is_left_and_two_collections_get_along() -> None:
+def test_what_cannot_be_removed_is_left_and_two_collections_get_along(monkeypatch: pytest.MonkeyPatch) -> None:
     stuck = Shelf(image("a"), image("b"))
     stuck.on_discard = lambda kept: kept.key != "a"
     assert collect([stuck], Wanted(budget=0), lambda one: None).total == 100
     shelf = Shelf(*(image(str(number), used=float(number)) for number in range(30)))
     shelf.on_discard = lambda kept: kept.key in shelf.items
+    listed, delays = shelf.kept, iter((0.0, 0.5, 1.0))
+
+    def slow() -> Sequence[Kept]:  # what another collection removes between the list and the look at its uses
+        found = listed()
+        time.sleep(next(delays, 0.0))
+        return found
+
+    monkeypatch.setattr(shelf, "kept", slow)
     several = [threading.Thread(target=collect, args=([shelf], Wanted(budget=500), lambda one: None)) for _ in range(3)]
     for one in several:
         one.start()
