@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.cellspec import FileSpec, Limits
+from reprokit.case.trust import Trust
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.kept import Kept
 from reprokit.evidence.model import Ending
@@ -57,7 +58,7 @@ class ImageInfo:
 class Build:
     """What is to be built: ``context`` maps a path in the context to bytes, or to a host file or folder.
 
-    ``fresh``: run every step, whatever the engine has of earlier builds.
+    ``fresh``: run every step, whatever the engine has of earlier builds. ``trust``: in the case that it is built for.
     """
 
     tag: str
@@ -66,6 +67,7 @@ class Build:
     labels: Mapping[str, str] = field(default_factory=dict)
     platform: str = ""
     fresh: bool = False
+    trust: Trust = Trust.OWN
 
 
 @dataclass(frozen=True, kw_only=True)
