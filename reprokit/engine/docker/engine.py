@@ -133,12 +133,14 @@ class DockerEngine:
         return docker_run_line(trial, files, self.program, cdi)
 
     def sweep(self) -> list[str]:
-        """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.
+        """Remove containers (and temporary folders) of ours whose process is gone, and those of this process that it
+        could not remove before; returns what was removed, in words.
 
         Images stay; containers of other hosts, of living processes and of anybody else are not touched.
         """
         client = self._wire.client()
-        removed = []
+        own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
+        removed = [f"container {name} of this run" for name in own]
         with self._wire.errors():
             found = client.containers(all=True, filters={"label": [ownership.PID]})
         for container in found:
