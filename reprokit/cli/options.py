@@ -17,6 +17,7 @@ from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.cli import case_argument
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.near_match import near
+from reprokit.core.terminal import echo_data
 from reprokit.engine import kinds, registry
 from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
 from reprokit.environment.axis import Axis
@@ -387,7 +388,7 @@ def write_file(path: Path, text: str, hint: str = "") -> None:
 
     try:
         if path == Path("-"):
-            click.echo(text, nl=False)
+            echo_data(text, nl=False)
         else:
             write(path, text)
     except OSError as error:

@@ -6,10 +6,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from reprokit.core.addresses import is_strangers
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import confirm, echo
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -39,7 +38,7 @@ def approve(
 
     on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     for file in strangers:
-        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
+        echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(
@@ -62,4 +61,4 @@ def _check(files: Sequence[CaseFile], reviewed: Sequence[str]) -> None:
 
 
 def _at_the_terminal(question: str) -> bool:
-    return click.confirm(question, default=False, err=True)
+    return confirm(question)
