@@ -14,6 +14,7 @@ from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
 from reprokit.report.labels import cell_name, expectation
 from reprokit.store import logs
+from reprokit.store.places import read_log
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""
@@ -121,7 +122,7 @@ def recorded(trial: TrialRecord, folder: Path) -> bytes:
     """The log of a trial as the store has it. Raises UsageError where it is gone."""
     path = folder / trial.log
     try:
-        return path.read_bytes()
+        return read_log(folder, trial.log)
     except FileNotFoundError:
         raise UsageError(logs.removed(folder, trial.log) or f"the log {path} is gone") from None
 

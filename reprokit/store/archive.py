@@ -26,8 +26,9 @@ from reprokit.store.database import Store
 from reprokit.store.journal import FILE, PENDING, pending, recorded
 from reprokit.store.merging.merge import MergeResult, merge
 from reprokit.store.merging.sources import StoreSource
+from reprokit.store.places import is_log, is_name
 from reprokit.store.sqlite_file import DATABASE, backup
-from reprokit.store.validating import is_log, is_name, unfit
+from reprokit.store.validating import unfit
 
 FORMAT = "reprokit-store/v1"
 LINES = "reprokit-store.jsonl"
@@ -62,6 +63,8 @@ def back_up(store: Store, target: Path) -> int:
 def _files(folder: Path) -> Iterator[Path]:
     """What is kept of a store's folder beside the database, the locks and the marks."""
     for place in sorted(folder.iterdir()):
+        if place.is_symlink():
+            continue
         if place.is_dir() and place.name in ("runs", "measured"):
             yield from (path for path in sorted(place.rglob("*")) if path.is_file() and not path.is_symlink())
         elif place.name in ("bases.json", ".gitignore"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.locks import locked
 from reprokit.environment.measured import Measured
+from reprokit.store.places import unlinked
 
 FOLDER = ".reprokit"
 
@@ -31,7 +33,7 @@ def make_folder(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
-        if not ignore.exists():
+        if not os.path.lexists(ignore):
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(
@@ -47,7 +49,7 @@ class SeenBases:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "bases.json"
+        self._path = unlinked(folder, "bases.json")
 
     def digest(self, reference: str, since: float = 0.0) -> str:
         """The digest (``sha256:...``) of a reference as seen at ``since`` (seconds since 1970) or later, else ''."""
@@ -71,7 +73,7 @@ class Measurements:
     """What was measured in which image, by which probe: a file each, since an image never changes under its id."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "measured"
+        self._folder = unlinked(folder, "measured")
 
     def get(self, image_id: str, probe: str) -> Measured | None:
         """What that probe measured in that image, if it did."""
@@ -85,4 +87,6 @@ class Measurements:
         write(self._path(image_id, probe), json.dumps(measured.to_json()))
 
     def _path(self, image_id: str, probe: str) -> Path:
-        return self._folder / f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"
+        return unlinked(
+            self._folder, f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"
+        )

@@ -115,7 +115,7 @@ class PlainListener:
     def _offer(self, number: int, lines: bytes) -> None:
         """Show lines of a container, of which the last has no line end."""
         before = f"  #{number} | "
-        text = plain(lines.decode(errors="replace"))
+        text = plain(lines.removesuffix(b"\r").decode(errors="replace"))
         self._out.offer("{}{}\n".format(before, text.replace("\n", f"\n{before}")), text.count("\n") + 1)
 
     def decided(self, record: CellRecord) -> None:
