@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from reprokit.core import github_api, workflow_commands
+from reprokit.core import github_api, json_text, workflow_commands
 from reprokit.core.errors import ReprokitError, UsageError
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
@@ -164,7 +163,7 @@ def _here(environ: Mapping[str, str]) -> changes.NightLinks:
 
 def _changes(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_text.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: expected the output of `reprokit changes --json`: {error}") from None
     if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":

@@ -21,16 +21,19 @@ def approve(
     request: Request,
     cells: Mapping[str, Sequence[Cell]] | None = None,
     ask: Callable[[str], bool] | None = None,
+    *,
+    everyone: bool = False,
 ) -> None:
     """Return when the cases may be built and run. Nothing of theirs has happened before.
 
     Cases that came from this host are its user's own. ``cells``: those that are to run, by the digest of the case.
-    ``ask``: who answers, else the terminal. Raises UsageError when they may not.
+    ``everyone``: whatever they are said to be from. ``ask``: who answers, else the terminal.
+    Raises UsageError when they may not.
     """
     if request.reviewed:
         _check(files, request.reviewed)
         return
-    strangers = [file for file in files if is_strangers(file.path)]
+    strangers = [file for file in files if everyone or is_strangers(file.path)]
     if request.yes or not strangers:
         return
     from reprokit.case import review

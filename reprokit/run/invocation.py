@@ -21,6 +21,7 @@ from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
+from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
 from reprokit.run.display import Display
 from reprokit.run.keeping.collecting import Keeper, Wanted
@@ -31,6 +32,7 @@ from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
 from reprokit.run.supplying import supply_of
 from reprokit.run.task import Task
+from reprokit.store.places import run_folder
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -140,23 +142,29 @@ class Invocation:
 
     def _own(self, run_id: str) -> OwnerRecord:
         """Who writes that run: this process, whose lock in the run's folder tells others that it lives."""
-        hold_lock(self.folder / "runs" / run_id)
+        hold_lock(run_folder(self.folder, run_id))
         return OwnerRecord(labels=ownership())
 
     def _say(self, text: str) -> None:
         self._display.say(text)
 
 
-def load_again(store: Store, request: Request, known: Mapping[str, str]) -> list[CaseFile]:
+def load_again(store: Store, record: RunRecord, request: Request, known: Mapping[str, str]) -> list[CaseFile]:
     """The cases of a run that is gone on with, in its order: files as they are now, other texts as they were read then.
 
     ``known``: its cases' paths, by digest. What came from standard input or an address is not read again: it may be
-    gone, and it is that text, and no other, of which was said that it may run. Raises as ``load_all`` does.
+    gone, and it is that text, and no other, of which was said that it may run: where that was on another machine, it
+    is asked again. Raises as ``load_all`` does, and UsageError for what may not run.
     """
     files = load_all(case for case in request.cases if not _read_once(case))
-    for digest, path in known.items():
-        if _read_once(path):
-            files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
+    texts = [
+        load_text("<stdin>" if path == "-" else path, store.case_text(digest))
+        for digest, path in known.items()
+        if _read_once(path)
+    ]
+    if not record.owner.is_here:
+        approve(texts, request, everyone=True)
+    files += texts
     places = {digest: place for place, digest in enumerate(known)}
     return sorted(files, key=lambda file: places.get(file.digest, len(places)))
 

@@ -82,7 +82,9 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        files = load_again(store, request, {cell.case_digest: cell.case_path for cell in record.cells})
+        if asked is not None:
+            request = dataclasses.replace(request, yes=asked.yes, reviewed=asked.reviewed)
+        files = load_again(store, record, request, {cell.case_digest: cell.case_path for cell in record.cells})
         if asked is not None and asked.reviewed:
             approve(files, asked)
         tasks = plan(files, request)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from reprokit import __version__
+from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
@@ -185,8 +186,8 @@ def _content(archive: tarfile.TarFile, source: Path) -> _Content:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
+        data = json_text.loads(line)
+    except ValueError:
         return None
     return data if isinstance(data, dict) else None
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.locks import locked
@@ -63,7 +64,7 @@ class SeenBases:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            found: dict[str, dict[str, Any]] = json.loads(self._path.read_text(encoding="utf-8"))
+            found: dict[str, dict[str, Any]] = json_text.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found
@@ -78,7 +79,7 @@ class Measurements:
     def get(self, image_id: str, probe: str) -> Measured | None:
         """What that probe measured in that image, if it did."""
         try:
-            return Measured.from_json(json.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
+            return Measured.from_json(json_text.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 

@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from reprokit.core import json_text
 from reprokit.core.errors import RecordError
 from reprokit.core.files import open_regular
 from reprokit.store.errors import StoreError, Trouble
@@ -88,7 +89,7 @@ def _opened(path: Path) -> BinaryIO:
 def _content(line: bytes) -> tuple[str, Mapping[str, Any]]:
     head, _, body = line.rstrip(b"\n").partition(b",")
     if head == _head(body):
-        data = json.loads(b"{" + body)
+        data = json_text.loads(b"{" + body)
         return str(data.pop("kind")), data
     return "", {}
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
+from reprokit.core.ownership import IMPORTED
 from reprokit.core.text import pluralize
 from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -119,11 +120,12 @@ def _unique(sources: Sequence[StoreSource]) -> tuple[list[RunRecord], dict[str, 
 
 
 def _same(one: RunRecord, other: RunRecord) -> bool:
-    return one.started_at == other.started_at and one.owner == other.owner
+    return one.started_at == other.started_at and one.owner.same_as(other.owner)
 
 
 def _renamed(run: RunRecord) -> RunRecord:
-    identity = json.dumps([run.started_at, run.owner.to_json()], sort_keys=True)
+    labels = {name: value for name, value in run.owner.labels.items() if name != IMPORTED}
+    identity = json.dumps([run.started_at, labels], sort_keys=True)
     return dataclasses.replace(run, id=f"{run.id[:15]}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}")
 
 
@@ -184,7 +186,7 @@ class _Merger:
             self._with_logs(cell, run.id, f"runs/{run.id}/{cell.number:03d}-{cell.case_id}-{cell.variant}")
             for cell in run.cells
         )
-        self._write(dataclasses.replace(run, cells=tuple(cells)))
+        self._write(dataclasses.replace(run, cells=tuple(cells), owner=run.owner.as_imported()))
         for key, value in source.findings.get(run.id, {}).items():
             self._store.find(run.id, key, value)
 
