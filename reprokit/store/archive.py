@@ -95,6 +95,7 @@ def _archive(target: Path) -> Iterator[tarfile.TarFile]:
         raise UsageError(f"{target} is not a regular file: name a file for the archive")
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        scratch.touch(mode=0o600)  # it holds logs
         with tarfile.open(scratch, "w:gz" if target.suffix in (".gz", ".tgz") else "w") as archive:
             yield archive
         scratch.replace(target)

@@ -30,9 +30,12 @@ def find_folder(start: Path | None = None) -> Path:
 
 
 def make_folder(folder: Path) -> Path:
-    """Make the store's folder, which git ignores. Raises UsageError when it cannot be written."""
+    """Make the store's folder, which git ignores. Raises UsageError when it cannot be written.
+
+    A new one is closed to other users, since logs hold what programs print: who shares a store opens it with chmod.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
         if not os.path.lexists(ignore):
             ignore.write_text("*\n", encoding="utf-8")

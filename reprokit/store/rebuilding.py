@@ -19,6 +19,7 @@ from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.journal import entries, path_of, recorded
 from reprokit.store.opening import LOCK
+from reprokit.store.places import unlinked
 from reprokit.store.rows import bare_run
 from reprokit.store.sqlite_file import DATABASE, copy_files, wal_of
 
@@ -41,7 +42,7 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
     Raises UsageError where that would lose something: a database of a newer reprokit, or of another program.
     """
     done, database = RebuildResult(), folder / DATABASE
-    with locked(folder / LOCK), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
+    with locked(unlinked(folder, LOCK)), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
         place = Path(scratch) / "new"
         new = Store(place, f"sqlite:///{place / DATABASE}")
         try:
