@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TextIO
 
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo
+from reprokit.core.terminal import echo, visible
 
 MAX_SUMMARY = 1024**2 - 4096
 """Bytes of one step's summary; GitHub drops one of more than 1 MiB as a whole."""
@@ -31,7 +31,7 @@ def command(name: str, message: str = "", **properties: str | int) -> str:
 
 def _escaped(text: str) -> str:
     # The runner ends a line at \r and \n; the percent sign first, or the others would be escaped twice.
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
