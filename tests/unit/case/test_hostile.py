@@ -31,19 +31,24 @@ REFUSED = {
     **{
         f"git-{name}": f"sources: {{s: {{git: {json.dumps(url)}, ref: v1, path: s}}}}"
         for name, url in {
-            "option": "-o@h:x", "long-option": "--upload-pack=touch pwned", "u": "-u./pwned", "ssh-option": "ssh://-oProxyCommand=x/y",
+            "option": "-o@h:x", "long-option": "--upload-pack=touch pwned", "u": "-u./pwned",
+            "ssh-option": "ssh://-oProxyCommand=x/y",
             "user-option": "ssh://u@-oProxyCommand=x/y", "scp-host": "git@-oProxyCommand=x:y", "scp-path": "git@h:-x",
-            "dash-user": "-x@h:y", "ext": "ext::sh -c touch% pwned", "fd": "fd::17", "newline": "https://h/x\n-o", "nul": "./a\0b",
+            "dash-user": "-x@h:y", "ext": "ext::sh -c touch% pwned", "fd": "fd::17",
+            "newline": "https://h/x\n-o", "nul": "./a\0b",
         }.items()
     },
     **{
         f"ref-{name}": f"sources: {{s: {{git: 'https://h/x', ref: {json.dumps(ref)}, path: s}}}}"
-        for name, ref in {"option": "-x", "upload": "--upload-pack=x", "range": "a..b", "space": "a b", "refspec": "+a:b"}.items()
+        for name, ref in {
+            "option": "-x", "upload": "--upload-pack=x", "range": "a..b", "space": "a b", "refspec": "+a:b",
+        }.items()
     },
     **{
         f"digest-{name}": f"datasets: {{d: {{path: d, sha256: {{{json.dumps(path)}: {'a' * 64}}}}}}}"
         for name, path in {
-            "parent": "../../etc/passwd", "absolute": "/etc/passwd", "inner": "a/../../x", "dots": "..", "empty": "", "newline": "a\nb",
+            "parent": "../../etc/passwd", "absolute": "/etc/passwd", "inner": "a/../../x", "dots": "..", "empty": "",
+            "newline": "a\nb",
         }.items()
     },
     **{
@@ -53,7 +58,8 @@ REFUSED = {
     **{
         f"file-{name}": f"files: {{{json.dumps(path)}: x}}"
         for name, path in {
-            "parent": "../x", "absolute": "/etc/x", "home": "~/x", "inner": "a/../../x", "dot": ".", "long": "x" * 300, "newline": "a\nb",
+            "parent": "../x", "absolute": "/etc/x", "home": "~/x", "inner": "a/../../x", "dot": ".",
+            "long": "x" * 300, "newline": "a\nb",
         }.items()
     },
     "image-option": "environment: {image: '-v'}",
@@ -116,7 +122,7 @@ DEEP = "[" * 100_000 + "]" * 100_000
 
 @pytest.mark.parametrize(
     "command",
-    [["run", "--cells", "deep.json"], ["merge", "s", "--planned", "deep.json"], ["config"], ["doctor", "--json"]],
+    [["run", "--cells", "deep.json"], ["merge", "s", "--planned", "deep.json"], ["config"], ["show"]],
     ids=lambda words: words[0],
 )
 def test_deep_nesting_is_refused(
@@ -125,7 +131,7 @@ def test_deep_nesting_is_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s").mkdir()
     (tmp_path / "deep.json").write_text(DEEP)
-    if command[0] in ("config", "doctor"):
+    if command[0] in ("config", "show"):
         (tmp_path / "reprokit.toml").write_text(f"datasets = {DEEP}\n")
     invoke(command)
     assert "a defect of reprokit" not in "".join(capsys.readouterr())
