@@ -12,6 +12,7 @@ from reprokit.case.check_matrix import check_matrix
 from reprokit.case.checks import (
     axes_of,
     cells_of,
+    check_digests,
     check_failure,
     check_fix_keys,
     check_paths,
@@ -75,7 +76,12 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
 
 def _common(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> tuple[Iterator[FormatProblem], ...]:
     """The checks that concern the fixed variant as well."""
-    return check_templates(tree, data, known), check_paths(data), _check_partial_cells(tree, data, known)
+    return (
+        check_templates(tree, data, known),
+        check_paths(data),
+        check_digests(data),
+        _check_partial_cells(tree, data, known),
+    )
 
 
 def _problem(tree: CaseTree, finding: FormatProblem) -> Problem:

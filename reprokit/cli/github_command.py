@@ -18,6 +18,7 @@ from reprokit.cli import invoke, options
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.github_api import from_environment
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.environment.cases import load_text
 from reprokit.github import action, event, issue
@@ -73,7 +74,7 @@ def _show(folder: Path, store: Path) -> None:
     set_outputs(action.outputs(run))
     sources = Sources.of(kept, run)
     add_summary(run_format("md").text(run, sources))
-    click.echo(run_format("gha").text(run, sources), nl=False)
+    echo(run_format("gha").text(run, sources), nl=False)
     sys.stdout.flush()
 
 
@@ -127,7 +128,7 @@ def check_issue_command(output: Path) -> int:
     runner = json.dumps([label.strip() for label in labels.split(",") if label.strip()])
     answer = str(needed).lower()
     set_outputs({"state": reply.state, "digest": found.digest, "answer": answer, "runner": runner})
-    click.echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
+    echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
     return 0
 
 
@@ -145,7 +146,7 @@ def admit_command(folder: Path) -> int:
         reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
     _write_reply(folder, reply, found.text)
     set_outputs({"admitted": str(not reason).lower()})
-    click.echo(reason or "admitted")
+    echo(reason or "admitted")
     return 0
 
 
@@ -178,7 +179,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
         reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
-    click.echo(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
+    echo_data(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
     return 0
 
 

@@ -13,6 +13,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data
 from reprokit.environment.cases import load, recorded_case
 from reprokit.report import rejudged
 from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
@@ -71,10 +72,10 @@ def command(
     if write:
         _write(store, found, file)
     if as_json:
-        click.echo(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
     else:
         for line in rejudged.lines(found, skipped, written=write):
-            click.echo(line)
+            echo(line)
     if not found:
         return 3
     return int(not write and any(one.differs for one in found))

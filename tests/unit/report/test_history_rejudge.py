@@ -218,8 +218,8 @@ def test_outcomes_are_judged_from_how_each_trial_ended(folder: Path) -> None:
 
     from reprokit.environment.cases import recorded_case
 
-    stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="none"),))
-    (folder / "store" / "none").write_text("")
+    stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="runs/none.log"),))
+    (folder / "store" / "runs" / "none.log").write_text("")
     again = rejudging.rejudge(
         record, stopped, lambda digest: recorded_case(store.case_text(digest)), store.folder, "2026-01-01T00:00:00.000Z"
     )

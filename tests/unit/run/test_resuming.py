@@ -14,7 +14,7 @@ from reprokit.core.ownership import ownership as labels_of_this_process
 from reprokit.engine.protocol import Build
 from reprokit.evidence.model import RULES_VERSION, Ending, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.run import resuming
 from reprokit.run.request import Request
 from reprokit.store.database import Store
@@ -161,3 +161,18 @@ def test_another_kernel_than_at_the_start_is_said(project: Project) -> None:
     assert "this host has changed since the run began (kernel 1.0 then, " in said
     assert "GPUs old then, none now" in said
     assert resuming.changes_of_host(HostRecord(kernel="6.1"), HostRecord(kernel="6.1")) == ""
+
+
+def test_a_run_of_another_store_is_never_resumed(tmp_path: Path) -> None:
+    labels = {ownership.PID: "1", ownership.HOST: "elsewhere"}
+    stopped = RunRecord(
+        id="stopped", started_at="2026-01-01T00:00:00Z", version="0", finished_at="2026-01-01T00:00:01Z",
+        exit_status=130, owner=OwnerRecord(labels=labels),
+    )  # fmt: skip
+    store = Store(tmp_path / "store")
+    store.put(stopped, {})
+    assert resuming.find(store, None) is not None
+    store.put(replace(stopped, owner=stopped.owner.as_imported()), {})
+    assert resuming.find(store, None) is None
+    assert stopped.owner.same_as(stopped.owner.as_imported())
+    assert not stopped.owner.is_here
