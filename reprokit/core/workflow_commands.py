@@ -31,7 +31,7 @@ def command(name: str, message: str = "", **properties: str | int) -> str:
 
 def _escaped(text: str) -> str:
     # The runner ends a line at \r and \n; the percent sign first, or the others would be escaped twice.
-    return visible(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
