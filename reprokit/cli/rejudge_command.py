@@ -126,7 +126,7 @@ def _judged(
 
     def recorded(digest: str) -> CaseFile | None:
         found = recorded_case(texts(digest))
-        if found is None and (trouble := recorded_trouble(texts(digest))):
+        if found is None and texts(digest) and (trouble := recorded_trouble(texts(digest))):
             raise CannotJudge(f"its case is not valid any more: {trouble}; name another with --case", digest)
         return found
 
