@@ -146,8 +146,8 @@ def test_plain_templates_need_no_other_process(monkeypatch: pytest.MonkeyPatch) 
     text = text.replace("('2', b)", "'2'")
     assert render_text(text, {"a": "1", "b": "2"}) == "x12True"
     for path in (Path(__file__).parents[3] / "cases").glob("*.yaml"):
-        file = load_text(path.name, path.read_text())
-        assert file.case
+        if path.name != "catalogue.yaml":
+            assert load_text(path.name, path.read_text()).case
 
 
 def test_large_values_used_often_are_rendered_under_the_limits() -> None:
