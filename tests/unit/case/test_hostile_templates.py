@@ -193,3 +193,10 @@ def test_an_interrupted_question_leaves_no_answer_for_the_next() -> None:
 
 def test_too_long_is_said_in_words() -> None:
     assert TOO_LONG in problems_of(LOOPS)[0].message
+
+
+@pytest.mark.parametrize("tag", ["{{", "{%", "{{ a", "{% a"])
+def test_a_place_is_found_in_linear_time(tag: str) -> None:
+    with within(seconds=60):
+        problems = problems_of("{% set x = nowhere %}{% raw %}" + tag * 100_000 + "{% endraw %}")
+    assert [(one.line, one.column) for one in problems] == [(6, 18)]
