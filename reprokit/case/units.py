@@ -12,6 +12,7 @@ import re
 import signal
 from typing import Literal, TypeVar
 
+from reprokit.core import patterns
 from reprokit.core.near_match import near
 
 _Word = TypeVar("_Word", bound=str)
@@ -253,8 +254,8 @@ def pattern(text: str) -> str:
         raise ValueError("a text to look for, not an empty one")
     if len(text) >= 2 and text.startswith("/") and text.endswith("/"):
         try:
-            re.compile(text[1:-1])
-        except re.error as error:
+            patterns.compiled(text[1:-1])
+        except patterns.PatternError as error:
             raise ValueError(f"a regular expression between the slashes, but it does not compile: {error}") from None
         if len(text) == 2:
             raise ValueError("a regular expression between the slashes")

@@ -21,6 +21,7 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
+from reprokit.case.confined import fresh_budget
 from reprokit.case.descriptions import dotted
 from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
@@ -50,6 +51,7 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
     data = tree.data
     if not isinstance(data, dict):
         return Checked(problems=tuple(tree.problems))
+    fresh_budget()
     case, findings = build(data, known)
     for checks in (check_matrix(data, known), check_failure(data), check_fix_keys(data), *_common(tree, data, known)):
         findings += checks

@@ -89,7 +89,7 @@ def rejudge(
     digest = judged_by(cell)
     file = edited or read(digest)
     if file is None:
-        raise CannotJudge("its case is not kept, or no longer valid: name one with --case", digest)
+        raise CannotJudge("its case is not kept: name one with --case", digest)
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
     another = file.digest != digest
     trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
