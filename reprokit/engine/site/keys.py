@@ -56,6 +56,13 @@ def _url(value: Any, base: Path) -> str:
     return text
 
 
+def _host(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
+        raise ValueError("the name of a host, such as git.example or git.example:8443")
+    return text.lower()
+
+
 def _place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
     text = _text(value, base)
@@ -162,6 +169,7 @@ PARSERS: Mapping[str, Parser] = {
     "apt_snapshot": _snapshot,
     "pip_index_url": _index,
     "pip_extra_index_urls": _list_of(_index),
+    "build_hosts": _list_of(_host),
     "proxy": _url,
     "ca_bundle": _file,
     "python_providers": _providers(*PYTHON_PROVIDERS),
