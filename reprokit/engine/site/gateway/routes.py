@@ -204,16 +204,15 @@ class Routes:
                     )
                     return
                 status, headers["Content-Range"] = 206, f"bytes {start}-{end - 1}/{total}"
-            chunked = end is None and client.keep
             if end is not None:
                 headers["Content-Length"] = str(end - start)
-            elif chunked:
+            elif client.chunks:
                 headers["Transfer-Encoding"] = "chunked"
-            else:
-                client.keep = False
+            else:  # nothing would tell a part from the whole
+                raise Malformed("a file of unknown length is served to HTTP/1.1 only", 505)
             client.head(status, "OK" if status == 200 else "Partial Content", headers)
             if request.method != "HEAD":
-                self._send(found.blocks(start, end), client, chunked)
+                self._send(found.blocks(start, end), client, end is None)
         finally:
             found.close()
 
@@ -294,8 +293,10 @@ class Routes:
             headers.pop("Content-Length", None)
             if answer.length is not None:
                 headers["Content-Length"] = str(answer.length)
-            elif client.keep:
+            elif client.chunks:
                 headers["Transfer-Encoding"], chunked = "chunked", True
+            else:
+                client.keep = False
         client.head(answer.status, "As The Server Says", headers)
         blocks = answer.blocks()
         if bodiless:
