@@ -35,6 +35,7 @@ _ANSWERED = (
     *("date", "retry-after", "cache-control", "expires"),
 )
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+_CONNECT = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _BY_HASH = re.compile(r"/by-hash/SHA256/([0-9a-f]{64})$")
 _PACKAGE = re.compile(r"/pool/.*\.u?deb$")
 
@@ -266,10 +267,9 @@ class Routes:
         return {"Authorization": login} if login else {}
 
     def _tunnel(self, target: str, client: Client) -> None:
-        try:
-            host, port = endpoint(f"//{target}")
-        except ValueError:
-            raise Malformed("CONNECT names no host and port") from None
+        if (named := _CONNECT.fullmatch(target)) is None:
+            raise Malformed("CONNECT names no host and port")
+        host, port = named["host"].strip("[]").lower(), int(named["port"])
         self._guard.check_name(host, port)
         proxy = self._access.proxy(f"https://{target}")
         try:
