@@ -24,7 +24,8 @@ class EngineInfo:
     """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
 
     ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
-    "network" (none) and "mounts" (read-only) it would accept on this host and not hold.
+    "network" (none) and "mounts" (read-only) it would accept on this host and not hold. ``runtime``: in which its
+    trials run, '' = its default.
     """
 
     kind: str
@@ -34,9 +35,10 @@ class EngineInfo:
     kernel: str = ""
     architecture: str = ""
     unenforced: frozenset[str] = frozenset()
+    runtime: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.name} {self.version}" + (f", runtime {self.runtime}" if self.runtime else "")
 
 
 @dataclass(frozen=True, kw_only=True)

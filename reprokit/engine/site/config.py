@@ -55,6 +55,7 @@ class Settings:
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. ``budget`` (bytes): the most that reprokit keeps on the disk.
+    ``runtime``: name of the engine's runtime in which trials run, such as runsc (gVisor); '' = the engine's default.
     ``engine_wait``: seconds for which a run waits for an engine that went away. ``store``: folder of the recorded runs.
     None = not set.
 
@@ -86,6 +87,7 @@ class Settings:
     max_memory: int | None = None
     max_cpus: float | None = None
     max_timeout: float | None = None
+    runtime: str = ""
     engine_wait: float | None = None
     budget: int | None = None
     store: Path | None = None

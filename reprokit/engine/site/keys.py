@@ -63,6 +63,13 @@ def _host(value: Any, base: Path) -> str:
     return text.lower()
 
 
+def _runtime(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
+        raise ValueError("the name of a runtime of the engine, such as runsc (see: docker info)")
+    return text
+
+
 def _place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
     text = _text(value, base)
@@ -186,6 +193,7 @@ PARSERS: Mapping[str, Parser] = {
     "max_memory": _unit("memory"),
     "max_cpus": _unit("cores"),
     "max_timeout": _unit("duration"),
+    "runtime": _runtime,
     "engine_wait": _unit("duration"),
     "budget": _unit("size"),
     "store": _path,
