@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import json
 import posixpath
 import re
 import select
 import signal
+import sys
 import tarfile
 import threading
 import time
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import interrupts, ownership
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError, EngineLost
 from reprokit.engine import devices, libpod, runtimes
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
@@ -47,6 +49,8 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MADE_WITHIN = 60.0
+"""Seconds within which an engine makes a container that it was asked for, where its answer was lost."""
 _TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
 _READ = 256 * 1024
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
@@ -198,7 +202,7 @@ def _run(
     cancel: threading.Event,
     slot: Slot,
     events: ContainerEvents,
-    unremoved: set[str],
+    unremoved: dict[str, float],
     *,
     podman: bool,
     runtime: str,
@@ -213,9 +217,7 @@ def _run(
     attached: Hijacked | None = None
     kills: MemoryKills | None = None
     client = wire.client()
-    for left in tuple(unremoved):
-        remove(client, left, wire.endpoint.url)
-        unremoved.discard(left)
+    remove_left(client, unremoved, wire.endpoint.url)
     interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
         with runtimes.starting(runtime), wire.errors():
@@ -254,7 +256,7 @@ def _run(
                 attached.close()
         finally:
             within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
-            made = attached is not None
+            made = True if attached is not None else None if isinstance(sys.exc_info()[1], EngineLost) else False
             shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, unremoved, made=made))
 
 
@@ -293,17 +295,57 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def _tidy_away(client: Any, name: str, where: str, within: float, unremoved: set[str], *, made: bool) -> None:
-    """Remove a trial's container ``within`` seconds. Raises EngineError, which says what is left if it was ``made``."""
+def listed(wire: Wire, *, label: str = "", running: bool = False) -> list[dict[str, Any]]:
+    """The engine's containers, with ``Id``, ``Labels``, ``State`` and ``ImageID``: those with a label, and ``running``
+    ones alone where that is asked for. Raises EngineError.
+
+    Podman's own list, not the one that it makes for Docker's clients: that one fails as a whole where the files of one
+    container are missing, as a service leaves it that is killed while it makes one.
+    """
+    client = wire.client()
+    wanted = {"label": [label]} if label else {}
+    with wire.errors():
+        if not wire.is_podman():
+            return list(client.containers(all=not running, filters=wanted))
+        query = {"all": "false" if running else "true", "filters": json.dumps(wanted)}
+        answer = client.get(wire.podman_url("/containers/json"), params=query, timeout=ANSWER_WITHIN)
+        raise_for_status(answer)
+        return [{**one, "ImageID": f"sha256:{one.get('ImageID')}"} for one in answer.json() or []]
+
+
+def remove_left(client: Any, unremoved: dict[str, float], where: str) -> list[str]:
+    """Remove what could not be removed before: container -> when that was; returns what was there. Raises EngineError.
+
+    One that is not there may still be made, by a request whose answer was lost: it is looked for again for a while.
+    """
+    found = []
+    for name, since in tuple(unremoved.items()):
+        if remove(client, name, where):
+            found.append(name)
+        elif time.monotonic() - since < MADE_WITHIN:
+            continue
+        unremoved.pop(name, None)
+        interrupts.leaves_no_more(f"container {name}")
+    return found
+
+
+def _tidy_away(
+    client: Any, name: str, where: str, within: float, unremoved: dict[str, float], *, made: bool | None
+) -> None:
+    """Remove a trial's container ``within`` seconds. ``made``: whether there is one, None where the engine may yet make
+    it. Raises EngineError, which says what is left.
+    """
     client.timeout = within
     try:
-        remove(client, name, where)
-        interrupts.leaves_no_more(f"container {name}")
+        if remove(client, name, where) or made is not None:
+            interrupts.leaves_no_more(f"container {name}")
+        else:
+            unremoved[name] = time.monotonic()
     except EngineError as error:
-        if not made:
+        if made is False:
             raise
         # Podman's containers go on without their service.
-        unremoved.add(name)
+        unremoved[name] = time.monotonic()
         left = f"its container {name} may still be there: the next trial or run that this engine serves removes it"
         raise type(error)(f"{error}; {left}") from error
     finally:

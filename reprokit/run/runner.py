@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
     Cancelled,
@@ -284,6 +285,9 @@ class Runner:
                 self._cancel.set()
                 stop(lambda: (*builds, *runs), self._listener.note)
                 raise
+        if interrupts.left():
+            with contextlib.suppress(EngineError):  # it went away again: the next run does it
+                self._sweep(engine, "when the engine went away")
 
     def _confirm(
         self,
@@ -371,9 +375,12 @@ class Runner:
         info = engine.info()
         self.engine_info = info
         check_engine(self.records, info.kind)
-        for text in engine.sweep():
-            self._listener.note(f"left behind by a run that was killed, removed: {text}")
+        self._sweep(engine, "by a run that was killed")
         return engine, info, self._supply()
+
+    def _sweep(self, engine: Engine, how: str) -> None:
+        for text in engine.sweep():
+            self._listener.note(f"left behind {how}, removed: {text}")
 
     def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[ImageSpec, list[Task]]]:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""

@@ -119,11 +119,11 @@ class SearchSession(Invocation):
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)
         approve([self.file], request)
-        self._open_engine(request).info()
-        make_folder(self.folder)
         self.request = request
         self.arguments = arguments
         search = make(self)
+        self._open_engine(request).info()
+        make_folder(self.folder)
         known = SearchRecord(kind=kind, arguments=arguments, line=tuple(sys.argv[1:]), digest=self.file.digest)
         record = RunRecord(
             id=run_id,

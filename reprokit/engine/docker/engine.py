@@ -145,15 +145,15 @@ class DockerEngine:
         return docker_run_line(trial, files, self.program, cdi, self._runtime())
 
     def sweep(self) -> list[str]:
-        """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.
+        """Remove containers (and temporary folders) of ours whose process is gone, and those of this process that it
+        could not remove before; returns what was removed, in words.
 
         Images stay; containers of other hosts, of living processes and of anybody else are not touched.
         """
         client = self._wire.client()
-        removed = []
-        with self._wire.errors():
-            found = client.containers(all=True, filters={"label": [ownership.PID]})
-        for container in found:
+        own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
+        removed = [f"container {name} of this run" for name in own]
+        for container in containers.listed(self._wire, label=ownership.PID):
             labels = container.get("Labels") or {}
             if not ownership.is_orphan(labels):
                 continue
@@ -168,9 +168,7 @@ class DockerEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
-        client = self._wire.client()
-        with self._wire.errors():
-            found = client.containers(all=True, filters={"label": [ownership.GPUS]})
+        found = containers.listed(self._wire, label=ownership.GPUS)
         return {
             gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
             for container in found

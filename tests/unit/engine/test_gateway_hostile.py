@@ -160,7 +160,7 @@ def test_a_strangers_build_reaches_what_is_named_and_no_more(world: World, tmp_p
     with gateway(world, tmp_path, INDEX, STRANGER) as build:
         got = build.get(target, "CONNECT")
     assert got.status == 403
-    assert "is not among the hosts that builds of a stranger's case reach" in got.reason
+    assert "is not among the hosts that builds of an untrusted case reach" in got.reason
     assert world.dialled == []
     assert world.asked == []  # not even the name is looked up
 

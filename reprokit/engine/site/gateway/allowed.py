@@ -130,7 +130,7 @@ class Guard:
         listed = (host, port) in self._hosts or ((host, None) in self._hosts and port in _USUAL_PORTS)
         if not (self.allowed.any_host or listed or _holds(self._direct, host, port)):
             raise Refused(
-                f"{host}:{port} is not among the hosts that builds of a stranger's case reach; if they should, "
+                f"{host}:{port} is not among the hosts that builds of an untrusted case reach; if they should, "
                 f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
             )
 
