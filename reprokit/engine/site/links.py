@@ -14,6 +14,7 @@ ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar.lzma
 _PAGES = (".html", ".htm")
 _KEPT = ("data-requires-python", "data-yanked")
 _METADATA = ("data-core-metadata", "data-dist-info-metadata")
+_READ = ("href", *_KEPT, *_METADATA)
 
 
 def local_path(location: str) -> Path | None:
@@ -45,7 +46,7 @@ class Anchors(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Collect ``a`` elements, and the first ``base``."""
-        attributes = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs if name in _READ}
         if tag == "a" and "href" in attributes:
             self.found.append(attributes)
         elif tag == "base" and not self.base:

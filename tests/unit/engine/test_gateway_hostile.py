@@ -279,6 +279,9 @@ SERVERS = {
     "json-file-number": plain(b'{"files": [1]}', JSON),
     "json-url-number": plain(b'{"files": [{"url": 1}]}', JSON),
     "json-deep": plain(b"[" * 200_000, JSON),
+    "json-many-lists": plain(b'{"files": [' + b"[]," * 4_000_000 + b"{}]}", JSON),
+    "json-many-texts": plain(b'{"files": [' + b'"a",' * 3_500_000 + b"{}]}", JSON),
+    "many-attributes": plain(b"<a href=x " + b"".join(b"a%x " % n for n in range(100_000)) + b">"),
     "json-cut": plain(b'{"files": [', JSON),
     "json-bytes": plain(b"\xff\xfe\x00", JSON),
     "unclosed-tag": plain(b"<a href='" + b"x" * 2_000_000),
@@ -451,6 +454,17 @@ def test_a_build_that_opens_many_connections_waits_for_itself_alone(world: World
         for one in held:
             one.close()
         assert greedy.get("/index/0/pkg/").status == 200
+
+
+def test_messages_show_neither_logins_nor_signatures(world: World, tmp_path: Path) -> None:
+    world.serve({"/simple/pkg/": redirect("http://cdn.example/x?signature=canary"), "/x?signature=canary": plain(b"")})
+    world.servers[PUBLIC, 80].replies["/x?signature=canary"] = plain(b"x", "image/png")
+    access = SiteAccess(pip={"index-url": ("http://me:canary@index.example/simple",)})
+    with gateway(world, tmp_path, access) as build:
+        got = build.get("/index/0/pkg/")
+        assert got.status == 502
+        assert "http://cdn.example/x answers with image/png" in got.reason
+        assert "canary" not in repr(got) + repr(build.address)
 
 
 def test_a_server_that_is_gone_is_asked_once_in_a_build(world: World, tmp_path: Path) -> None:

@@ -129,6 +129,11 @@ def without_login(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
+def shown(url: str) -> str:
+    """A URL as messages show it: without login, and without its query, which may hold a signature that lets in."""
+    return without_login(url).partition("?")[0].partition("#")[0]
+
+
 def bypasses(host: str, port: int | None, no_proxy: str) -> bool:
     """Whether ``no_proxy`` exempts a host: names and their subdomains, with a port or without, networks, ``*``."""
     for item in _items(no_proxy):

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urljoin, urlsplit
 
-from reprokit.engine.site.gateway.access import without_login
+from reprokit.engine.site.gateway.access import shown, without_login
 from reprokit.engine.site.gateway.allowed import Unreachable
 from reprokit.engine.site.links import Anchors, Link, links_of_anchors
 
 MAX_LINKS = 100_000
-PARSE_SECONDS = 20.0
+MAX_PARTS = 30 * MAX_LINKS
+"""Values in a page of JSON: a short text of many small ones would take a hundred times its size in memory."""
+PARSE_SECONDS = 10.0
 _BLOCK = 65536
 _UNFINISHED = 4 * _BLOCK
 """Characters of one element that a page may have; a parser reads an unfinished one again and again."""
@@ -72,7 +74,7 @@ def rewritten(kind: str, body: bytes, address: str, put: Put) -> tuple[str, byte
     Raises Unreachable for what is no page of packages, or too large a one.
     """
     media = kind.partition(";")[0].strip().lower()
-    where = without_login(address)
+    where = shown(address)
     if JSON.fullmatch(media):
         return media, _json(body, address, where, put)
     if HTML.fullmatch(media):
@@ -133,6 +135,8 @@ def _pairs(found: Any) -> list[tuple[str, str]]:
 
 
 def _json(body: bytes, address: str, where: str, put: Put) -> bytes:
+    if sum(body.count(sign) for sign in (b"[", b"{", b",")) > MAX_PARTS:
+        raise Unreachable(f"{where} lists more than {MAX_LINKS} files")
     try:
         page = json.loads(body)
         files = page["files"]

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from reprokit.engine.site.gateway import pages
-from reprokit.engine.site.gateway.access import SiteAccess, endpoint, without_login
+from reprokit.engine.site.gateway.access import SiteAccess, endpoint, shown, without_login
 from reprokit.engine.site.gateway.allowed import Guard, Refused, Unreachable
 from reprokit.engine.site.gateway.client import Client, Malformed, Request
 from reprokit.engine.site.gateway.files import Arriving, Downloads, Failed, Stored
@@ -138,7 +138,7 @@ class Routes:
             if answer.status == 404:
                 return None
             if answer.status != 200:
-                raise Failed(f"the index {without_login(place)} answers {answer.status}", _passed(answer.status))
+                raise Failed(f"the index {shown(place)} answers {answer.status}", _passed(answer.status))
             body, kind, address = answer.page(), answer.headers.get("content-type", ""), answer.url
         return pages.rewritten(kind, body, address, self._putting(place))
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
 
-from reprokit.engine.site.gateway.access import SiteAccess, basic, endpoint, without_login
+from reprokit.engine.site.gateway.access import SiteAccess, basic, endpoint, shown, without_login
 from reprokit.engine.site.gateway.allowed import Guard, Unreachable
 from reprokit.engine.site.gateway.deadlines import Deadlines
 
@@ -58,13 +58,13 @@ class Answer:
             while block := self._response.read(_BLOCK):
                 yield block
             if self._response.length:  # http.client reports an early end of a sized body by read() alone
-                raise Unreachable(f"{without_login(self.url)} ended after part of its answer")
+                raise Unreachable(f"{shown(self.url)} ended after part of its answer")
         except (http.client.HTTPException, OSError, ValueError) as error:
-            raise Unreachable(f"{without_login(self.url)} stopped sending: {_why(error)}") from None
+            raise Unreachable(f"{shown(self.url)} stopped sending: {_why(error)}") from None
 
     def page(self) -> bytes:
         """The whole body, unpacked. Raises Unreachable for one that is too large, too slow or not what it says."""
-        where = without_login(self.url)
+        where = shown(self.url)
         until, found = time.monotonic() + PAGE_SECONDS, bytearray()
         packed = self.headers.get("content-encoding", "identity").lower()
         if packed not in ("identity", "gzip", "deflate"):
@@ -134,7 +134,7 @@ class Upstream:
                 return answer
             answer.close()
             url = self._redirected(url, target)
-        raise Unreachable(f"{without_login(url)} redirects more than {MAX_REDIRECTS} times")
+        raise Unreachable(f"{shown(url)} redirects more than {MAX_REDIRECTS} times")
 
     def _redirected(self, url: str, target: str) -> str:
         try:
@@ -142,9 +142,9 @@ class Upstream:
             parts = urlsplit(after)
             endpoint(after)
         except ValueError:
-            raise Unreachable(f"{without_login(url)} redirects to what is no address") from None
+            raise Unreachable(f"{shown(url)} redirects to what is no address") from None
         if parts.scheme not in ("https", urlsplit(url).scheme) or parts.scheme not in ("http", "https"):
-            raise Unreachable(f"{without_login(url)} redirects to an address that is not secured as it is")
+            raise Unreachable(f"{shown(url)} redirects to an address that is not secured as it is")
         return without_login(after)
 
     def ask(self, method: str, url: str, headers: Mapping[str, str], *, of_build: bool, apt: bool = False) -> Answer:
@@ -159,7 +159,7 @@ class Upstream:
             target = without_login(parts._replace(fragment="").geturl())
             if login := _proxy_login(proxy):
                 sent["Proxy-Authorization"] = login
-        where = without_login(url)
+        where = shown(url)
         while True:
             connection, fresh = self._connection(key, parts.scheme, host, port, proxy, of_build)
             try:
@@ -236,7 +236,7 @@ class Upstream:
         if proxy is None:
             return self._first(found, host, port)
         if proxy.scheme != "http" or not proxy.hostname:
-            raise Unreachable(f"the proxy of this site is {without_login(proxy.geturl())}; builds need an http:// one")
+            raise Unreachable(f"the proxy of this site is {shown(proxy.geturl())}; builds need an http:// one")
         made = self._connect_proxy(proxy)
         if tunnel is not None:
             try:
