@@ -12,10 +12,11 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from reprokit.engine.site.gateway import Allowed, SiteAccess
+from reprokit.engine.site.gateway import Allowed, SiteAccess, files
 from tests.unit.engine.gateway_world import ROOT, Build, Server, World, gateway, plain, redirect
 
 WHEEL = os.urandom(300_000)
@@ -183,6 +184,18 @@ def test_a_file_that_ends_early_is_not_kept(world: World, index: Server, tmp_pat
         assert got.status == 502 or not got.whole
         assert "ended after part" in build.address.notes[0]
     assert not list(tmp_path.glob("cache/own/sha256/*/*"))
+
+
+def test_a_download_that_was_just_given_up_is_reported_not_missed(tmp_path: Path) -> None:
+    def never_asked() -> NoReturn:
+        raise AssertionError
+
+    download = files._Download(tmp_path, tmp_path / "final", None, never_asked)
+    download.readers, download.part = 1, tmp_path / "removed before its failure is told"
+    told = threading.Timer(0.2, download._end, [files.Failed("not what the index says")])
+    told.start()
+    with pytest.raises(files.Failed, match=r"not what the index says"):
+        files.Arriving(download, "tag")
 
 
 def test_without_a_hash_nothing_is_kept(world: World, tmp_path: Path) -> None:

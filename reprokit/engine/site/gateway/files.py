@@ -168,6 +168,8 @@ class Arriving:
             try:
                 self._stream = part.open("rb")
             except FileNotFoundError:  # verified and renamed meanwhile, or given up
+                with download.changed:
+                    download.changed.wait_for(lambda: download.done or download.failure)
                 if download.failure is not None:
                     raise download.failure from None
                 self._stream = download.final.open("rb")
