@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -10,9 +11,10 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +32,7 @@ class PrivateEngine:
     The test holds its listening socket, as systemd's docker.socket does: while no daemon runs, callers wait.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any] | None = None) -> None:
         self._folder = folder
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(folder / "sock"))
@@ -39,7 +41,7 @@ class PrivateEngine:
         # A daemon that ends with us ends with the very thread that started it.
         self._starter = ThreadPoolExecutor(1)
         self.url = f"unix://{folder}/sock"
-        (folder / "daemon.json").write_text("{}")
+        (folder / "daemon.json").write_text(json.dumps(config or {}))
 
     def start(self) -> None:
         """Start a daemon; callers wait until it answers."""
@@ -103,12 +105,15 @@ class PrivateEngine:
 
 
 @contextlib.contextmanager
-def private_engine(folder: Path | None = None) -> Iterator[PrivateEngine]:
-    """A private engine that answers; skips the test where none can be started. ``folder``: a new one by default."""
+def private_engine(folder: Path | None = None, config: Mapping[str, Any] | None = None) -> Iterator[PrivateEngine]:
+    """A private engine that answers; skips the test where none can be started.
+
+    ``folder``: a new one by default. ``config``: what its daemon.json says.
+    """
     if os.getuid() != 0 or not shutil.which("dockerd") or not shutil.which("unshare"):
         pytest.skip("a Docker Engine of our own needs root, dockerd and unshare")
     place = folder or Path(tempfile.mkdtemp(prefix="rk-dockerd-"))
-    engine = PrivateEngine(place)
+    engine = PrivateEngine(place, config)
     try:
         engine.start()
         try:

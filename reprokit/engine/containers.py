@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
-from reprokit.engine import devices, libpod
+from reprokit.engine import devices, libpod, runtimes
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
@@ -73,11 +73,17 @@ def command(trial: Trial) -> tuple[str, ...]:
 
 
 def create_body(
-    trial: Trial, owner: Mapping[str, str], *, cdi: list[str] | None = None, env: Mapping[str, str] | None = None
+    trial: Trial,
+    owner: Mapping[str, str],
+    *,
+    cdi: list[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    runtime: str = "",
 ) -> dict[str, Any]:
     """The Engine API's container description (``POST /containers/create``) of a trial. Pure.
 
     ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables in place of the trial's own.
+    ``runtime``: the engine's, '' = its default.
     """
     limits = trial.limits
     host: dict[str, Any] = {
@@ -100,6 +106,8 @@ def create_body(
         host["Memory"] = host["MemorySwap"] = limits.memory
     if limits.shm_size is not None:
         host["ShmSize"] = limits.shm_size
+    if runtime:
+        host["Runtime"] = runtime
     if wanted := devices.requests(trial, cdi or []):
         host["DeviceRequests"] = wanted
     return {
@@ -172,8 +180,10 @@ def run(
     witnesses: Witnesses,
     *,
     podman: bool,
+    runtime: str = "",
 ) -> Ending:
     """Run a trial; see :meth:`reprokit.engine.protocol.Engine.run`. ``podman``: whether the engine is Podman.
+    ``runtime``: of the engine's, in which it runs.
 
     At its time limit a trial gets SIGTERM and, ``GRACE`` seconds later, SIGKILL. On ``cancel`` it gets SIGKILL at once.
     """
@@ -182,7 +192,7 @@ def run(
     name = f"reprokit-{uuid.uuid4().hex[:12]}"
     witness = witnesses.current()
     with witness.vouching(), witness.watching(name) as events:
-        return _run(wire, name, trial, sink, cancel, slot, events, witnesses.unremoved, podman=podman)
+        return _run(wire, name, trial, sink, cancel, slot, events, witnesses.unremoved, podman=podman, runtime=runtime)
 
 
 def _run(
@@ -196,9 +206,13 @@ def _run(
     unremoved: dict[str, float],
     *,
     podman: bool,
+    runtime: str,
 ) -> Ending:
+    runtimes.check_gpus(runtime, trial.gpus)
     cdi = cdi_names(wire, trial, podman=podman)
-    body = create_body(trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()))
+    body = create_body(
+        trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()), runtime=runtime
+    )
     if podman:
         body = for_podman(body, podman_limits())
     attached: Hijacked | None = None
@@ -207,7 +221,7 @@ def _run(
     remove_left(client, unremoved, wire.endpoint.url)
     interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
-        with wire.errors():
+        with runtimes.starting(runtime), wire.errors():
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
             shielded(lambda: _create(wire, name, body, podman=podman))
             if trial.files:
@@ -221,7 +235,7 @@ def _run(
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            with wire.errors():
+            with runtimes.starting(runtime), wire.errors():
                 client.start(name)
             started = time.monotonic()
             if podman and trial.limits.memory is not None:

@@ -26,7 +26,8 @@ class EngineInfo:
     ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
     "network" (none), "mounts" (read-only), "disk", "build memory" and "build pids" it would accept on this host and not
     hold. ``memory``: bytes of its machine, 0 = not known. ``storage``: the folder of this host in which it keeps images
-    and containers; None = on another machine, or not known.
+    and containers; None = on another machine, or not known. ``runtime``: in
+    which its trials run, '' = its default.
     """
 
     kind: str
@@ -38,9 +39,10 @@ class EngineInfo:
     unenforced: frozenset[str] = frozenset()
     memory: int = 0
     storage: Path | None = None
+    runtime: str = ""
 
     def __str__(self) -> str:
-        return f"{self.name} {self.version}"
+        return f"{self.name} {self.version}" + (f", runtime {self.runtime}" if self.runtime else "")
 
 
 @dataclass(frozen=True, kw_only=True)

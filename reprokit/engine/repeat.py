@@ -12,15 +12,19 @@ from reprokit.engine.containers import command
 from reprokit.engine.protocol import Trial
 
 
-def docker_run_line(trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = ()) -> str:
+def docker_run_line(
+    trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = (), runtime: str = ""
+) -> str:
     """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command.
 
     ``files``: the folder of this host that holds a copy of the trial's files. ``program``: docker or podman, which
     take the same words. ``cdi``: the names of its GPUs, where they come that way.
+    ``runtime``: of the engine's, '' = its default.
     """
     limits = trial.limits
     words = [program, "run", "--rm", "--init", f"--network={limits.network}", f"--user={limits.user}"]
     words += ["--cap-drop=ALL", "--security-opt=no-new-privileges", "--ulimit=core=0"]
+    words += [f"--runtime={runtime}"] if runtime else []
     words += [f"--device={name}" for name in cdi]
     if trial.gpus and not cdi:
         words.append(f'--gpus="device={",".join(trial.gpus)}"')

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
-from reprokit.engine import containers, images, leftovers
+from reprokit.engine import containers, images, leftovers, runtimes
 from reprokit.engine.disk import Disk
 from reprokit.engine.docker import ENTRY
 from reprokit.engine.kept import Kept
@@ -81,11 +81,16 @@ class DockerEngine:
             unenforced=self._unenforced() | BUILDS_UNLIMITED,
             memory=int(details.get("MemTotal") or 0),
             storage=Path(root) if root and self._wire.is_local() else None,
+            runtime=self._runtime(),
         )
 
     def ping(self) -> None:
         """Raise EngineError unless the engine answers within seconds."""
         self._wire.ping()
+
+    def _runtime(self) -> str:
+        """The runtime of its trials; '' = the engine's default."""
+        return runtimes.configured()
 
     def _unenforced(self) -> frozenset[str]:
         """The limits that this engine does not hold, as a rootless one does not without delegated cgroups."""
@@ -131,13 +136,20 @@ class DockerEngine:
         when this returns.
         """
         return containers.run(
-            self._wire, trial, sink, cancel, slot or nullcontext(), self._witnesses, podman=self.is_podman
+            self._wire,
+            trial,
+            sink,
+            cancel,
+            slot or nullcontext(),
+            self._witnesses,
+            podman=self.is_podman,
+            runtime=self._runtime(),
         )
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The ``docker run`` line of a trial. ``files``: holds a copy of the trial's files."""
         cdi = containers.cdi_names(self._wire, trial, podman=self.is_podman)
-        return docker_run_line(trial, files, self.program, cdi)
+        return docker_run_line(trial, files, self.program, cdi, self._runtime())
 
     def sweep(self) -> list[str]:
         """Remove containers (and temporary folders) of ours whose process is gone, and those of this process that it

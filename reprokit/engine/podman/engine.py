@@ -7,14 +7,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.engine import images
+from reprokit.engine import images, runtimes
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman import ENTRY
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import ANSWER_WITHIN, raise_for_status
 
 if TYPE_CHECKING:
+    from reprokit.engine.protocol import Slot, Trial
     from reprokit.engine.site import Site
+    from reprokit.evidence.model import Ending
 
 
 class PodmanEngine(DockerEngine):
@@ -29,6 +31,16 @@ class PodmanEngine(DockerEngine):
     newest = None
     upgrade = "sudo apt-get install --only-upgrade podman"
     gpus_by_cdi_alone = True
+
+    def _runtime(self) -> str:
+        return ""
+
+    def run(
+        self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
+    ) -> Ending:
+        """As Docker's; Podman's own configuration names its runtime. Raises Unsupported where ours names one."""
+        runtimes.refuse("Podman's API")
+        return super().run(trial, sink, cancel, slot)
 
     def _unenforced(self) -> frozenset[str]:
         # Its answer to Docker's question is about the kernel, not about what a rootless service may use of it.

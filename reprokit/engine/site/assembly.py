@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from reprokit.core import redaction
+from reprokit.core import netrc_file, redaction
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.local_index import LocalIndexServer, local_path
+from reprokit.engine.site.gateway import SiteAccess
+from reprokit.engine.site.links import local_path
+from reprokit.engine.site.local_index import LocalIndexServer
+from reprokit.environment import bootstrap
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -43,7 +46,7 @@ class Site:
     ``pip``: option -> values of the host's pip. ``secrets``: ready-made secrets by id (``ca_bundle``, ``netrc``,
     ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback.
     ``local_index`` serves the local folders that ``pip`` names, if any. ``known``: secret words -> what is put in
-    their place in whatever a build writes.
+    their place in whatever a build writes. ``access``: what the gateway of builds uses.
     """
 
     pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
@@ -53,6 +56,7 @@ class Site:
     local_index: LocalIndexServer | None = None
     known: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
+    access: SiteAccess = field(default_factory=SiteAccess)
 
     @property
     def needs_loopback(self) -> bool:
@@ -122,6 +126,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         bundle = authorities.system_bundle()  # the two travel as one file, which has to be able to verify servers
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.pop("proxy", ""))
     pip, warnings = _split(found)
+    of_gateway = dict(pip)
 
     secrets: dict[str, bytes] = {}
     if bundle is not None and (pem := authorities.read_bundle(bundle, client_cert)):
@@ -152,7 +157,26 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         local_index=_local_index(pip),
         known={**redaction.of_netrc(environ), **_passwords(everywhere)},
         warnings=warnings,
+        access=SiteAccess(
+            pip=of_gateway,
+            logins=netrc_file.logins(environ),
+            bundle="" if bundle is None else authorities.read_bundle(bundle).decode("ascii", errors="replace"),
+            client_cert=client_cert,
+            proxies=proxies,
+            apt_proxies=apt,
+            archives=(*_archives(settings), *providers.addresses(settings)),
+            hosts=settings.build_hosts,
+        ),
     )
+
+
+def _archives(settings: Settings) -> list[str]:
+    """The distributions' archives that builds read, and those of past days."""
+    main = settings.apt_mirror.rstrip("/")
+    found = [place for archive in bootstrap.OFFICIAL.values() for place in (archive.main, archive.security)]
+    found += [f"{main}/", f"{main}-security/"] if main else []
+    snapshots = (*bootstrap.SNAPSHOTS.values(), *filter(None, (settings.apt_snapshot,)))
+    return [*found, *(place.partition("{")[0] for place in snapshots)]
 
 
 def _passwords(urls: Iterable[str]) -> dict[str, str]:

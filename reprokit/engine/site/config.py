@@ -45,8 +45,9 @@ class Settings:
     one answers, else made on this host). ``confirm``: auto | always | never, what ``--confirm`` is where it is not
     given. ``registry``: prefix or mirror put before the names of base images.
     ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
-    distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip. ``proxy``: URL
-    for http and https during builds. ``ca_bundle``: PEM file of the authorities to trust during builds.
+    distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip.
+    ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``proxy``: URL for http and https
+    during builds. ``ca_bundle``: PEM file of the authorities to trust during builds.
 
     ``python_providers``, ``gcc_providers``: where interpreters and compilers may come from, in this order.
     ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
@@ -57,6 +58,7 @@ class Settings:
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. So are ``max_pids``, ``max_disk`` (bytes that it writes),
     ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
+    ``runtime``: name of the engine's runtime in which trials run, such as runsc (gVisor); '' = the engine's default.
     ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
     engine that went away. ``store``: folder of the recorded runs.
     None = not set.
@@ -72,6 +74,7 @@ class Settings:
     apt_snapshot: str = ""
     pip_index_url: str = ""
     pip_extra_index_urls: tuple[str, ...] = ()
+    build_hosts: tuple[str, ...] = ()
     proxy: str = ""
     ca_bundle: Path | None = None
     python_providers: tuple[str, ...] = PYTHON_PROVIDERS
@@ -92,6 +95,7 @@ class Settings:
     max_disk: int | None = 20 * 1024**3
     max_build_time: float | None = 7200.0
     max_run_time: float | None = None
+    runtime: str = ""
     engine_wait: float | None = None
     budget: int | None = None
     store: Path | None = None

@@ -56,6 +56,20 @@ def _url(value: Any, base: Path) -> str:
     return text
 
 
+def _host(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
+        raise ValueError("the name of a host, such as git.example or git.example:8443")
+    return text.lower()
+
+
+def _runtime(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}|", text):
+        raise ValueError("the name of a runtime of the engine, such as runsc (see: docker info)")
+    return text
+
+
 def _place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
     text = _text(value, base)
@@ -162,6 +176,7 @@ PARSERS: Mapping[str, Parser] = {
     "apt_snapshot": _snapshot,
     "pip_index_url": _index,
     "pip_extra_index_urls": _list_of(_index),
+    "build_hosts": _list_of(_host),
     "proxy": _url,
     "ca_bundle": _file,
     "python_providers": _providers(*PYTHON_PROVIDERS),
@@ -182,6 +197,7 @@ PARSERS: Mapping[str, Parser] = {
     "max_disk": _unit("size"),
     "max_build_time": _unit("duration"),
     "max_run_time": _unit("duration"),
+    "runtime": _runtime,
     "engine_wait": _unit("duration"),
     "budget": _unit("size"),
     "store": _path,

@@ -16,37 +16,10 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import quote, unquote, urljoin, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import quote, unquote, urlsplit
 
-ARCHIVES = (".whl", ".tar.gz", ".tgz", ".zip", ".tar.bz2", ".tar.xz", ".tar.lzma", ".tlz", ".tar")
-"""What pip takes for a distribution (``pip/_internal/utils/filetypes.py``)."""
-
-_PAGES = (".html", ".htm")
-_KEPT = ("data-requires-python", "data-yanked")
-_METADATA = ("data-core-metadata", "data-dist-info-metadata")
-
-
-def local_path(location: str) -> Path | None:
-    """The path that a find-links or index location names on this host; None for what lies on the network."""
-    if location.startswith("file:"):
-        return Path(url2pathname(urlsplit(location).path))
-    if "://" in location:
-        return None
-    return Path(location).expanduser().absolute()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Link:
-    """One link of a page: ``path`` of this host or None, else ``url``; ``fragment`` ("sha256=...") and attributes."""
-
-    path: Path | None
-    url: str
-    fragment: str
-    attributes: tuple[tuple[str, str], ...]
+from reprokit.engine.site.links import Link, links_in, links_of
 
 
 class _Server(http.server.ThreadingHTTPServer):
@@ -57,61 +30,6 @@ class _Server(http.server.ThreadingHTTPServer):
         """Bind without the base class's look-up of the host's name, which can take seconds."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
-
-
-class _Anchors(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.base = ""
-        self.found: list[dict[str, str]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Collect ``a`` elements, and the first ``base``."""
-        attributes = {name: value or "" for name, value in attrs}
-        if tag == "a" and "href" in attributes:
-            self.found.append(attributes)
-        elif tag == "base" and not self.base:
-            self.base = attributes.get("href", "")
-
-
-def links_of(page: Path) -> list[Link]:
-    """The links of an HTML page of this host, in page order."""
-    return links_in_text(page.read_text("utf-8", errors="replace"), page.absolute().as_uri())
-
-
-def links_in_text(text: str, address: str) -> list[Link]:
-    """The links of an HTML page that was read from ``address``, in page order."""
-    parser = _Anchors()
-    parser.feed(text)
-    base = urljoin(address, parser.base)
-    found = []
-    for attributes in parser.found:
-        url, _, fragment = urljoin(base, attributes["href"].strip()).partition("#")
-        path = local_path(url) if url.startswith("file:") else None
-        if path is not None and not path.name.lower().endswith(ARCHIVES):
-            continue  # pip would pass over it, and nothing else of the host is given out
-        kept = _KEPT if path is None or not Path(f"{path}.metadata").is_file() else _KEPT + _METADATA
-        kept = (*_KEPT, *_METADATA) if path is None else kept
-        found.append(
-            Link(
-                path=path,
-                url=url,
-                fragment=fragment,
-                attributes=tuple((name, attributes[name]) for name in kept if name in attributes),
-            )
-        )
-    return found
-
-
-def links_in(place: Path) -> list[Link]:
-    """What pip finds in a find-links location: a folder's archives and pages, a page's links, or one archive."""
-    if place.is_dir():
-        return [link for child in sorted(place.iterdir()) if child.is_file() for link in links_in(child)]
-    if place.name.lower().endswith(_PAGES):
-        return links_of(place)
-    if place.name.lower().endswith(ARCHIVES) and place.is_file():
-        return [Link(path=place, url="", fragment="", attributes=())]
-    return []
 
 
 class LocalIndexServer:

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.engine import leftovers
+from reprokit.engine import leftovers, runtimes
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, cgroups, keeping
@@ -56,9 +56,10 @@ class VenvEngine:
     def build(
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
-        """Make an environment. Raises BuildFailed, Cancelled, EngineError."""
+        """Make an environment. Raises BuildFailed, Unsupported, Cancelled, EngineError."""
         from reprokit.engine.venv import building, host
 
+        runtimes.refuse("the engine venv")
         return building.build(build, site, on_progress, cancel, namespaces=not host.powers().namespaces)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
@@ -83,6 +84,7 @@ class VenvEngine:
         """Run a trial to its end, time limit or cancellation. Raises Cancelled, Unsupported, EngineError."""
         from reprokit.engine.venv import host, trials
 
+        runtimes.refuse("the engine venv")
         return trials.run(trial, keeping.get(trial.image), host.powers(), sink, cancel, slot or nullcontext())
 
     def repeat(self, trial: Trial, files: Path) -> str:

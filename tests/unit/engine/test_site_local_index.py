@@ -10,7 +10,8 @@ from urllib.parse import urljoin
 
 import pytest
 
-from reprokit.engine.site.local_index import LocalIndexServer, links_in, links_of, local_path
+from reprokit.engine.site.links import links_in, links_of, local_path
+from reprokit.engine.site.local_index import LocalIndexServer
 
 
 @pytest.fixture
@@ -67,9 +68,9 @@ def status(url: str) -> int:
 def anchors(tree: Path, page: bytes) -> list[tuple[str, dict[str, str]]]:
     path = tree / "page.html"
     path.write_bytes(page)
-    from reprokit.engine.site.local_index import _Anchors
+    from reprokit.engine.site.links import Anchors
 
-    parser = _Anchors()
+    parser = Anchors()
     parser.feed(page.decode())
     return [(found.pop("href"), found) for found in parser.found]
 
