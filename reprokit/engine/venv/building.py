@@ -73,15 +73,17 @@ def _programs(
     """
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
+    allowance = ALLOWANCES[build.trust]
+    site = {**served.build_args, **_secrets(served, secrets)} if allowance.credentials else {}
     _write(build, context)
+    variables = layout.variables(folder)  # before there is a folder for CUDA
     parts = [folder / name for name in layout.PARTS]
     for place in (work, *parts):
         place.mkdir()
         layout.hand_over(place)
     environ = {
-        **layout.variables(folder),
-        **served.build_args,
-        **_secrets(served, secrets),
+        **variables,
+        **site,
         **_uv(),
         "PIP_CACHE_DIR": f"{layout.HOME}/.cache/pip",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -97,7 +99,7 @@ def _programs(
     if uv := shutil.which("uv"):
         environ["PATH"] += f":{Path(UV_PLACE).parent}"
         common.append(SandboxMount(source=os.path.realpath(uv), target=UV_PLACE, kind="read-only"))
-    cut_off = not ALLOWANCES[build.trust].open_network
+    cut_off = not allowance.open_network
     user = layout.user_of("repro")
     if version := description.get("uv"):
         keeping.pythons().mkdir(parents=True, exist_ok=True)
@@ -107,7 +109,7 @@ def _programs(
         yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=cut_off, user=user)
     mounts = [
         *common,
-        *(SandboxMount(source=str(place), target=str(place), kind="read-only") for place in (context, secrets)),
+        *(SandboxMount(source=str(place), target=str(place), kind="read-only") for place in (context, secrets) if place.is_dir()),
         *shown(layout.interpreters(description)),
         *(SandboxMount(source=str(place), target=str(place)) for place in parts),
         SandboxMount(source=str(work), target=description["workdir"]),
