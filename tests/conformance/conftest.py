@@ -159,6 +159,7 @@ def _toy(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 def _fake(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """The fake of the unit tests, with a behaviour that runs the trial's command on this host."""
+    top = request.getfixturevalue("tmp_path_factory").mktemp("fake")
 
     def behave(asked: Trial, sink: Callable[[bytes], None]) -> Ending:
         return toy_engine.run_trial(asked, None, {"PATH": os.environ["PATH"]}, sink, fake.cancel)
@@ -166,7 +167,7 @@ def _fake(request: pytest.FixtureRequest) -> Iterator[Subject]:
     def make(build: Build) -> None:
         for step in build.dockerfile.splitlines():
             if step.startswith("RUN "):
-                done = subprocess.run(["sh", "-c", step[4:]], capture_output=True, text=True, check=False)
+                done = subprocess.run(["sh", "-c", step[4:]], cwd=top, capture_output=True, text=True, check=False)
                 if done.returncode:
                     raise BuildFailed(f"exit code: {done.returncode}", step=step, tail=tuple(done.stdout.splitlines()))
 
