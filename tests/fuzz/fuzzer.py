@@ -1,0 +1,39 @@
+"""One target under atheris: ``python -m tests.fuzz.fuzzer TARGET [options of libFuzzer]``. Started by ``tests.fuzz``."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import atheris
+
+with atheris.instrument_imports(include=["reprokit"]):
+    from tests.fuzz import oracle, targets
+
+
+def main() -> None:
+    """Fuzz until libFuzzer's limits, or to the first input that breaks a property."""
+    target = targets.TARGETS[sys.argv.pop(1)]
+    scratch = Path(tempfile.mkdtemp(prefix="reprokit-fuzz-"))
+
+    def one(data: bytes) -> None:
+        folder = scratch / "one"
+        folder.mkdir()
+        try:
+            with oracle.confined(folder):
+                target(data, folder)
+        finally:
+            shutil.rmtree(folder)
+
+    one(b"")  # what is made once is made here
+    atheris.Setup(sys.argv, one)
+    try:
+        atheris.Fuzz()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
