@@ -28,7 +28,7 @@ def fuzz(target: str, seconds: int, output: Path) -> bool:
     text = log.read_text(encoding="utf-8", errors="replace")
     covered = re.findall(r"cov: (\d+) ft: (\d+)", text)[-1:] or [("0", "0")]
     executions = re.findall(r"number_of_executed_units: (\d+)", text) or re.findall(r"^#(\d+)", text, re.MULTILINE)
-    peak = re.findall(r"peak_rss_mb: (\d+)", text)[-1:]
+    peak = re.findall(r"peak_rss_mb:\s+(\d+)", text)[-1:]
     print(
         f"{target}: {executions[-1] if executions else 0} executions, {covered[0][0]} edges, {covered[0][1]} features, "
         f"{peak[0] if peak else '?'} MB" + ("" if done.returncode == 0 else f"; FOUND, see {log}"),

@@ -27,7 +27,7 @@ def main() -> None:
         finally:
             shutil.rmtree(folder)
 
-    one(b"")  # what is made once is made here
+    targets.warm()
     atheris.Setup(sys.argv, one)
     try:
         atheris.Fuzz()
