@@ -139,13 +139,15 @@ def acts(script: str) -> str:
 
 
 def expanded(argument: str) -> str:
-    """An argument of WORKDIR, COPY or FROM as BuildKit takes it. Raises GrammarError where it has a variable."""
+    """An argument of WORKDIR, COPY or FROM as BuildKit takes it. Raises GrammarError for variables and for quotes."""
     out, at = "", 0
     while at < len(argument):
         if argument[at] == "\\" and at + 1 < len(argument):
             at += 1
         elif argument[at] == "$" and argument[at + 1 : at + 2] in {*string.ascii_letters, "_", "{"}:
             raise GrammarError(f"a variable in {argument!r}")
+        elif argument[at] in "'\"":
+            raise GrammarError(f"a quote in {argument!r}")
         out += argument[at]
         at += 1
     return out

@@ -220,4 +220,6 @@ def test_the_grammar_tells_instructions_flags_and_scripts_apart() -> None:
     assert grammar.acts("a 'b;$c' \"d;$e\" && f \\; # $(g)") == "$&&#$()"
     with pytest.raises(grammar.GrammarError, match="variable"):
         grammar.expanded("/a/$HOME")
-    assert grammar.expanded("/a/\\$HOME") == "/a/$HOME"
+    with pytest.raises(grammar.GrammarError, match="quote"):
+        grammar.expanded("/a/'b'")
+    assert grammar.expanded("/a/\\$HOME\\'s") == "/a/$HOME's"
