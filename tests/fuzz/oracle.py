@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -85,7 +86,7 @@ def located(text: str) -> Iterator[None]:
     try:
         yield
     except CaseError as error:
-        lines = text.split("\n")
+        lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)  # YAML's
         for problem in error.problems:
             inside = 1 <= problem.line <= len(lines) + 1
             longest = len(lines[problem.line - 1]) if inside and problem.line <= len(lines) else 0

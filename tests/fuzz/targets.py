@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import io
 import json
+import re
 import tarfile
 import tempfile
 import zlib
@@ -89,7 +90,8 @@ def templating(data: bytes, folder: Path) -> None:
     text = _text(data)
     found = templates.inspect(text)
     if found.error:
-        holds(0 <= found.line <= text.count("\n") + 2, f"line {found.line} of {text.count(chr(10)) + 1}")
+        lines = len(re.split("\r\n|[\r\n]", text))  # the template language's
+        holds(1 <= found.line <= lines + 1, f"line {found.line} of {lines}")
         return
     values = dict.fromkeys(sorted(found.names | found.guarded), "12.0")
     try:
