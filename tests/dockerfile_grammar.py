@@ -13,8 +13,26 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 KEYWORDS = frozenset(
-    "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER ONBUILD RUN SHELL STOPSIGNAL USER VOLUME"
-    " WORKDIR".split()
+    [
+        "ADD",
+        "ARG",
+        "CMD",
+        "COPY",
+        "ENTRYPOINT",
+        "ENV",
+        "EXPOSE",
+        "FROM",
+        "HEALTHCHECK",
+        "LABEL",
+        "MAINTAINER",
+        "ONBUILD",
+        "RUN",
+        "SHELL",
+        "STOPSIGNAL",
+        "USER",
+        "VOLUME",
+        "WORKDIR",
+    ]
 )
 _DIRECTIVE = re.compile(r"#\s*([a-zA-Z][a-zA-Z0-9]*)\s*=\s*(.+?)\s*")
 _HEREDOC = re.compile(r"(\d*)<<(-?)([^<]*)")
@@ -155,9 +173,7 @@ def expanded(argument: str) -> str:
 
 def shape(instructions: Sequence[Instruction]) -> list[tuple[str, tuple[str, ...], str]]:
     """What a value of a case must not change: instructions, flags (mounts, owners), stages, and what scripts do."""
-    return [
-        (one.keyword, one.flags, acts(one.text) if one.keyword == "RUN" else _stage(one)) for one in instructions
-    ]
+    return [(one.keyword, one.flags, acts(one.text) if one.keyword == "RUN" else _stage(one)) for one in instructions]
 
 
 def _stage(one: Instruction) -> str:

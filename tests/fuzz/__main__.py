@@ -1,4 +1,4 @@
-"""Fuzz every target for a while: ``python -m tests.fuzz [TARGET ...] --seconds 60``. What is found is in build/fuzz/."""
+"""Fuzz targets for a while: ``python -m tests.fuzz [TARGET ...] --seconds 60``. What is found is in build/fuzz/."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def main() -> int:
         for name in chosen:
             minimise(name, output)
         return 0
-    return 0 if all([fuzz(name, given.seconds, output) for name in chosen]) else 1
+    clean = [fuzz(name, given.seconds, output) for name in chosen]
+    return 0 if all(clean) else 1
 
 
 if __name__ == "__main__":

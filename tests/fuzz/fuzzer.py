@@ -1,4 +1,4 @@
-"""One target under atheris: ``python -m tests.fuzz.fuzzer TARGET [options of libFuzzer]``. Started by ``tests.fuzz``."""
+"""One target under atheris: ``python -m tests.fuzz.fuzzer TARGET [options of libFuzzer]``; see ``tests.fuzz``."""
 
 from __future__ import annotations
 

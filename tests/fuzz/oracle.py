@@ -23,7 +23,7 @@ _WRITES = {
     "os.chmod": (0, 2),
     "os.chown": (0, 3),
 }
-"""Audit events that change the file system: where among their arguments paths are, each with its folder's descriptor."""
+"""Audit events that change the file system: where in their arguments paths are, each with its folder's descriptor."""
 _NEVER = {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "socket.connect", "socket.bind"}
 _folder: Path | None = None
 _hooked = False
@@ -51,11 +51,11 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
 def _below(path: Any, event: str, descriptor: int = -1) -> None:
     if isinstance(path, int) or _folder is None:
         return  # an open file
-    base = os.readlink(f"/proc/self/fd/{descriptor}") if descriptor >= 0 else os.getcwd()  # noqa: PTH109, PTH115
-    where = os.path.join(base, os.fsdecode(path))  # noqa: PTH118
+    base = Path(f"/proc/self/fd/{descriptor}").readlink() if descriptor >= 0 else Path.cwd()
+    where = base / os.fsdecode(path)
     # The parent's links count; the file itself may be a link that is being removed.
-    real = os.path.join(os.path.realpath(os.path.dirname(where)), os.path.basename(where))  # noqa: PTH118, PTH119, PTH120
-    if where != os.devnull and not real.startswith(f"{_folder}/") and real != str(_folder):
+    real = where.parent.resolve() / where.name
+    if str(path) != os.devnull and not real.is_relative_to(_folder):
         raise Violation(f"{event} outside of the folder: {where}")
 
 
@@ -69,7 +69,7 @@ def confined(folder: Path) -> Iterator[None]:
     if not _hooked:
         sys.addaudithook(_audit)
         _hooked = True
-    _folder = Path(os.path.realpath(folder))  # noqa: PTH119
+    _folder = folder.resolve()
     usual, tempfile.tempdir = tempfile.tempdir, str(_folder)
     try:
         yield

@@ -222,7 +222,9 @@ def locking(data: bytes, folder: Path) -> None:
         text = lock_file.dumps(lock, "case.yaml")
         path.write_text(text, encoding="utf-8")
         again = lock_file.load(path)
-        holds(again is not None and lock_file.dumps(again, "case.yaml") == text, "a lock that is written is another one")
+        holds(
+            again is not None and lock_file.dumps(again, "case.yaml") == text, "a lock that is written is another one"
+        )
 
 
 def configuring(data: bytes, folder: Path) -> None:

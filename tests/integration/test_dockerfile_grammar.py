@@ -48,10 +48,28 @@ def understood(tag: str) -> list[str]:
     return docker("history", "--no-trunc", "--format", "{{json .CreatedBy}}", tag).rstrip("\n").split("\n")[::-1]
 
 
-ASKED = (
-    "plain escape-last escape-twice escape-space heredoc heredoc-dash syntax escape-directive comment quote double-quote"
-    " quote-end dollar braces backticks mount-later next-line"
-).split()
+ASKED = [
+    "plain",
+    "escape-last",
+    "escape-twice",
+    "escape-space",
+    "heredoc",
+    "heredoc-dash",
+    "syntax",
+    "comment",
+    "quote",
+]
+ASKED += [
+    "quote",
+    "escape-directive",
+    "double-quote",
+    "quote-end",
+    "dollar",
+    "braces",
+    "backticks",
+    "mount-later",
+    "next-line",
+]
 """Of the hostile values those that a field takes and the grammar has a rule for; a build takes seconds."""
 
 
@@ -72,7 +90,8 @@ def test_the_engine_reads_it_as_it_was_meant(engine: DockerEngine, idle: str, na
     finally:
         remove_image(tag)
     expected = [one for one in grammar.parse(text) if one.keyword != "FROM"]
-    assert [line.split()[0] for line in seen] == [one.keyword for one in expected] + ["LABEL"] * (len(seen) > len(expected))
+    keywords = [one.keyword for one in expected]
+    assert [line.split()[0] for line in seen if not line.startswith("LABEL")] == keywords
     for line, one in zip(seen, expected, strict=False):
         if one.keyword == "RUN":
             assert line == f"RUN /bin/true {one.text} # buildkit"

@@ -44,7 +44,11 @@ def test_two_builds_of_a_commit_have_the_same_bytes(tmp_path: Path) -> None:
     made = []
     for name, mask, environ in (
         ("a", 0o022, {"TZ": "UTC", "LC_ALL": "C", "PYTHONHASHSEED": "1"}),
-        ("deep/er/b", 0o077, {"TZ": "Asia/Shanghai", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2", "SOURCE_DATE_EPOCH": "1"}),
+        (
+            "deep/er/b",
+            0o077,
+            {"TZ": "Asia/Shanghai", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "2", "SOURCE_DATE_EPOCH": "1"},
+        ),
     ):
         folder = tmp_path / name
         folder.mkdir(parents=True)
