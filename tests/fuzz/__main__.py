@@ -6,6 +6,7 @@ import argparse
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.fuzz.targets import TARGETS
@@ -38,14 +39,23 @@ def fuzz(target: str, seconds: int, output: Path) -> bool:
 
 
 def minimise(target: str, output: Path) -> None:
-    """Replace the corpus of the repository by the smallest files that together reach all that is reached so far."""
-    kept, small = HERE / "corpus" / target, output / target / "minimised"
-    small.mkdir(parents=True, exist_ok=True)
-    words = [sys.executable, "-m", "tests.fuzz.fuzzer", target, "-merge=1", "-max_len=4000", str(small)]
-    subprocess.run([*words, str(kept), str(output / target / "corpus")], cwd=HERE.parents[1], check=True)
-    for folder, action in ((kept, Path.unlink), (small, lambda path: path.replace(kept / path.name[:12]))):
-        for path in folder.iterdir():
-            action(path)
+    """Replace the corpus of the repository by the smallest files that reach all that is reached so far.
+
+    What was once found, ``found-...``, stays.
+    """
+    kept, reached = HERE / "corpus" / target, output / target / "corpus"
+    reached.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output) as small:
+        words = [sys.executable, "-m", "tests.fuzz.fuzzer", target, "-merge=1", "-max_len=4000", small]
+        subprocess.run([*words, str(kept), str(reached)], cwd=HERE.parents[1], check=True)
+        chosen = {path.name[:12]: path.read_bytes() for path in Path(small).iterdir()}
+    if not chosen:
+        raise SystemExit(f"{target}: nothing is left, which cannot be: see the output above")
+    for path in kept.iterdir():
+        if not path.name.startswith("found-"):
+            path.unlink()
+    for name, content in chosen.items():
+        (kept / name).write_bytes(content)
 
 
 def main() -> int:

@@ -15,8 +15,13 @@ with atheris.instrument_imports(include=["reprokit"]):
 
 def main() -> None:
     """Fuzz until libFuzzer's limits, or to the first input that breaks a property."""
-    target = targets.TARGETS[sys.argv.pop(1)]
+    name = sys.argv.pop(1)
+    target = targets.TARGETS[name]
     scratch = Path(tempfile.mkdtemp(prefix="reprokit-fuzz-"))
+    again = scratch / "again"  # to merge corpora, libFuzzer starts its own program, of which it knows the first word
+    again.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m tests.fuzz.fuzzer {name} "$@"\n')
+    again.chmod(0o700)
+    sys.argv[0] = str(again)
 
     def one(data: bytes) -> None:
         folder = scratch / "one"
