@@ -1,6 +1,10 @@
 # The two commands: `make demo` and `make test`. `make help` lists all of them.
 VENV ?= .venv
 DEMO_VENV ?= .venv-demo
+RELEASE_VENV ?= .venv-release
+# make fuzz: seconds for each target, and which of them (all).
+SECONDS ?= 60
+TARGETS ?=
 # A dockerd that was started here: the demo's goes on running, the tests' is stopped.
 DEMO_ENGINE := $(CURDIR)/.engine-demo.pid
 TEST_ENGINE := $(CURDIR)/.engine-test.pid
@@ -8,7 +12,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit system integration browser bench docs docs-generated lock data clean
+.PHONY: demo test help venv lint unit system integration browser bench fuzz dist sbom audit docs docs-generated lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -57,6 +61,24 @@ browser: venv ## The tests of the report's pages in a Chromium; no engine
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench
 
+fuzz: venv ## Fuzz what reads strangers' texts, SECONDS=60 for each of TARGETS; findings are in build/fuzz/
+	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
+
+dist: venv ## Build the sdist and the wheel of the last commit in dist/; the same commit gives the same bytes
+	.ci/dist $(VENV)/bin/python dist
+
+sbom: $(RELEASE_VENV)/.ready ## Write dist/reprokit.cdx.json: the locked dependencies in CycloneDX
+	.ci/sbom $(RELEASE_VENV)/bin/cyclonedx-py dist/reprokit.cdx.json
+
+audit: $(RELEASE_VENV)/.ready ## Ask for known vulnerabilities of the locked dependencies (needs the network)
+	$(RELEASE_VENV)/bin/pip-audit --progress-spinner=off --disable-pip --require-hashes \
+		-r requirements.txt -r requirements-dev.txt -r requirements-release.txt
+
+$(RELEASE_VENV)/.ready: requirements-release.txt
+	@.ci/venv $(RELEASE_VENV)
+	@$(RELEASE_VENV)/bin/pip --disable-pip-version-check install --quiet --require-hashes -r requirements-release.txt
+	@touch $@
+
 docs: venv ## Build the documentation in site/, with warnings as errors
 	NO_MKDOCS_2_WARNING=1 $(VENV)/bin/mkdocs build --quiet --strict
 
@@ -64,15 +86,17 @@ docs-generated: venv ## Write docs/format.md and docs/images/report.png again (t
 	$(VENV)/bin/python -m docs.scripts.format_reference
 	$(VENV)/bin/python -m docs.scripts.report_picture
 
-lock: ## Renew the locked dependencies, for development and for .ci/install (needs uv)
+lock: ## Renew the locked dependencies: of development, .ci/install and releases (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.10 --generate-hashes --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-dev.txt
 	echo 'hatchling>=1.18' | uv pip compile pyproject.toml - --extra gpu --universal --python-version 3.10 --generate-hashes \
 		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements.txt
+	printf 'cyclonedx-bom>=7.0\npip-audit>=2.9\n' | uv pip compile - --universal --python-version 3.10 --generate-hashes \
+		--upgrade --no-emit-index-url --no-emit-find-links --no-header --no-annotate -o requirements-release.txt
 
 data: venv ## Renew the compatibility data that package indexes can answer (needs an index; minutes)
 	$(PIP) install --quiet "remotezip>=0.12"
 	$(VENV)/bin/python -m reprokit.environment.regenerate
 
 clean: ## Remove the virtual environments and what builds and tools leave
-	rm -rf $(VENV) $(DEMO_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(DEMO_VENV) $(RELEASE_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

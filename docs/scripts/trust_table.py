@@ -8,7 +8,7 @@ from typing import Any
 from reprokit.case.trust import ALLOWANCES, Trust
 
 ROOT = Path(__file__).parents[2]
-PAGES = {"en": ROOT / "docs" / "trust.md", "zh-CN": ROOT / "docs" / "trust.zh-CN.md"}
+PAGES = {"en": ROOT / "docs" / "security.md", "zh-CN": ROOT / "docs" / "security.zh-CN.md"}
 BEGIN, END = "<!-- generated: what each level gets -->", "<!-- end of what is generated -->"
 HEAD = {
     "en": "| what a case gets | your own | reviewed | untrusted |",

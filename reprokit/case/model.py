@@ -44,6 +44,8 @@ from reprokit.case.scalars import (
     Patch,
     Pattern,
     Pids,
+    PipOptions,
+    PipRequirement,
     Rate,
     Reproduces,
     Scalar,
@@ -119,8 +121,8 @@ class Matrix(Model):
 class PipStep(Model):
     """One of several steps of `environment.pip`: what one `pip install` takes, after the steps before it."""
 
-    requirements: tuple[OneLine, ...] = Field(description="Python requirements to install, as pip writes them.")
-    options: tuple[OneLine, ...] = Field((), description="Options of this step, behind those of pip_options.")
+    requirements: tuple[PipRequirement, ...] = Field(description="Python requirements to install, as pip writes them.")
+    options: tuple[PipOptions, ...] = Field((), description="Options of this step, behind those of pip_options.")
 
 
 class PlacedStep(NamedTuple):
@@ -145,8 +147,8 @@ def _one_kind(items: tuple[object, ...]) -> tuple[object, ...]:
 
 
 PipItem = Annotated[
-    Annotated[OneLine, Tag("requirement")]
-    | Annotated[tuple[OneLine, ...], Tag("list")]
+    Annotated[PipRequirement, Tag("requirement")]
+    | Annotated[tuple[PipRequirement, ...], Tag("list")]
     | Annotated[PipStep, Tag("mapping")],
     Discriminator(_requirement_or_step),
 ]
@@ -162,7 +164,7 @@ class Environment(Model):
         description="Python requirements to install, as pip writes them; or a list of steps, installed one after the "
         "other: each is a list of requirements, or has `requirements` and `options`.",
     )
-    pip_options: tuple[OneLine, ...] = Field(
+    pip_options: tuple[PipOptions, ...] = Field(
         (), description="Options of pip install: index, find-links, constraints, no-build-isolation ..."
     )
     setup: Scalar = Field("", description="Shell, run while the image is built, after apt and pip.")

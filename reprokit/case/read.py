@@ -176,9 +176,8 @@ def _decode(path: str, data: bytes, *, optional: bool = False) -> Text | Problem
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        head = data[: error.start].decode("utf-8", "replace")
-        line = head.count("\n") + 1
-        column = len(head) - (head.rfind("\n") + 1) + 1
+        before = re.split("\r\n|[\r\n\x85\u2028\u2029]", data[: error.start].decode("utf-8", "replace"))  # YAML's lines
+        line, column = len(before), len(before[-1]) + 1
         message = f"not UTF-8: the byte 0x{data[error.start]:02x}"
         return Problem(path=path, line=line, column=column, message=message, hint="save the file as UTF-8")
     return Text(path=path, text=text.removeprefix("\ufeff"), optional=optional)

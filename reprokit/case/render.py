@@ -53,7 +53,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             image=fill.parsed(("environment", "image"), case.environment.image, units.image).strip(),
             apt=fill.items(("environment", "apt"), case.environment.apt),
             pip=fill.pip(case.environment),
-            pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options),
+            pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options, units.options),
             setup=fill.text(("environment", "setup"), case.environment.setup),
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
         ),
@@ -83,15 +83,20 @@ class _Fill:
     def texts(self, loc: Loc, templates: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.text((*loc, index), template) for index, template in enumerate(templates))
 
-    def items(self, loc: Loc, templates: tuple[str, ...]) -> tuple[str, ...]:
+    def items(
+        self, loc: Loc, templates: tuple[str, ...], parse: Callable[[str], str] = units.one_line
+    ) -> tuple[str, ...]:
         """A list whose items may come to nothing, so that ``{% if %}`` can leave one out."""
-        texts = (self.parsed((*loc, index), text, units.one_line).strip() for index, text in enumerate(templates))
+        texts = (self.parsed((*loc, index), text, parse).strip() for index, text in enumerate(templates))
         return tuple(text for text in texts if text)
 
     def pip(self, environment: Environment) -> tuple[str, ...] | tuple[PipStep, ...]:
         """Requirements alone stay what they are: locks remember what was asked for, as it was written."""
         steps = tuple(
-            PipStep(requirements=self.items(at, requirements), options=self.items(options_at, options))
+            PipStep(
+                requirements=self.items(at, requirements, units.requirement),
+                options=self.items(options_at, options, units.options),
+            )
             for at, requirements, options_at, options in environment.pip_steps
         )
         alone = all(isinstance(item, str) for item in environment.pip)

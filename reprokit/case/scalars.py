@@ -109,6 +109,8 @@ _OR_TEMPLATE = r"|.*\{[{%].*"
 Scalar = Annotated[str, _loose()]
 """Text as written."""
 OneLine = Annotated[str, _checked(units.one_line, templated=True), _loose()]
+PipOptions = Annotated[str, _checked(units.options, templated=True), _loose()]
+PipRequirement = Annotated[str, _checked(units.requirement, templated=True), _loose()]
 Image = Annotated[str, _checked(units.image, templated=True), _loose()]
 EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]

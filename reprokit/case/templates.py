@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ __all__ = ["CONSTANTS", "MAX_TEXT", "Inspection", "RenderError", "inspect", "is_
 
 CONSTANTS = frozenset({"true", "false", "none", "True", "False", "None", "and", "or", "not", "if", "else", "in", "is"})
 """Words of the template language, which no axis can be named after."""
+
+_ADDRESS = re.compile(r"<[^<>]* at 0x[0-9a-f]+>")
+"""How Python shows an object that has no text of its own: another text in each process."""
 
 RAW_HINT = "text that is not a template belongs between {% raw %} and {% endraw %}"
 
@@ -126,8 +130,12 @@ def render_text(text: str, values: Mapping[str, str]) -> str:
         return text
     names = inspect(text).plain_names
     if names >= 0 and len(text) + names * max(map(len, values.values()), default=0) <= _PLAIN_TEXT:
-        return filled(text, values)
-    return render_confined(text, values)
+        rendered = filled(text, values)
+    else:
+        rendered = render_confined(text, values)
+    if (shown := _ADDRESS.search(rendered)) and shown[0] not in text:
+        raise RenderError("the template shows a method or another object, not a text: call it, as in x.lower()")
+    return rendered
 
 
 def _plain_names(tree: nodes.Template) -> int:

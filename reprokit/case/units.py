@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
+import shlex
 import signal
 from typing import Literal, TypeVar
 
@@ -198,6 +199,20 @@ def one_line(text: str) -> str:
     return text
 
 
+def options(text: str) -> str:
+    """Options of a program on one line, which a shell would take apart."""
+    try:
+        shlex.split(one_line(text).strip())
+    except ValueError as error:
+        raise error if "line" in str(error) else ValueError("options whose quotes are closed") from None
+    return text
+
+
+def requirement(text: str) -> str:
+    """What pip installs: one requirement, or options with their values."""
+    return options(text) if text.lstrip().startswith("-") else one_line(text)
+
+
 def image(text: str) -> str:
     """A reference to an image, or nothing."""
     if text.strip() and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", text.strip()):
@@ -209,8 +224,9 @@ def absolute(text: str) -> str:
     """An absolute path of the container other than ``/``."""
     if not text.startswith("/") or posixpath.normpath(text) in ("/", "//") or ".." in text.split("/"):
         raise ValueError("an absolute path such as /workspace")
-    if any(c in text for c in "\0\n"):
-        raise ValueError("an absolute path on one line")
+    # A Dockerfile's line goes on in the next one after a backslash, and loses blanks at its end.
+    if not text.isprintable() or "\\" in text or text != text.rstrip():
+        raise ValueError("an absolute path on one line, without backslashes, control characters and blanks at its end")
     return text
 
 

@@ -295,8 +295,8 @@ def _compiled() -> BytecodeCache | None:
 
 
 def _instruction(value: str) -> str:
-    """A value of an instruction that expands variables itself (WORKDIR)."""
-    return value.replace("\\", "\\\\").replace("$", "\\$")
+    """A value of an instruction that expands variables and takes quotes away itself (WORKDIR, COPY)."""
+    return re.sub(r"""[\\$"']""", r"\\\g<0>", value)
 
 
 def _quoted(value: str) -> str:

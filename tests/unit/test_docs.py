@@ -15,7 +15,7 @@ from reprokit.engine import kinds
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted(path for path in (ROOT / "docs").glob("*.md") if ".zh-CN" not in path.name)]
-ENGLISH_ONLY = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")]
+ENGLISH_ONLY = [ROOT / name for name in ("ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 FENCE = re.compile(r"^(`{3,})(\w*)\n(.*?)^\1$", re.MULTILINE | re.DOTALL)
 RULED_OUT = re.compile(
     r"\b(cannot be had|mends?|nobody|somebody|strangers?|lent|ends well|ended well|met first|is told"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.case.templates import RenderError, render_text
 from reprokit.core.errors import CaseError, Problem
 from reprokit.environment.cases import load
 
@@ -169,6 +170,12 @@ STRUCTURE = [
     ("fix:\n  sources:\n    New:\n      ref: v1\n", 3, 5, "the key 'git' is missing in sources.New", ""),
     ("files: {a: x, ./a: y}\n", 1, 15, "'a' is already the place of files.a", "its own path"),
     ("files: {d/a: x}\ndatasets: {d: {path: d}}\n", 1, 9, "lies inside 'd', which is a dataset", "another path"),
+    ("workdir: /work/\\\n", 1, 10, "without backslashes", ""),
+    ('workdir: "/work "\n', 1, 10, "blanks at its end", ""),
+    ('workdir: "/work\\r"\n', 1, 10, "control characters", ""),
+    ('environment: {pip_options: ["--find-links \'a"]}\n', 1, 29, "options whose quotes are closed", ""),
+    ('environment: {pip: ["-e \'a"]}\n', 1, 21, "options whose quotes are closed", ""),
+    ("environment: {pip: [{requirements: [a], options: ['-c a\\']}]}\n", 1, 51, "options whose quotes are closed", ""),
 ]
 
 
@@ -430,3 +437,11 @@ def test_braces_in_a_signature_that_name_no_axis_are_text(tmp_path: Path) -> Non
     assert (
         reported(tmp_path, "matrix: {n: ['1']}\nexpect: {failure: {output: '{{1, 2}, {n}} and {{ other }}'}}\n") == []
     )
+
+
+@pytest.mark.parametrize("text", ["{{ n.lower }}", "{{ [n.index] }}", "{{ joiner() }}", "{{ n.split | string }}"])
+def test_a_template_never_shows_where_an_object_is_in_memory(text: str) -> None:
+    """It would be another text, and so another image, in each process."""
+    with pytest.raises(RenderError, match="call it"):
+        render_text(text, {"n": "1"})
+    assert render_text("<f at 0x7f>{{ n.lower() }}", {"n": "A"}) == "<f at 0x7f>a"

@@ -17,6 +17,7 @@ from tests.unit.github.pins import PINS
 from tests.unit.github.steps import REPOSITORY, SHELLS, load
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
+DEPENDABOT = REPOSITORY / ".github" / "dependabot.yml"
 ACTIONS = sorted((REPOSITORY / ".github" / "actions").glob("*/action.yml"))
 FORMS = sorted((REPOSITORY / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 SCRIPTS = [path for path in sorted((REPOSITORY / ".ci").iterdir()) if path.is_file()]
@@ -59,6 +60,7 @@ def steps_of(path: Path) -> Iterator[tuple[dict[str, Any], str]]:
     [
         ("vendor.github-workflows", WORKFLOWS),
         ("vendor.github-actions", ACTIONS),
+        ("vendor.dependabot", [DEPENDABOT]),
         ("vendor.github-issue-forms", [path for path in FORMS if path.name != "config.yml"]),
         ("vendor.github-issue-config", [path for path in FORMS if path.name == "config.yml"]),
     ],
@@ -69,7 +71,7 @@ def test_the_published_schemas_accept_them(schema: str, files: list[Path]) -> No
 
 
 def test_zizmor_finds_nothing() -> None:
-    says("zizmor", "--offline", "--no-progress", "--persona=pedantic", *WORKFLOWS, *ACTIONS)
+    says("zizmor", "--offline", "--no-progress", "--persona=pedantic", *WORKFLOWS, *ACTIONS, DEPENDABOT)
 
 
 def test_actionlint_finds_nothing() -> None:
