@@ -51,6 +51,8 @@ SUPPORT = (
     "keeping_pip.py",
     "locked-apt.sh",
     "locked-setup.conf",
+    "relay.pl",
+    "relay.py",
     "site.sh",
     "uv-python.sh",
 )
@@ -154,7 +156,6 @@ def render(
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
             modes=modes,
-            release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=installing.common_options(environment, locked=pins is not None),
             pins=pins,
             pip=installs,

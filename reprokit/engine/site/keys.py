@@ -68,6 +68,14 @@ def _index(value: Any, base: Path) -> str:
     return Path(text).as_uri() if text.startswith("/") else text
 
 
+def _host(value: Any, base: Path) -> str:
+    """HOST or HOST:PORT; an IPv6 address is in brackets."""
+    text = _text(value, base)
+    if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?", text):
+        raise ValueError("HOST or HOST:PORT")
+    return text
+
+
 def _snapshot(value: Any, base: Path) -> str:
     text = _url(value, base)
     if text and "{date}" not in text:
@@ -164,6 +172,7 @@ PARSERS: Mapping[str, Parser] = {
     "pip_extra_index_urls": _list_of(_index),
     "proxy": _url,
     "ca_bundle": _file,
+    "build_hosts": _list_of(_host),
     "python_providers": _providers(*PYTHON_PROVIDERS),
     "gcc_providers": _providers(*GCC_PROVIDERS),
     "uv_python_mirror": _url,

@@ -67,7 +67,7 @@ def _program(
         place.mkdir(parents=True, exist_ok=True)
     environ = {
         **layout.variables(folder, namespaces=namespaces, home=scratch / "home"),
-        **served.build_args,
+        **served.environ,
         **_secrets(served, secrets),
         **_uv(),
         "PIP_CACHE_DIR": str(keeping.top() / "pip"),
