@@ -31,6 +31,7 @@ UNSET = {
     "conda_channel": "conda-forge",
     "pip_index_url": "as the host's pip",
     "pip_extra_index_urls": "as the host's pip",
+    "build_hosts": "none besides indexes and archives",
 }
 """What to show for a key that is not set; the others show a dash."""
 

@@ -21,7 +21,7 @@ from reprokit.engine import site
 from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options as of_host
-from reprokit.engine.site.local_index import Link, links_in, links_in_text, links_of, local_path
+from reprokit.engine.site.links import Link, links_in, links_in_text, links_of, local_path
 from reprokit.environment.installing import index_options
 
 SECONDS = 30.0

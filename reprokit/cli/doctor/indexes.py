@@ -12,7 +12,7 @@ from reprokit.core.redaction import without_passwords
 from reprokit.engine.site import authorities, network
 from reprokit.engine.site.answers import NoConnection, default_index, get
 from reprokit.engine.site.assembly import pip_options
-from reprokit.engine.site.local_index import local_path
+from reprokit.engine.site.links import local_path
 from reprokit.environment.bootstrap import OFFICIAL
 
 SECONDS = 8.0

@@ -25,6 +25,7 @@ from reprokit.engine.site.config import load as load_settings
 from reprokit.engine.site.gateway import RELAY_PORT, Allowed, Gateway, SiteAccess
 from reprokit.engine.site.gateway.access import LOCATIONS, without_login
 from reprokit.engine.site.links import local_path
+from reprokit.environment import bootstrap
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
@@ -67,8 +68,8 @@ class Site:
 
     ``access``: what the gateway fetches with; builds do not see it. ``secrets``: ready-made secrets by id
     (``ca_bundle``, ``uv_python``, ``apt_snapshot`` ...); logins are in those alone which only steps that fetch an
-    interpreter or a compiler mount, and these run no code of a case. ``apt_mirror``: of Debian's archive, '' for none. ``known``:
-    secret words -> what is put in their place in whatever a build writes.
+    interpreter or a compiler mount, and these run no code of a case. ``apt_mirror``: of Debian's archive, '' for none.
+    ``known``: secret words -> what is put in their place in whatever a build writes.
     """
 
     access: SiteAccess = field(default_factory=SiteAccess)
@@ -156,8 +157,6 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
 
     Raises UsageError when a configuration file cannot be understood.
     """
-    from reprokit.environment.bootstrap import OFFICIAL, SNAPSHOTS
-
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
     found = pip_options(environ, settings)
@@ -167,7 +166,6 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.get("proxy", ""))
     pip, warnings = _split({name: value for name, value in found.items() if name not in _AT_HOST})
     apt = network.apt_proxies()
-    official = [archive for of in OFFICIAL.values() for archive in (of.main, of.security)]
     own = [*providers.addresses(settings), *filter(None, (settings.apt_mirror, settings.apt_snapshot))]
     access = SiteAccess(
         pip=pip,
@@ -176,7 +174,7 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         client_cert=client_cert,
         proxies=proxies,
         apt_proxies=apt,
-        archives=(*official, *SNAPSHOTS.values(), *own),
+        archives=(*_archives(settings), *providers.addresses(settings)),
         hosts=settings.build_hosts,
     )
     secrets = providers.secrets(settings)
@@ -194,6 +192,15 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
         known={**redaction.of_netrc(environ), **_passwords(everywhere)},
         warnings=warnings,
     )
+
+
+def _archives(settings: Settings) -> list[str]:
+    """The distributions' archives that builds read, and those of past days."""
+    main = settings.apt_mirror.rstrip("/")
+    found = [place for archive in bootstrap.OFFICIAL.values() for place in (archive.main, archive.security)]
+    found += [f"{main}/", f"{main}-security/"] if main else []
+    snapshots = (*bootstrap.SNAPSHOTS.values(), *filter(None, (settings.apt_snapshot,)))
+    return [*found, *(place.partition("{")[0] for place in snapshots)]
 
 
 def _passwords(urls: Iterable[str]) -> dict[str, str]:

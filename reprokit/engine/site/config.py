@@ -43,9 +43,9 @@ class Settings:
     one answers, else made on this host). ``confirm``: auto | always | never, what ``--confirm`` is where it is not
     given. ``registry``: prefix or mirror put before the names of base images.
     ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
-    distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip. ``proxy``: URL
-    for http and https during builds. ``ca_bundle``: PEM file of the authorities to trust during builds. ``build_hosts``:
-    HOST or HOST:PORT that builds may reach although they are of this host's networks, or of a stranger's case.
+    distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip.
+    ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``proxy``: URL for http and https
+    during builds. ``ca_bundle``: PEM file of the authorities to trust during builds.
 
     ``python_providers``, ``gcc_providers``: where interpreters and compilers may come from, in this order.
     ``uv_python_mirror``: URL that uv's interpreters are read from. ``uv_python_downloads``: path or URL of a JSON
@@ -69,9 +69,9 @@ class Settings:
     apt_snapshot: str = ""
     pip_index_url: str = ""
     pip_extra_index_urls: tuple[str, ...] = ()
+    build_hosts: tuple[str, ...] = ()
     proxy: str = ""
     ca_bundle: Path | None = None
-    build_hosts: tuple[str, ...] = ()
     python_providers: tuple[str, ...] = PYTHON_PROVIDERS
     gcc_providers: tuple[str, ...] = GCC_PROVIDERS
     uv_python_mirror: str = ""

@@ -56,6 +56,13 @@ def _url(value: Any, base: Path) -> str:
     return text
 
 
+def _host(value: Any, base: Path) -> str:
+    text = _text(value, base)
+    if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
+        raise ValueError("the name of a host, such as git.example or git.example:8443")
+    return text.lower()
+
+
 def _place(value: Any, base: Path) -> str:
     """A URL, or a path of this host."""
     text = _text(value, base)
@@ -66,14 +73,6 @@ def _index(value: Any, base: Path) -> str:
     """A URL of an index; a folder becomes one, since pip takes white space for the end of a location."""
     text = _place(value, base)
     return Path(text).as_uri() if text.startswith("/") else text
-
-
-def _host(value: Any, base: Path) -> str:
-    """HOST or HOST:PORT; an IPv6 address is in brackets."""
-    text = _text(value, base)
-    if not re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(:[0-9]{1,5})?", text):
-        raise ValueError("HOST or HOST:PORT")
-    return text
 
 
 def _snapshot(value: Any, base: Path) -> str:
@@ -170,9 +169,9 @@ PARSERS: Mapping[str, Parser] = {
     "apt_snapshot": _snapshot,
     "pip_index_url": _index,
     "pip_extra_index_urls": _list_of(_index),
+    "build_hosts": _list_of(_host),
     "proxy": _url,
     "ca_bundle": _file,
-    "build_hosts": _list_of(_host),
     "python_providers": _providers(*PYTHON_PROVIDERS),
     "gcc_providers": _providers(*GCC_PROVIDERS),
     "uv_python_mirror": _url,

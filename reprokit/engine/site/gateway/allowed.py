@@ -1,0 +1,169 @@
+"""Which hosts a build reaches through the gateway, and at which addresses they may be.
+
+A name is looked up once; what it gave is checked, and the connection goes to the address that was checked. So a name
+whose address changes in between (DNS rebinding) gains nothing, however an address is written.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import socket
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from reprokit.engine.site.gateway.access import Endpoint, parsed_host
+
+Resolver = Callable[[str, int], Sequence[str]]
+"""Host and port -> addresses; raises OSError where there are none."""
+
+_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252})|[0-9A-Fa-f:.]{2,45}")
+_USUAL_PORTS = (80, 443)
+
+_NOT_PUBLIC_4 = {
+    "of this host itself": ("0.0.0.0/8", "127.0.0.0/8"),
+    "link-local, where clouds keep metadata": ("169.254.0.0/16", "168.63.129.16/32"),
+    "of a private network": ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"),
+    "not a public one": (
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.88.99.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/3",
+    ),
+}
+_NOT_PUBLIC_6 = {
+    "of this host itself": ("::/127",),
+    "link-local, where clouds keep metadata": ("fe80::/10",),
+    "of a private network": ("fc00::/7",),
+    "not a public one": ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"),
+}
+_PUBLIC_6 = ipaddress.ip_network("2000::/3")
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+
+
+class Refused(Exception):
+    """The gateway does not let something through; the text is one sentence for the build's log."""
+
+
+class Unreachable(Exception):
+    """A server that may be reached does not answer as it should; the text is one sentence for the build's log."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Allowed:
+    """What one build gets. ``credentials``: the site's logins are used for it. ``any_host``: it reaches every public
+    host; otherwise ``hosts`` (HOST or HOST:PORT) and what the site names for builds.
+    """
+
+    credentials: bool
+    any_host: bool
+    hosts: frozenset[str] = frozenset()
+
+
+def not_public(address: str) -> str:
+    """Why a build must not reach an address, as the end of a sentence; '' for a public one."""
+    try:
+        one = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "not one that can be checked"
+    if isinstance(one, ipaddress.IPv6Address):
+        inner = one.ipv4_mapped
+        if inner is None and one in _NAT64:
+            inner = ipaddress.IPv4Address(int(one) & 0xFFFFFFFF)
+        if inner is None:
+            found = _kind(one, _NOT_PUBLIC_6)
+            return found or ("" if one in _PUBLIC_6 else "not a public one")
+        one = inner
+    return _kind(one, _NOT_PUBLIC_4)
+
+
+def _kind(one: ipaddress.IPv4Address | ipaddress.IPv6Address, kinds: Mapping[str, Iterable[str]]) -> str:
+    return next((kind for kind, nets in kinds.items() if any(one in ipaddress.ip_network(net) for net in nets)), "")
+
+
+def look_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of a host, as the system resolves it."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def is_of_this_host(address: str) -> bool:
+    """Whether an interface of this host has an address: only such a one can be bound to. Sends nothing."""
+    return _can_bind(address) and not _can_bind("192.0.2.1")  # where everything can be bound to, that says nothing
+
+
+def _can_bind(address: str) -> bool:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as one:
+            one.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+class Guard:
+    """The rules for one build. ``named``: what the site's configuration names; ``direct``: of these, what every build
+    may connect to itself. ``own``: whether an address is one of this host's interfaces.
+    """
+
+    def __init__(
+        self,
+        allowed: Allowed,
+        named: frozenset[Endpoint],
+        direct: frozenset[Endpoint],
+        *,
+        resolve: Resolver = look_up,
+        own: Callable[[str], bool] = is_of_this_host,
+    ) -> None:
+        self.allowed = allowed
+        self._named, self._direct, self.resolve, self._own = named, direct, resolve, own
+        self._hosts = {parsed_host(host) for host in allowed.hosts}
+
+    def check_name(self, host: str, port: int) -> None:
+        """Raises Refused unless a build may ask for that host by itself."""
+        if not _HOST.fullmatch(host) or not 0 < port < 65536:
+            raise Refused("what the build asks for is not the name of a host and a port")
+        listed = (host, port) in self._hosts or ((host, None) in self._hosts and port in _USUAL_PORTS)
+        if not (self.allowed.any_host or listed or _holds(self._direct, host, port)):
+            raise Refused(
+                f"{host}:{port} is not among the hosts that builds of a stranger's case reach; if they should, "
+                f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
+            )
+
+    def is_named(self, host: str, port: int) -> bool:
+        """Whether the site's configuration names a host."""
+        return _holds(self._named, host, port)
+
+    def addresses(self, host: str, port: int, *, of_build: bool, by_proxy: bool = False) -> list[str]:
+        """The addresses at which a host may be connected to. ``of_build``: the build chose the host, not the site.
+
+        ``by_proxy``: a proxy of the site connects, and may know names that this host does not: then () is an answer.
+        Raises Refused, and Unreachable when it has no address.
+        """
+        named = self._named if not of_build or self.allowed.any_host else self._direct
+        try:
+            found = self.resolve(host, port)
+        except (OSError, UnicodeError) as error:
+            if by_proxy:
+                return []
+            why = getattr(error, "strerror", "") or "the name cannot be looked up"
+            raise Unreachable(f"{host} has no address: {why}") from None
+        if _holds(named, host, port):
+            return list(found)
+        kinds = {one: not_public(one) or ("of this host itself" if self._own(one) else "") for one in found}
+        good = [one for one, kind in kinds.items() if not kind]
+        if not good:
+            one, kind = next(iter(kinds.items()), ("", "not known"))
+            raise Refused(
+                f"{host}:{port} has the address {one}, which is {kind}; if builds should reach it, "
+                f'set build_hosts = ["{host}:{port}"] in reprokit.toml'
+            )
+        return good
+
+
+def _holds(endpoints: frozenset[Endpoint], host: str, port: int) -> bool:
+    return (host, port) in endpoints or (host, None) in endpoints
