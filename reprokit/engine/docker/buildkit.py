@@ -61,7 +61,7 @@ def build(
             )
         if error:
             step, tail, cause = trace.failed()
-            raise failure.of_build(served.redact(cause or error), step=step, tail=tail)
+            raise failure.of_build(served.redact(cause or error), step=step, tail=(*tail, *served.refused))
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(

@@ -65,7 +65,7 @@ def build(
         )
         if error:
             step, tail = steps.last()
-            raise failure.of_buildah(served.redact(error), step=step, tail=tail)
+            raise failure.of_buildah(served.redact(error), step=step, tail=(*tail, *served.refused))
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(f"Podman says that it built {build.tag}, yet has no such image: was it removed meanwhile?")

@@ -10,7 +10,7 @@ import functools
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from reprokit.engine import leftovers
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.gateway import RELAY_PORT, Allowed, Gateway, SiteAccess
+from reprokit.engine.site.gateway import RELAY_PORT, Address, Allowed, Gateway, SiteAccess
 from reprokit.engine.site.gateway.access import LOCATIONS, without_login
 from reprokit.engine.site.links import local_path
 from reprokit.environment import bootstrap
@@ -50,7 +50,8 @@ class Served:
     """What one build gets: ``secrets`` by id, ``environ`` for its steps, ``network`` ("default" or "none").
 
     ``gateway``: the unix socket that its steps' connections go to, None without one. ``warnings``: what of the host's
-    settings cannot reach the build, in words. ``redact`` leaves secrets out of text, and puts the addresses in that the
+    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences; it grows
+    while the build runs. ``redact`` leaves secrets out of text, and puts the addresses in that the
     gateway stands for.
     """
 
@@ -59,6 +60,7 @@ class Served:
     network: str = "default"
     gateway: Path | None = None
     warnings: tuple[str, ...] = ()
+    refused: Sequence[str] = ()
     redact: Callable[[str], str] = lambda text: text
 
 
@@ -89,7 +91,7 @@ class Site:
         """
         gets = ALLOWANCES[trust]
         if not reached:
-            yield self._served(gets, self._pip_alone(), {}, None, (_OUT_OF_REACH,))
+            yield self._served(gets, None)
             return
         allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts)
         with leftovers.private_folder("gateway", socket=True) as folder:
@@ -98,17 +100,11 @@ class Site:
             with Gateway(self.access, allowed, cache.folder("downloads")).open(shown) as address:
                 shown.chmod(0o755)
                 address.socket.chmod(0o666)
-                yield self._served(gets, address.pip, address.known, address.socket)
+                yield self._served(gets, address)
 
-    def _served(
-        self,
-        gets: Allowance,
-        pip: Mapping[str, tuple[str, ...]],
-        known: Mapping[str, str],
-        gateway: Path | None,
-        warnings: tuple[str, ...] = (),
-    ) -> Served:
+    def _served(self, gets: Allowance, gateway: Address | None) -> Served:
         environ = self._environ(gets, relayed=gateway is not None)
+        pip = gateway.pip if gateway else self._pip_alone()
         secrets = dict(self.secrets)
         if not gets.credentials:
             secrets.pop("netrc", None)
@@ -125,9 +121,10 @@ class Site:
             secrets=secrets | {name: text.encode() for name, text in made.items() if text},
             environ=environ,
             network="default" if gets.open_network else "none",
-            gateway=gateway,
-            warnings=self.warnings + warnings,
-            redact=functools.partial(_as_recorded, known, self.known),
+            gateway=gateway.socket if gateway else None,
+            warnings=(*self.warnings, *(() if gateway else (_OUT_OF_REACH,))),
+            refused=gateway.notes if gateway else (),
+            redact=functools.partial(_as_recorded, gateway.known if gateway else {}, self.known),
         )
 
     def _environ(self, gets: Allowance, *, relayed: bool) -> dict[str, str]:

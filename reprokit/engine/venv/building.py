@@ -51,7 +51,7 @@ def build(
             ended = sandbox.run(program, steps.feed, cancel)
             if ended.code:
                 message = f"did not complete successfully: exit code: {ended.code}"
-                raise failure.of_build(message, step=steps.name, tail=steps.tail)
+                raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
         _hand_over(folder)
         return keeping.complete(folder, build.tag, description).info
 
