@@ -20,7 +20,7 @@ from reprokit.core.files import write
 from reprokit.core.github_api import from_environment
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.environment.cases import load_text
-from reprokit.github import action, event, issue
+from reprokit.github import action, event, issue, used_runner
 from reprokit.github.commanding import pinned, read_reply, read_result, run_url
 from reprokit.github.commenting import admit
 from reprokit.github.reply import Reply, of_review, refused, running, verdict
@@ -155,8 +155,10 @@ def admit_command(folder: Path) -> int:
 def run_issue_command(folder: Path, output: Path) -> int:
     """Run case.yaml of check-issue, if its sha256 is CASE_DIGEST, and write the results to the folder.
 
-    The step fails only where nothing was run; no verdict fails it.
+    The step fails only where nothing was run; no verdict fails it. Nothing is run on a self-hosted runner that holds
+    images, caches or credentials, unless the variable RUNNER_MAY_HOLD names them.
     """
+    used_runner.check(os.environ, output)
     digest = os.environ.get("CASE_DIGEST", "")
     case = pinned(folder, digest)
     output.mkdir(parents=True, exist_ok=True)

@@ -24,6 +24,7 @@ from reprokit.store.logs import logs_of, remove_logs
 
 TREE, REPOSITORY, MEASUREMENT = "source tree", "source repository", "measurement"
 TEMPLATES, TEMPORARY = "compiled templates", "temporary folder"
+DOWNLOAD, REMAINS = "download", "part of a download"
 
 
 class Holder(Protocol):
@@ -42,7 +43,13 @@ def holders(engine: Engine | None, store: Path) -> list[Holder]:
     kind = engine.info().kind if engine else ""
     others = (one for one in registry.entries() if one.kind != kind and not one.capabilities.docker_api)
     engines = [*([engine] if engine else []), *(one.open(os.environ) for one in others)]
-    return [*engines, Sources(cache.folder("sources")), Scraps(store), Logs(store)]
+    return [
+        *engines,
+        Sources(cache.folder("sources")),
+        Fetched(cache.folder("downloads")),
+        Scraps(store),
+        Logs(store),
+    ]
 
 
 class Sources:
@@ -63,6 +70,29 @@ class Sources:
         lock = self._folder / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
         with locked_if_free(lock) as held:
             return held and leftovers.remove_tree(place)
+
+
+class Fetched:
+    """Files of package indexes and archives that builds fetched through :mod:`reprokit.engine.site.gateway`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def kept(self) -> Sequence[Kept]:
+        """Each file, by its path, and what downloads that were cut off left."""
+        if not self._folder.is_dir():
+            return []
+        from reprokit.engine.site.gateway.files import Downloads  # what a run that builds nothing does without
+
+        downloads = Downloads(self._folder)
+        found = [_of_place(DOWNLOAD, place) for place in downloads.files()]
+        return found + [_of_place(REMAINS, place, 0.0) for place in downloads.remains()]
+
+    def discard(self, kept: Kept) -> bool:
+        """Remove one; a build that reads it goes on reading."""
+        with contextlib.suppress(OSError):
+            Path(kept.key).unlink(missing_ok=True)
+        return not Path(kept.key).exists()
 
 
 class Scraps:

@@ -216,6 +216,7 @@ class Replay:
             "GITHUB_WORKSPACE": str(github["workspace"]),
             "RUNNER_TEMP": str(home / "temp"),
             "RUNNER_OS": "Linux",
+            "RUNNER_ENVIRONMENT": "github-hosted",
             **{
                 f"GITHUB_{name.upper()}": str(github[name])
                 for name in github

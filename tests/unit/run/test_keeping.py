@@ -22,7 +22,7 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper, Wanted, collect, planned, stock
-from reprokit.run.keeping.holders import Logs, Scraps, Sources
+from reprokit.run.keeping.holders import Fetched, Logs, Scraps, Sources
 from reprokit.run.keeping.planning import LOG, cost, plan
 from reprokit.store.database import Store
 from tests.bench.keeping_simulation import GB, simulate
@@ -329,6 +329,20 @@ def test_sources_and_scraps_are_listed_and_removed(tmp_path: Path) -> None:
     collect(shelves, Wanted(budget=0), lambda one: None)
     assert not any(one.bytes for one in stock(shelves, Wanted()).items)
     assert (tmp_path / "cache/reprokit/templates").is_dir(), "a run may be about to write there"
+
+
+def test_downloads_of_builds_are_listed_and_removed_and_what_is_under_way_stays(tmp_path: Path) -> None:
+    places = ["own/sha256/ab/abc", "open/sha512/ab/abc", "own/address/ab/abc", "own/parts/old", "own/parts/new"]
+    for place in [*places, "own/parts/abc.lock"]:
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_text("x" * 5000)
+    os.utime(tmp_path / "own/parts/old", (0, 0))
+    found = stock([Fetched(tmp_path)], Wanted()).items
+    assert sorted(one.kind for one in found) == [*["download"] * 3, "part of a download"]
+    collect([Fetched(tmp_path)], Wanted(budget=0), lambda one: None)
+    assert not stock([Fetched(tmp_path)], Wanted()).items
+    assert (tmp_path / "own/parts/new").exists()
+    assert not stock([Fetched(tmp_path / "absent")], Wanted()).items
 
 
 def test_logs_of_finished_runs_go_and_verdicts_stay(tmp_path: Path) -> None:

@@ -42,14 +42,14 @@ class Request:
 
 
 class Client:
-    """One connection. ``keep``: whether it may send another request."""
+    """One connection. ``keep``: whether it may send another request. ``chunks``: whether it reads chunked bodies."""
 
     def __init__(self, connection: socket.socket, deadlines: Deadlines) -> None:
         self.connection = connection
         self.connection.settimeout(IDLE_SECONDS)
         self._deadlines = deadlines
         self._early = bytearray()
-        self.keep = True
+        self.keep = self.chunks = True
 
     def request(self) -> Request | None:
         """The next request; None when the build hangs up. Raises Malformed and OSError."""
@@ -95,7 +95,8 @@ class Client:
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
             raise Malformed("the request has a body; builds only fetch", 405)
         said = headers.get("connection", "").lower()
-        self.keep = line[3] == b"1" and "close" not in said
+        self.chunks = line[3] == b"1"
+        self.keep = self.chunks and "close" not in said
         return Request(method=line[1].decode(), target=line[2].decode(), headers=headers)
 
     def head(self, status: int, reason: str, headers: Mapping[str, str]) -> None:

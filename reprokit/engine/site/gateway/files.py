@@ -218,6 +218,20 @@ class Downloads:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
+    def files(self) -> list[Path]:
+        """All files that are kept below the folder, of every trust domain."""
+        places = [*self._folder.glob("*/sha*/??/*"), *self._folder.glob("*/address/??/*")]
+        return sorted(place for place in places if place.is_file())
+
+    def remains(self) -> list[Path]:
+        """Parts of downloads that can no longer be under way."""
+        found = []
+        for part in sorted(self._folder.glob(f"*/{PARTS}/*")):
+            with suppress(OSError):
+                if part.suffix != ".lock" and time.time() - part.stat().st_mtime > MAX_SECONDS:
+                    found.append(part)
+        return found
+
     def verified(self, expected: Hash, ask: Callable[[], Answer]) -> Stored | Arriving:
         """A file with that hash, read with ``ask`` unless it is kept already. Raises Failed."""
         final = self._folder / expected.algorithm / expected.value[:2] / expected.value

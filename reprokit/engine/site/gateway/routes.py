@@ -35,6 +35,7 @@ _ANSWERED = (
     *("date", "retry-after", "cache-control", "expires"),
 )
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
+_CONNECT = re.compile(r"(?P<host>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
 _BY_HASH = re.compile(r"/by-hash/SHA256/([0-9a-f]{64})$")
 _PACKAGE = re.compile(r"/pool/.*\.u?deb$")
 
@@ -204,16 +205,15 @@ class Routes:
                     )
                     return
                 status, headers["Content-Range"] = 206, f"bytes {start}-{end - 1}/{total}"
-            chunked = end is None and client.keep
             if end is not None:
                 headers["Content-Length"] = str(end - start)
-            elif chunked:
+            elif client.chunks:
                 headers["Transfer-Encoding"] = "chunked"
-            else:
-                client.keep = False
+            else:  # nothing would tell a part from the whole
+                raise Malformed("a file of unknown length is served to HTTP/1.1 only", 505)
             client.head(status, "OK" if status == 200 else "Partial Content", headers)
             if request.method != "HEAD":
-                self._send(found.blocks(start, end), client, chunked)
+                self._send(found.blocks(start, end), client, end is None)
         finally:
             found.close()
 
@@ -267,10 +267,9 @@ class Routes:
         return {"Authorization": login} if login else {}
 
     def _tunnel(self, target: str, client: Client) -> None:
-        try:
-            host, port = endpoint(f"//{target}")
-        except ValueError:
-            raise Malformed("CONNECT names no host and port") from None
+        if (named := _CONNECT.fullmatch(target)) is None:
+            raise Malformed("CONNECT names no host and port")
+        host, port = named["host"].strip("[]").lower(), int(named["port"])
         self._guard.check_name(host, port)
         proxy = self._access.proxy(f"https://{target}")
         try:
@@ -294,8 +293,10 @@ class Routes:
             headers.pop("Content-Length", None)
             if answer.length is not None:
                 headers["Content-Length"] = str(answer.length)
-            elif client.keep:
+            elif client.chunks:
                 headers["Transfer-Encoding"], chunked = "chunked", True
+            else:
+                client.keep = False
         client.head(answer.status, "As The Server Says", headers)
         blocks = answer.blocks()
         if bodiless:

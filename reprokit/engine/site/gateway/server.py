@@ -95,7 +95,7 @@ class _Server:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(str(path))
         path.chmod(0o600)
-        self._listener.listen(MAX_CONNECTIONS)
+        self._listener.listen(8 * MAX_CONNECTIONS)
         self._thread = threading.Thread(target=self._accept, name="gateway", daemon=True)
         deadlines.start()
         self._thread.start()
