@@ -96,6 +96,7 @@ class Trial:
     ``gpu_indices``: those of ``gpus`` on the host, where they are known.
 
     ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
+    ``trust``: in the case that it is a trial of.
     """
 
     image: str
@@ -108,6 +109,7 @@ class Trial:
     files: Mapping[str, FileSpec] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     gpu_indices: tuple[int, ...] = ()
+    trust: Trust = Trust.OWN
 
 
 Slot = AbstractContextManager[object]

@@ -82,9 +82,10 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        files = load_again(store, request, {cell.case_digest: cell.case_path for cell in record.cells})
+        read = {cell.case_digest: (cell.case_path, cell.details.trust) for cell in record.cells}
+        files = load_again(store, request, read)
         if asked is not None and asked.reviewed:
-            approve(files, asked)
+            files = approve(files, asked)
         tasks = plan(files, request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
@@ -175,8 +176,13 @@ class Session(Invocation):
         cells: dict[str, list[Cell]] = {}
         for task in tasks:
             cells.setdefault(task.file.digest, []).append(task.cell)
-        approve(list({task.file.digest: task.file for task in tasks}.values()), request, cells)
-        return tasks
+        then = list({task.file.digest: task.file for task in tasks}.values())
+        now = approve(then, request, cells)
+        if [file.trust for file in now] == [file.trust for file in then]:
+            return tasks
+        agreed = {file.digest: file for file in now}
+        # Anew: what is given to a case depends on how far it is trusted.
+        return plan([agreed.get(file.digest, file) for file in files], request)
 
     def _go(
         self,

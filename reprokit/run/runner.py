@@ -154,7 +154,7 @@ class Runner:
         self._over = False
         self._gpu_leases = gpu_leases
         self._engine_wait = engine_wait
-        self._trees = SourceTrees(request.sources, listener.note)
+        self._trees = SourceTrees(request.sources_for, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
         self._keeper = keeper or Keeper()

@@ -42,6 +42,7 @@ def blank(task: Task) -> CellRecord:
         cell=task.cell,
         variant=task.variant,
         expected=task.expected,
+        details=CellDetails(trust=task.file.trust),
     )
 
 
@@ -61,7 +62,7 @@ class CellFacts:
 def decided(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
-    details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried)
+    details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried, trust=task.file.trust)
     values = {**vars(facts), "details": details}
     return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
@@ -97,6 +98,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
         files=handed_files(task),
         gpus=uuids,
         gpu_indices=tuple(gpu.index for gpu in gpus),
+        trust=task.file.trust,
     )
 
 
