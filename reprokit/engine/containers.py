@@ -22,6 +22,7 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
 from reprokit.engine import devices, libpod
+from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.pace import Pace
@@ -227,7 +228,11 @@ def _run(
                     found = client.inspect_container(name)
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
             pace = Pace(trial.limits.timeout, started, sink)
-            signalled = _Watch(wire, name, attached, pace, cancel, kills, events).follow()
+            disk = DiskWatch(wire, name, trial.limits.disk)
+            try:
+                signalled = _Watch(wire, name, attached, pace, cancel, kills, events, disk).follow()
+            finally:
+                disk.close()
             silent_since = time.time()
         ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
         pace.check(timed_out=ending.timed_out)
@@ -331,6 +336,7 @@ class _Watch:
         cancel: threading.Event,
         kills: MemoryKills | None,
         events: ContainerEvents,
+        disk: DiskWatch,
     ) -> None:
         self._wire = wire
         self._name = name
@@ -340,6 +346,7 @@ class _Watch:
         self._cancel = cancel
         self._kills = kills
         self._events = events
+        self._disk = disk
         self._signals = [signal.SIGTERM, signal.SIGKILL]
         self._demux = Demux()
 
@@ -349,6 +356,7 @@ class _Watch:
         while True:
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
+            self._disk.check()
             if self._events.witness.lost:
                 self._events.code()  # raises, unless the end was reported before
             now = time.monotonic()

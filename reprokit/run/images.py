@@ -29,6 +29,7 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
+from reprokit.run.build_limits import BuildWatch
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
@@ -48,6 +49,7 @@ class ImageSpec:
 
     ``instead``: what is available where a registry's image is not, in words. ``offline``: why the cell is not available
     where the downloads of a provider do not answer, '' if it needs none. ``trust``: in the cases that share it.
+    ``build_time``: the most seconds that its build takes.
     """
 
     environment: Environment
@@ -57,6 +59,7 @@ class ImageSpec:
     instead: str = ""
     offline: str = ""
     trust: Trust = Trust.OWN
+    build_time: float | None = None
 
     @property
     def key(self) -> str:
@@ -167,6 +170,7 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         instead=instead,
         offline=offline,
         trust=task.file.trust,
+        build_time=spec.limits.build_time,
     )
 
 
@@ -221,7 +225,9 @@ def make_ready(
     """
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
-    found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
+    watch = BuildWatch(cancel, image.build_time, engine.info())
+    with watch.watching():
+        found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since)
     tag = image.tag(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
@@ -266,7 +272,9 @@ def _find_or_build(
                 )
                 with keeper.room(tag, cancel, waits=waits):
                     started = time.monotonic()
-                    found = _built(engine, image, request, on_progress, cancel)
+                    watch = BuildWatch(cancel, image.build_time, engine.info())
+                    with watch.watching():
+                        found = _built(engine, image, request, watch.follow(on_progress), watch.stop)
                     uses.remember(tag, seconds=time.monotonic() - started)
     assert found is not None
     if before is not None and before.id != found.id:

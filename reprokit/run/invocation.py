@@ -110,7 +110,7 @@ class Invocation:
             listener=listener,
             supply=lambda: self._supply(request),
             catalog=Catalog(own.compatibility),
-            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
+            caps=site_caps(own),
             gpu_leases=own.gpu_leases,
             engine_wait=own.engine_wait,
             keeper=self._keeper(request, listener),
@@ -147,6 +147,19 @@ class Invocation:
 
     def _say(self, text: str) -> None:
         self._display.say(text)
+
+
+def site_caps(own: site.Settings) -> Caps:
+    """The most that trials and builds get on this host, by its configuration."""
+    return Caps(
+        memory=own.max_memory,
+        cpus=own.max_cpus,
+        timeout=own.max_timeout,
+        pids=own.max_pids,
+        disk=own.max_disk,
+        build_time=own.max_build_time,
+        run_time=own.max_run_time,
+    )
 
 
 def load_again(store: Store, request: Request, known: Mapping[str, tuple[str, Trust]]) -> list[CaseFile]:

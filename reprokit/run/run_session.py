@@ -17,8 +17,9 @@ from reprokit.engine import site
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run import resuming
 from reprokit.run.approving import approve
-from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
+from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
 from reprokit.run.keeping.estimating import check_room
+from reprokit.run.limits import check_run_time
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
@@ -42,6 +43,7 @@ class Session(Invocation):
         """
         files = load_all(request.cases)
         tasks = self._approved(files, request)
+        check_run_time(tasks, site_caps(site.settings()))
         if full := check_room(tasks, self.folder, site.settings().budget):
             self._say(full)
         self._check_engine(request, tasks)
