@@ -54,9 +54,9 @@ class Settings:
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. So are ``max_pids``, ``max_disk`` (bytes that it writes),
-    ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits). ``budget`` (bytes):
-    the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an engine that went
-    away. ``store``: folder of the recorded runs.
+    ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
+    ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
+    engine that went away. ``store``: folder of the recorded runs.
     None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
