@@ -60,7 +60,8 @@ def test_what_a_stopped_build_raises_becomes_the_limit(error: Exception) -> None
     watch = BuildWatch(threading.Event(), 0.0, ENGINE)
     seen: list[Progress] = []
     follow = watch.follow(seen.append)
-    with pytest.raises(BuildFailed, match=r"stopped in the step RUN sleep after .*max_build_time") as failed:
+
+    def stopped() -> None:
         with watch.watching():
             follow(Progress(number=1, total=1, name="RUN first"))
             follow(Progress(number=1, total=1, name="RUN first", log="gone\n"))
@@ -68,6 +69,9 @@ def test_what_a_stopped_build_raises_becomes_the_limit(error: Exception) -> None
             follow(Progress(number=2, total=2, name="RUN sleep\nmore", log="one\ntwo\n"))
             assert watch.stop.wait(LATE)
             raise error
+
+    with pytest.raises(BuildFailed, match=r"stopped in the step RUN sleep after .*max_build_time") as failed:
+        stopped()
     assert (failed.value.step, failed.value.tail) == ("RUN sleep\nmore", ("one", "two"))
     assert len(seen) == 4
 
@@ -84,10 +88,15 @@ def test_a_build_in_time_raises_what_it_raises() -> None:
 def test_an_interrupt_stops_a_build_as_an_interrupt() -> None:
     cancel = threading.Event()
     watch = BuildWatch(cancel, 3600.0, ENGINE)
-    with pytest.raises(Cancelled), watch.watching():
-        cancel.set()
-        assert watch.stop.wait(LATE)
-        raise Cancelled("stopped")
+
+    def stopped() -> None:
+        with watch.watching():
+            cancel.set()
+            assert watch.stop.wait(LATE)
+            raise Cancelled("stopped")
+
+    with pytest.raises(Cancelled):
+        stopped()
 
 
 def test_a_build_that_takes_too_long_is_build_failed_with_the_limit(
