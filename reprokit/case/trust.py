@@ -85,3 +85,8 @@ def of_path(path: str) -> Trust:
     file: the user named it or its folder, and an owner says nothing about who wrote a text.
     """
     return Trust.STRANGER if is_strangers(path) else Trust.OWN
+
+
+def recorded(level: Trust) -> Trust:
+    """A level as a record has it; one that only a newer version knows gets the least."""
+    return level if level in ALLOWANCES else Trust.STRANGER

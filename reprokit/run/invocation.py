@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.files import CaseFile
-from reprokit.case.trust import Trust
+from reprokit.case.trust import Trust, recorded
 from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
@@ -173,7 +173,8 @@ def load_again(store: Store, request: Request, known: Mapping[str, tuple[str, Tr
     for digest, (path, _) in known.items():
         if _read_once(path):
             files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
-    files = [replace(file, trust=known[file.digest][1]) if file.digest in known else file for file in files]
+    trust = {digest: recorded(level) for digest, (_, level) in known.items()}
+    files = [replace(file, trust=trust.get(file.digest, file.trust)) for file in files]
     places = {digest: place for place, digest in enumerate(known)}
     return sorted(files, key=lambda file: places.get(file.digest, len(places)))
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
+from reprokit.engine.failure import LONGEST_LINE
+from reprokit.engine.podman.buildah import Steps
 from reprokit.engine.protocol import Build, EngineInfo, Progress
 from reprokit.evidence.model import Verdict
 from reprokit.run import build_limits
@@ -115,3 +117,13 @@ def test_a_build_that_takes_too_long_is_build_failed_with_the_limit(
     assert {cell.verdict for cell in project.cells} == {Verdict.BUILD_FAILED}
     assert all("max_build_time" in cell.reason for cell in project.cells)
     assert not project.engine.trials
+
+
+def test_output_without_line_ends_is_taken_in_pieces() -> None:
+    steps = Steps(lambda progress: None)
+    steps.feed("STEP 1/1: RUN yes\n")
+    for _ in range(64):
+        steps.feed("a" * 16384)
+    _, tail = steps.last()
+    assert "".join(tail) == "a" * 64 * 16384
+    assert max(map(len, tail)) <= LONGEST_LINE + 16384

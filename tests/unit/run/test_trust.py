@@ -26,6 +26,7 @@ from reprokit.evidence.records import CellRecord
 from reprokit.run import sources
 from reprokit.run.approving import approve
 from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.invocation import load_again
 from reprokit.run.limits import check_run_time, granted
 from reprokit.run.plan import plan
 from reprokit.run.request import Request
@@ -87,6 +88,15 @@ def test_a_run_that_goes_on_keeps_it(project: Project, trust: Trust) -> None:
     project.session = project.new_session()
     project.session.resume(None)
     assert levels(project) == {trust}
+
+
+def test_a_level_that_a_newer_version_recorded_gets_the_least(project: Project) -> None:
+    project.run(cases=(URL,), yes=True)
+    store = Store(project.folder / "store")
+    [digest] = {cell.case_digest for cell in project.cells}
+    newer = CellDetails.from_json({"trust": "half-reviewed"}).trust
+    [file] = load_again(store, Request(cases=(URL,)), {digest: (URL, newer)})
+    assert file.trust is Trust.STRANGER
 
 
 def test_a_record_of_an_older_version_is_ones_own() -> None:
