@@ -1,5 +1,7 @@
 """Write the pages ``format`` and ``axes`` of docs/, from the schema of case files and from the registry of axes.
 
+It writes the table of the pages ``trust``, too.
+
 ``python -m docs.scripts.format_reference`` writes them; ``--check`` writes nothing and exits 1 when one is out of
 date. The English text is the schema's own. ``format_zh_cn.yaml`` beside this file holds the Chinese text of each
 English text; a text without an entry there is an error that names it.
@@ -18,6 +20,7 @@ from typing import Any
 import yaml
 from click.testing import CliRunner
 
+from docs.scripts import trust_table
 from reprokit.case import model
 from reprokit.cli import cli
 from reprokit.environment.axes import AXES
@@ -115,6 +118,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     for language, ending in (("en", ".md"), ("zh-CN", ".zh-CN.md")):
         yield ROOT / "docs" / f"format{ending}", page(language)
         yield ROOT / "docs" / f"axes{ending}", axes(language)
+        trust = trust_table.PAGES[language]
+        yield trust, trust_table.with_table(trust.read_text(encoding="utf-8"), language)
 
 
 @cache

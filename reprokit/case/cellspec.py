@@ -22,7 +22,9 @@ class FileSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Resources of one trial. Sizes in bytes, ``timeout`` in seconds, ``cpus`` in cores; None = engine's default.
+    """Resources of one trial. Sizes in bytes, times in seconds, ``cpus`` in cores; None = engine's default.
+
+    ``disk``: what it writes to its container; ``build_time``: of its image. These two are the site's: no case has them.
 
     ``output``: ``joined``: the program writes stdout and stderr to one pipe, so that their order is recorded as it was;
     ``separate``: to two, as where what a program does depends on the streams.
@@ -38,6 +40,8 @@ class Limits:
     network: Literal["none", "bridge"] = "none"
     user: str = "repro"
     output: Literal["joined", "separate"] = "joined"
+    disk: int | None = None
+    build_time: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

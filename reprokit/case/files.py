@@ -13,6 +13,7 @@ from reprokit.case.markdown import blocks, is_markdown
 from reprokit.case.model import Case
 from reprokit.case.read import MARKDOWN_SUFFIXES, YAML_SUFFIXES, Text, read
 from reprokit.case.tree import CaseTree, Loc, SourcePosition, parse
+from reprokit.case.trust import Trust, of_path
 from reprokit.case.validate import Checked, check
 from reprokit.core.errors import CaseError, Problem, UsageError
 
@@ -23,7 +24,8 @@ class CaseFile:
 
     ``path``: as given, ``<stdin>``, or the address. ``text``: the case's own text (a Markdown file's fenced block).
     ``fixed``: the case with its ``fix`` merged over it, or None. ``digest``: see :func:`digest_of`.
-    ``names``: every name that its templates use. ``positions``: where each key and value is.
+    ``names``: every name that its templates use. ``positions``: where each key and value is. ``trust``: how far the
+    case is trusted.
     """
 
     path: str
@@ -34,6 +36,7 @@ class CaseFile:
     names: frozenset[str]
     positions: CaseTree = field(repr=False)
     fixed_places: Mapping[Loc, SourcePosition] = field(repr=False, default_factory=dict)
+    trust: Trust = Trust.OWN
 
     def problem(self, loc: Loc, message: str, hint: str = "", *, key: bool = False, fixed: bool = False) -> Problem:
         """A problem at the value at ``loc`` (or at its key, or as the fixed variant has it)."""
@@ -97,6 +100,7 @@ def _case_file(tree: CaseTree, checked: Checked, case: Case) -> CaseFile:
         names=checked.names,
         positions=tree,
         fixed_places=checked.fixed_places,
+        trust=of_path(tree.path),
     )
 
 

@@ -37,14 +37,13 @@ from reprokit.case.scalars import (
     Glob,
     Image,
     Memory,
-    Natural,
     Network,
     OneLine,
     Output,
     Partial,
     Patch,
     Pattern,
-    Positive,
+    Pids,
     Rate,
     Reproduces,
     Scalar,
@@ -52,6 +51,7 @@ from reprokit.case.scalars import (
     SignalName,
     Size,
     Title,
+    TrialCount,
     Truth,
     User,
     Whole,
@@ -238,7 +238,7 @@ class Resources(Model):
     cpus: Cores | None = Field(None, description="CPU cores, such as 4 or 0.5.")
     memory: Memory | None = Field(None, description="Memory limit, such as 16g.")
     shm_size: Size | None = Field(None, description="Size of /dev/shm, as in Compose, such as 1g.")
-    pids: Positive | None = Field(None, description="Limit on the number of processes and threads.")
+    pids: Pids | None = Field(None, description="Limit on the number of processes and threads.")
     timeout: Duration = Field("30m", description="Time limit of one trial, such as 30m, 1h30m or 90s.")
     network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
     user: User = Field(
@@ -258,7 +258,7 @@ class Repeats(Model):
     unless its rate is decided to be lower.
     """
 
-    max: Natural = Field(20, description="How many trials a cell gets at most.")
+    max: TrialCount = Field(20, description="How many trials a cell gets at most.")
     confidence: Confidence = Field(0.95, description="How sure the decision and the intervals are to be.")
     rate: Rate = Field(0.1, description="The share of trials that must fail for the cell to count as reproducing.")
 
@@ -349,7 +349,7 @@ class Case(Model):
     command: Command = Field(description="Shell text (bash -eo pipefail), or a list of arguments (exec form).")
     resources: Resources = Field(Resources(), description="Limits of one trial.")
     trials: Annotated[
-        Annotated[Natural, Tag("number")] | Annotated[Repeats, Tag("mapping")], Discriminator(_number_or_mapping)
+        Annotated[TrialCount, Tag("number")] | Annotated[Repeats, Tag("mapping")], Discriminator(_number_or_mapping)
     ] = Field(
         1,
         description="How many times the command is run in each cell: a number, or {max, confidence, rate}, to stop as "

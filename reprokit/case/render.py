@@ -153,7 +153,7 @@ class _Fill:
             cpus=self.optional(at("cpus"), resources.cpus, units.cores),
             memory=self.optional(at("memory"), resources.memory, units.memory),
             shm_size=self.optional(at("shm_size"), resources.shm_size, units.size),
-            pids=self.optional(at("pids"), resources.pids, units.positive),
+            pids=self.optional(at("pids"), resources.pids, units.pids),
             timeout=self.parsed(at("timeout"), resources.timeout, units.duration),
             network=self.parsed(at("network"), resources.network, units.network),
             user=self.parsed(at("user"), resources.user, units.user),

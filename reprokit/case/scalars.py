@@ -46,6 +46,15 @@ def _whole(value: object) -> int:
         raise expected(str(error)) from None
 
 
+def _trials(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return units.trials(value if isinstance(value, str) else "")
+    except ValueError as error:
+        raise expected(str(error)) from None
+
+
 def _number(parse: Callable[[str], float]) -> BeforeValidator:
     """The number that ``parse`` makes of a text."""
 
@@ -65,7 +74,7 @@ def _exit_code(value: object) -> object:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         code = value
-    elif isinstance(value, str) and value.isascii() and value.isdigit():
+    elif isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
         code = int(value)
     else:
         hint = near(value, ("nonzero",)) if isinstance(value, str) else ""
@@ -112,8 +121,10 @@ OneLine = Annotated[str, _checked(units.one_line, templated=True), _loose()]
 Image = Annotated[str, _checked(units.image, templated=True), _loose()]
 EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
-Natural = Annotated[
-    Whole, Field(ge=1), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1})
+TrialCount = Annotated[
+    int,
+    BeforeValidator(_trials),
+    WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1, "maximum": units.MOST_TRIALS}),
 ]
 Rate = Annotated[
     float,
@@ -151,10 +162,17 @@ Count = Annotated[
     _checked(units.count, templated=True),
     WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 0}),
 ]
-Positive = Annotated[
+Pids = Annotated[
     str,
-    _checked(units.positive, templated=True),
-    WithJsonSchema({"type": ["integer", "string"], "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$", "minimum": 1}),
+    _checked(units.pids, templated=True),
+    WithJsonSchema(
+        {
+            "type": ["integer", "string"],
+            "pattern": "^([0-9]+" + _OR_TEMPLATE + ")$",
+            "minimum": 1,
+            "maximum": units.MOST_PIDS,
+        }
+    ),
 ]
 Cores = Annotated[
     str,

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from reprokit.core.addresses import is_strangers
+
 
 class Trust(str, Enum):
     """``own``: a file of this host's user. ``reviewed``: a stranger's text that the user read and agreed to, by its
@@ -26,15 +28,65 @@ class Allowance:
 
     ``credentials``: this site's credentials are used for what its builds fetch (no build ever sees them).
     ``open_network``: builds reach any address; otherwise only the site's indexes and archives and what the case names.
+    ``asks``: they are shown and asked about before anything of theirs is fetched, built or run.
+    ``any_source``: sources come over any transport, with the user's git configuration, credentials and SSH keys, and
+    from folders of this host; otherwise over https alone and with none of these. ``configured_folders``: they get the
+    data sets and sources that the configuration names; otherwise only those that the command line does.
+    ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
+    get a network where they ask for it.
+
+    The most that they get, beside what the site grants; None = no less than the site grants. ``timeout`` of a trial,
+    ``build_time`` of an image, and ``run_time`` of all trials of a run at their limits, in seconds; ``pids`` of a
+    trial; ``disk``: bytes that a trial writes; ``memory_share``: of the memory of the engine's machine.
     """
 
     domain: str
     credentials: bool
     open_network: bool
+    asks: bool = False
+    any_source: bool = True
+    configured_folders: bool = True
+    on_host: bool = True
+    trial_network: bool = True
+    timeout: float | None = None
+    build_time: float | None = None
+    run_time: float | None = None
+    pids: int | None = None
+    disk: int | None = None
+    memory_share: float | None = None
 
 
 ALLOWANCES: Mapping[Trust, Allowance] = {
     Trust.OWN: Allowance(domain="", credentials=True, open_network=True),
     Trust.REVIEWED: Allowance(domain="reviewed", credentials=True, open_network=True),
-    Trust.STRANGER: Allowance(domain="stranger", credentials=False, open_network=False),
+    Trust.STRANGER: Allowance(
+        domain="stranger",
+        credentials=False,
+        open_network=False,
+        asks=True,
+        any_source=False,
+        configured_folders=False,
+        on_host=False,
+        trial_network=False,
+        timeout=3600.0,
+        build_time=3600.0,
+        run_time=48 * 3600.0,
+        pids=4096,
+        disk=5 * 1024**3,
+        memory_share=0.5,
+    ),
 }
+
+
+def of_path(path: str) -> Trust:
+    """The level of a case by where it was read, before anyone agreed to it.
+
+    What came from another host's address is a stranger's. A file of this host is its user's own, whoever owns the
+    file: the user named it or its folder, and an owner says nothing about who wrote a text.
+    """
+    return Trust.STRANGER if is_strangers(path) else Trust.OWN
+
+
+def recorded(level: Trust) -> Trust:
+    """A level as a record has it; one that only a newer version knows gets the least."""
+    return level if level in ALLOWANCES else Trust.STRANGER

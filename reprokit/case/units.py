@@ -28,6 +28,14 @@ _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 _USER = re.compile(r"(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(?::(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?")
 _GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+|(?:\.{0,2}|~)/[^\n]*")
 
+MOST_SIZE = 64 * 1024**4
+"""More memory than any one machine has; what a case or a site writes beyond it is a mistake."""
+
+MOST_SECONDS = 30 * 86400.0
+MOST_PIDS = 65536
+MOST_CORES = 4096
+MOST_TRIALS = 10_000
+
 MINIMUM_MEMORY = 6 * 1024**2
 """Docker's smallest memory limit (https://docs.docker.com/engine/containers/resource_constraints/)."""
 
@@ -37,10 +45,12 @@ def size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError("a size such as 64m, 1g or 1.5GiB")
-    value = int(float(match[1]) * 1024 ** _POWERS[match[2].lower()])
-    if value <= 0:
+    value = float(match[1]) * 1024 ** _POWERS[match[2].lower()]
+    if value < 1:
         raise ValueError("a size above zero, such as 64m or 1g")
-    return value
+    if value > MOST_SIZE:
+        raise ValueError("a size of at most 64t")
+    return int(value)
 
 
 def memory(text: str) -> int:
@@ -60,6 +70,8 @@ def duration(text: str) -> float:
     seconds = sum(float(match[unit]) * factor for unit, factor in _SECONDS.items() if match[unit])
     if seconds <= 0:
         raise ValueError("a duration above zero, such as 30m or 90s")
+    if seconds > MOST_SECONDS:
+        raise ValueError("a duration of at most 30d")
     return seconds
 
 
@@ -75,6 +87,22 @@ def positive(text: str) -> int:
     value = count(text)
     if value < 1:
         raise ValueError("a whole number, at least 1")
+    return value
+
+
+def pids(text: str) -> int:
+    """A number of processes and threads."""
+    return _at_most(positive(text), MOST_PIDS)
+
+
+def trials(text: str) -> int:
+    """A number of trials of one cell."""
+    return _at_most(positive(text), MOST_TRIALS)
+
+
+def _at_most(value: int, most: int) -> int:
+    if value > most:
+        raise ValueError(f"a whole number, at most {most}")
     return value
 
 
@@ -103,8 +131,8 @@ def cores(text: str) -> float:
     if not re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", text.strip()):
         raise ValueError("a number of cores such as 4 or 0.5")
     value = float(text)
-    if not 0.01 <= value < math.inf:
-        raise ValueError("a number of cores, at least 0.01")
+    if not 0.01 <= value <= MOST_CORES:
+        raise ValueError(f"a number of cores, at least 0.01 and at most {MOST_CORES}")
     return value
 
 

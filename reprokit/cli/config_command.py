@@ -122,9 +122,9 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
 def _words(key: str, value: Any) -> str:
     if value in (None, "", [], {}):
         return UNSET.get(key, "-")
-    if key in ("max_memory", "budget"):
+    if key in ("max_memory", "max_disk", "budget"):
         return f"{value / 1024**3:.4g} GiB"
-    if key in ("max_timeout", "engine_wait"):
+    if key in ("max_timeout", "max_build_time", "max_run_time", "engine_wait"):
         return f"{value:g} s"
     return ", ".join(value) if isinstance(value, list) else _short(str(value))
 

@@ -116,11 +116,11 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     from reprokit.case import units
     from reprokit.evidence.sequential import Trials
 
-    parsers = {"max": units.positive, "confidence": units.confidence, "rate": units.rate}
+    parsers = {"max": units.trials, "confidence": units.confidence, "rate": units.rate}
     given: dict[str, Any] = {}
     try:
         if "=" not in value and value != "auto":
-            return Trials.of(units.positive(value))
+            return Trials.of(units.trials(value))
         for part in value.split(",") if value != "auto" else ():
             name, _, text = (word.strip() for word in part.partition("="))
             if name not in parsers or name in given:

@@ -9,6 +9,7 @@ import posixpath
 import re
 import select
 import signal
+import sys
 import tarfile
 import threading
 import time
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import interrupts, ownership
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError, EngineLost
 from reprokit.engine import devices, libpod
+from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.pace import Pace
@@ -47,6 +49,8 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
 
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+MADE_WITHIN = 60.0
+"""Seconds within which an engine makes a container that it was asked for, where its answer was lost."""
 _TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
 _READ = 256 * 1024
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
@@ -188,7 +192,7 @@ def _run(
     cancel: threading.Event,
     slot: Slot,
     events: ContainerEvents,
-    unremoved: set[str],
+    unremoved: dict[str, float],
     *,
     podman: bool,
 ) -> Ending:
@@ -199,9 +203,7 @@ def _run(
     attached: Hijacked | None = None
     kills: MemoryKills | None = None
     client = wire.client()
-    for left in tuple(unremoved):
-        remove(client, left, wire.endpoint.url)
-        unremoved.discard(left)
+    remove_left(client, unremoved, wire.endpoint.url)
     interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
     try:
         with wire.errors():
@@ -226,7 +228,11 @@ def _run(
                     found = client.inspect_container(name)
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
             pace = Pace(trial.limits.timeout, started, sink)
-            signalled = _Watch(wire, name, attached, pace, cancel, kills, events).follow()
+            disk = DiskWatch(wire, name, trial.limits.disk)
+            try:
+                signalled = _Watch(wire, name, attached, pace, cancel, kills, events, disk).follow()
+            finally:
+                disk.close()
             silent_since = time.time()
         ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
         pace.check(timed_out=ending.timed_out)
@@ -240,7 +246,7 @@ def _run(
                 attached.close()
         finally:
             within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
-            made = attached is not None
+            made = True if attached is not None else None if isinstance(sys.exc_info()[1], EngineLost) else False
             shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, unremoved, made=made))
 
 
@@ -279,17 +285,39 @@ def remove(client: Any, name: str, where: str) -> bool:
     return True
 
 
-def _tidy_away(client: Any, name: str, where: str, within: float, unremoved: set[str], *, made: bool) -> None:
-    """Remove a trial's container ``within`` seconds. Raises EngineError, which says what is left if it was ``made``."""
+def remove_left(client: Any, unremoved: dict[str, float], where: str) -> list[str]:
+    """Remove what could not be removed before: container -> when that was; returns what was there. Raises EngineError.
+
+    One that is not there may still be made, by a request whose answer was lost: it is looked for again for a while.
+    """
+    found = []
+    for name, since in tuple(unremoved.items()):
+        if remove(client, name, where):
+            found.append(name)
+        elif time.monotonic() - since < MADE_WITHIN:
+            continue
+        unremoved.pop(name, None)
+        interrupts.leaves_no_more(f"container {name}")
+    return found
+
+
+def _tidy_away(
+    client: Any, name: str, where: str, within: float, unremoved: dict[str, float], *, made: bool | None
+) -> None:
+    """Remove a trial's container ``within`` seconds. ``made``: whether there is one, None where the engine may yet make
+    it. Raises EngineError, which says what is left.
+    """
     client.timeout = within
     try:
-        remove(client, name, where)
-        interrupts.leaves_no_more(f"container {name}")
+        if remove(client, name, where) or made is not None:
+            interrupts.leaves_no_more(f"container {name}")
+        else:
+            unremoved[name] = time.monotonic()
     except EngineError as error:
-        if not made:
+        if made is False:
             raise
         # Podman's containers go on without their service.
-        unremoved.add(name)
+        unremoved[name] = time.monotonic()
         left = f"its container {name} may still be there: the next trial or run that this engine serves removes it"
         raise type(error)(f"{error}; {left}") from error
     finally:
@@ -308,6 +336,7 @@ class _Watch:
         cancel: threading.Event,
         kills: MemoryKills | None,
         events: ContainerEvents,
+        disk: DiskWatch,
     ) -> None:
         self._wire = wire
         self._name = name
@@ -317,6 +346,7 @@ class _Watch:
         self._cancel = cancel
         self._kills = kills
         self._events = events
+        self._disk = disk
         self._signals = [signal.SIGTERM, signal.SIGKILL]
         self._demux = Demux()
 
@@ -326,6 +356,7 @@ class _Watch:
         while True:
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
+            self._disk.check()
             if self._events.witness.lost:
                 self._events.code()  # raises, unless the end was reported before
             now = time.monotonic()

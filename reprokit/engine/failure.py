@@ -19,6 +19,9 @@ from reprokit.environment.steps import short_step
 TAIL = 400
 """Last output lines of a failed step that engines keep: its cause may be far above what other programs add."""
 
+LONGEST_LINE = 64 * 1024
+"""Characters after which the output of a build that has no line ends is taken for a line."""
+
 _NO_IMAGE = re.compile(r"no such image", re.I)
 _NO_SPACE = re.compile(r"no space left on device|disk quota exceeded", re.I)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from reprokit.engine import messages
-from reprokit.engine.failure import TAIL
+from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.protocol import Progress
 
 _STEP = re.compile(r"\[(?:\S+ )?(?P<number>\d+)/(?P<total>\d+)\] (?P<name>.*)", re.S)
@@ -63,6 +63,8 @@ class Trace:
     def _log(self, step: _Step, text: str) -> None:
         # What is kept is redacted by lines: a piece of the stream may end within a password.
         *whole, step.rest = (step.rest + text).split("\n")
+        if len(step.rest) > LONGEST_LINE:
+            whole, step.rest = [*whole, step.rest], ""
         step.tail.extend(self._redact(line).rstrip("\r").rpartition("\r")[2] for line in whole)
         self._tell(step, log=self._redact(text))
 

@@ -24,7 +24,9 @@ class EngineInfo:
     """The engine as it describes itself, such as ``name`` "Docker Engine", ``version`` "20.10.24".
 
     ``kind`` and ``capabilities``: as in the ENTRY of its package. ``unenforced``: which of "memory", "cpus", "pids",
-    "network" (none) and "mounts" (read-only) it would accept on this host and not hold.
+    "network" (none), "mounts" (read-only), "disk", "build memory" and "build pids" it would accept on this host and not
+    hold. ``memory``: bytes of its machine, 0 = not known. ``storage``: the folder of this host in which it keeps images
+    and containers; None = on another machine, or not known.
     """
 
     kind: str
@@ -34,6 +36,8 @@ class EngineInfo:
     kernel: str = ""
     architecture: str = ""
     unenforced: frozenset[str] = frozenset()
+    memory: int = 0
+    storage: Path | None = None
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -96,6 +100,7 @@ class Trial:
     ``gpu_indices``: those of ``gpus`` on the host, where they are known.
 
     ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
+    ``trust``: in the case that it is a trial of.
     """
 
     image: str
@@ -108,6 +113,7 @@ class Trial:
     files: Mapping[str, FileSpec] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     gpu_indices: tuple[int, ...] = ()
+    trust: Trust = Trust.OWN
 
 
 Slot = AbstractContextManager[object]

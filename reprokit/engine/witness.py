@@ -178,14 +178,15 @@ class Witness:
 class Witnesses:
     """The witness of one engine, a new one where the last was lost.
 
-    ``unremoved``: names of containers that the engine could not remove when it went away.
+    ``unremoved``: names of containers that could not be removed when the engine went away, and when that was (seconds
+    of the monotonic clock).
     """
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._lock = threading.Lock()
         self._witness: Witness | None = None
-        self.unremoved: set[str] = set()
+        self.unremoved: dict[str, float] = {}
 
     def current(self) -> Witness:
         """A stream that is open. Raises EngineLost where the engine does not answer."""

@@ -6,45 +6,113 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.trust import Allowance
 from reprokit.core.errors import Unsupported
 
 MIB = 1024**2
+RESERVE = 0.1
+"""Share of a machine's memory that no trial gets: the engine, and we, go on while a trial runs out of it."""
 
 
-def _bytes(size: float) -> str:
+def shown_bytes(size: float) -> str:
+    """A size in words, such as ``2 GiB``."""
     return f"{size / MIB:.6g} MiB" if size % (MIB * 1024) else f"{size / MIB / 1024:g} GiB"
+
+
+def _lower(one: float | None, other: float | None) -> float | None:
+    return min((each for each in (one, other) if each is not None), default=None)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caps:
-    """The most that one trial gets on this host: bytes, cores and seconds; None = whatever a case asks for."""
+    """The most that one trial gets on this host: bytes, cores and seconds; None = whatever a case asks for.
+
+    ``build_time``: the most that an image takes; ``run_time``: all trials of a case at their limits. ``memory_share``:
+    of the memory of the engine's machine, None = all but ``RESERVE``, and more where a case asks for it.
+    ``network``: whether a trial may have one.
+    """
 
     memory: int | None = None
     cpus: float | None = None
     timeout: float | None = None
+    pids: int | None = None
+    disk: int | None = None
+    build_time: float | None = None
+    run_time: float | None = None
+    memory_share: float | None = None
+    network: bool = True
+
+    def within(self, allowance: Allowance) -> Caps:
+        """These, for cases that get ``allowance``: of each two limits the lower."""
+        return replace(
+            self,
+            timeout=_lower(self.timeout, allowance.timeout),
+            pids=_whole(_lower(self.pids, allowance.pids)),
+            disk=_whole(_lower(self.disk, allowance.disk)),
+            build_time=_lower(self.build_time, allowance.build_time),
+            run_time=_lower(self.run_time, allowance.run_time),
+            memory_share=_lower(self.memory_share, allowance.memory_share),
+            network=self.network and allowance.trial_network,
+        )
 
     def grant(self, limits: Limits) -> Limits:
         """The limits in force: those of the case, and the caps where the case leaves a limit open.
 
         Raises Unsupported where the case asks for more. Less than it asks for would be another experiment.
         """
-        self._refuse("memory", limits.memory, self.memory, _bytes)
+        self._refuse("memory", limits.memory, self.memory, shown_bytes)
+        self._refuse("shm_size", limits.shm_size, self.memory, shown_bytes, "memory")
         self._refuse("cpus", limits.cpus, self.cpus, lambda cores: f"{cores:g}")
+        self._refuse("pids", limits.pids, self.pids, lambda count: f"{count:g}")
+        granted = self.fill(limits)
+        self._refuse("timeout", granted.timeout, self.timeout, lambda seconds: f"{seconds:g} s")
+        if limits.network != "none" and not self.network:
+            raise Unsupported(
+                "the case asks for resources.network, which a stranger's case does not get that no one has read: "
+                "read it, and give --reviewed"
+            )
+        return granted
+
+    def fill(self, limits: Limits) -> Limits:
+        """The limits, with the caps where the case leaves a limit open. Refuses nothing, as for a build alone."""
         timeout = limits.timeout
         if self.timeout is not None and timeout == Limits().timeout:
             timeout = min(timeout, self.timeout)
-        self._refuse("timeout", timeout, self.timeout, lambda seconds: f"{seconds:g} s")
         return replace(
             limits,
             memory=self.memory if limits.memory is None else limits.memory,
             cpus=self.cpus if limits.cpus is None else limits.cpus,
             timeout=timeout,
+            disk=self.disk,
+            build_time=self.build_time,
         )
 
+    def grant_memory(self, limits: Limits, machine: int) -> Limits:
+        """The limits with a memory limit, given the bytes of memory of the engine's machine.
+
+        Raises Unsupported where the case asks for more than its share.
+        """
+        share = 1 - RESERVE if self.memory_share is None else min(self.memory_share, 1 - RESERVE)
+        most = int(machine * share)
+        if self.memory_share is not None:
+            for name, asked in (("memory", limits.memory), ("shm_size", limits.shm_size)):
+                if asked is not None and asked > most:
+                    raise Unsupported(
+                        f"the case asks for resources.{name} {shown_bytes(asked)}; a stranger's case that no one has "
+                        f"read gets at most {shown_bytes(most)} here: read it, and give --reviewed"
+                    )
+        return limits if limits.memory is not None else replace(limits, memory=most)
+
     @staticmethod
-    def _refuse(name: str, asked: float | None, cap: float | None, shown: Callable[[float], str]) -> None:
+    def _refuse(
+        name: str, asked: float | None, cap: float | None, shown: Callable[[float], str], key: str = ""
+    ) -> None:
         if asked is not None and cap is not None and asked > cap:
             raise Unsupported(
                 f"the case asks for resources.{name} {shown(asked)}; this host grants at most {shown(cap)} "
-                f"(max_{name} in its configuration)"
+                f"(max_{key or name} in its configuration, and less for a stranger's case that no one has read)"
             )

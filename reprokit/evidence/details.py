@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.model import Fingerprint, Outcome, Verdict
 from reprokit.evidence.origin import JobRecord, kind_of
@@ -73,6 +74,19 @@ class FailedBuildRecord(JsonRecord):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LimitsRecord(JsonRecord):
+    """What a trial and the build of its image got at most: bytes, seconds, cores; None = the engine's own default."""
+
+    timeout: float
+    memory: int | None = None
+    cpus: float | None = None
+    pids: int | None = None
+    shm_size: int | None = None
+    disk: int | None = None
+    build_time: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class FormerTrial(JsonRecord):
     """What a trial was judged to be before it was judged again."""
 
@@ -110,7 +124,8 @@ class CellDetails(JsonRecord):
     ``trials``: their figures. ``build``: where it failed. ``failure``, ``failures``, ``known``: see
     :func:`reprokit.evidence.failure_details.with_failures`. ``repeats``: how many of the trials were added to carry a
     statement about several cells. ``tried``: what a search tried, in words. ``rejudged``: the
-    oldest first. ``job``: where the run was merged.
+    oldest first. ``job``: where the run was merged. ``trust``: in the case, when the cell ran. ``limits``: of
+    trials and build; ``unenforced``: which limits the engine does not hold on that host.
     """
 
     base: BaseRecord | None = field(default=None, metadata=ABSENT)
@@ -130,6 +145,9 @@ class CellDetails(JsonRecord):
     tried: str = field(default="", metadata=ABSENT)
     rejudged: tuple[RejudgementRecord, ...] = field(default=(), metadata=ABSENT)
     job: JobRecord | None = field(default=None, metadata=ABSENT)
+    trust: Trust = field(default=Trust.OWN, metadata=ABSENT)
+    limits: LimitsRecord | None = field(default=None, metadata=ABSENT)
+    unenforced: tuple[str, ...] = field(default=(), metadata=ABSENT)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object; without a base, it lacks what is empty of an image."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.core.ownership import HOST, PID, OwnerState, state_of_owner
+from reprokit.core.ownership import HOST, PID, OwnerState, here, state_of_owner
 
 
 def kind_of(recorded: str | None, description: str | None) -> str:
@@ -55,6 +56,11 @@ class OwnerRecord:
     def state(self) -> OwnerState:
         """Whether the process still runs, as far as can be told from here."""
         return state_of_owner(self.labels)
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether the process is the one that asks."""
+        return (self.labels.get(HOST), self.labels.get(PID)) == (here(), str(os.getpid()))
 
     @property
     def gone(self) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailureRecord
@@ -102,12 +103,16 @@ class CellRecord(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecord(JsonRecord):
-    """That a run is a search: its ``kind`` with its ``arguments`` (JSON), the command ``line``, the case's digest."""
+    """That a run is a search: its ``kind`` with its ``arguments`` (JSON), the command ``line``, the case's digest.
+
+    ``trust``: in the case.
+    """
 
     kind: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     line: tuple[str, ...] = ()
     digest: str = ""
+    trust: Trust = field(default=Trust.OWN, metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)

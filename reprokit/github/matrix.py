@@ -27,6 +27,7 @@ from reprokit.run.images import SourceTrees, wanted
 
 if TYPE_CHECKING:
     from reprokit.case.cellspec import SourceSpec
+    from reprokit.case.trust import Trust
     from reprokit.environment.supply import Supply
     from reprokit.run.task import Task
 
@@ -152,10 +153,10 @@ class _NoTrees(SourceTrees):
     """Sources that are named and not fetched: which images are the same depends on what they are asked to be."""
 
     def __init__(self, empty: Path) -> None:
-        super().__init__({}, lambda note: None)
+        super().__init__(lambda trust: {}, lambda note: None)
         self._empty = empty
 
-    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
+    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
         return SourceTree(name=name, commit="", digest="", archive=self._empty, path=source.path)
 
 

@@ -10,6 +10,7 @@ import click
 from reprokit.core.errors import UsageError
 from reprokit.core.text import seconds
 from reprokit.environment.measured import Measured
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
@@ -51,6 +52,8 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
         yield "undecided: the run was stopped, or has not come to this cell yet"
     engine = f", {run.host.engine}" if run.host.engine else ""
     yield f"run {run.id}, {run.started_at}{engine}, case {record.case_path} ({record.case_digest[:19]})"
+    if record.details.trust != CellDetails().trust:
+        yield f"trust: {record.details.trust.value}"
     yield from _failures(record)
     for again in record.details.rejudged:
         was = again.before

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
-from reprokit.core.addresses import is_strangers
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,22 +23,32 @@ def approve(
     request: Request,
     cells: Mapping[str, Sequence[Cell]] | None = None,
     ask: Callable[[str], bool] | None = None,
-) -> None:
-    """Return when the cases may be built and run. Nothing of theirs has happened before.
+) -> list[CaseFile]:
+    """The cases, each as far trusted as it is now, when they may be built and run. Nothing of theirs happened before.
 
-    Cases that came from this host are its user's own. ``cells``: those that are to run, by the digest of the case.
-    ``ask``: who answers, else the terminal. Raises UsageError when they may not.
+    What the user agrees to here, or named by its digest, is reviewed; ``--yes`` leaves a stranger's case a stranger's.
+    ``cells``: those that are to run, by the digest of the case. ``ask``: who answers, else the terminal.
+    Raises UsageError when they may not.
     """
     if request.reviewed:
         _check(files, request.reviewed)
-        return
-    strangers = [file for file in files if is_strangers(file.path)]
-    if request.yes or not strangers:
-        return
+        return [replace(file, trust=Trust.REVIEWED) for file in files]
+    strangers = [file for file in files if ALLOWANCES[file.trust].asks]
+    if not strangers:
+        return list(files)
     from reprokit.case import review
     from reprokit.engine import registry
 
     on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
+    if request.yes:
+        for file in strangers:
+            if on_host and not ALLOWANCES[file.trust].on_host:
+                raise UsageError(
+                    f"{file.path}: a stranger's case that no one has read gets no part of this host itself, as engine "
+                    f"{on_host} gives it: choose another --engine, or read it and give --reviewed {file.digest}"
+                )
+            click.echo(f"{file.path}: runs unread, as a stranger's: {file.digest}", err=True)
+        return list(files)
     for file in strangers:
         click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
@@ -50,6 +61,7 @@ def approve(
         )
     if not (ask or _at_the_terminal)(f"Build and run {'it' if one else 'them'} here?"):
         raise UsageError("nothing was built or run")
+    return [replace(file, trust=Trust.REVIEWED) if ALLOWANCES[file.trust].asks else file for file in files]
 
 
 def _check(files: Sequence[CaseFile], reviewed: Sequence[str]) -> None:

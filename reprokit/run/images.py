@@ -8,10 +8,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import CellSpec, FileSpec, SourceSpec
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.locks import locked
@@ -27,6 +29,7 @@ from reprokit.environment.probe import VERSION as PROBE_VERSION
 from reprokit.environment.supply import Supply
 from reprokit.evidence.records import ImageRecord
 from reprokit.run import probe, sources
+from reprokit.run.build_limits import BuildWatch
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
@@ -45,7 +48,8 @@ class ImageSpec:
     """An image that tasks need: where it starts and what is built on it.
 
     ``instead``: what is available where a registry's image is not, in words. ``offline``: why the cell is not available
-    where the downloads of a provider do not answer, '' if it needs none.
+    where the downloads of a provider do not answer, '' if it needs none. ``trust``: in the cases that share it.
+    ``build_time``: the most seconds that its build takes.
     """
 
     environment: Environment
@@ -54,11 +58,14 @@ class ImageSpec:
     held: PinnedEnvironment | None = None
     instead: str = ""
     offline: str = ""
+    trust: Trust = Trust.OWN
+    build_time: float | None = None
 
     @property
     def key(self) -> str:
         """The same for tasks that share the image."""
-        return self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
+        tag = self.rendered.tag(f"{self.environment.base.source}:{self.environment.base.reference}")
+        return f"{tag} {domain}" if (domain := ALLOWANCES[self.trust].domain) else tag
 
     def tag(self, bases: Mapping[str, ImageInfo]) -> str:
         """The image's identity, given what it starts from by reference.
@@ -90,26 +97,30 @@ class BuiltImage:
         return next(iter(self.bases.values()))
 
 
+StandIns = Callable[[Trust], Mapping[str, Path]]
+"""The folders that stand in for sources of cases that are trusted so far, by name."""
+
+
 class SourceTrees:
     """Fetches each source of a run once, whatever number of cells names it."""
 
-    def __init__(self, stand_ins: Mapping[str, Path], note: Callable[[str], None]) -> None:
+    def __init__(self, stand_ins: StandIns, note: Callable[[str], None]) -> None:
         self._stand_ins = stand_ins
         self._note = note
-        self._trees: dict[tuple[str, SourceSpec], SourceTree] = {}
-        self._failed: dict[tuple[str, SourceSpec], sources.SourceError] = {}
+        self._trees: dict[tuple[str, SourceSpec, Trust], SourceTree] = {}
+        self._failed: dict[tuple[str, SourceSpec, Trust], sources.SourceError] = {}
 
-    def of(self, spec: CellSpec) -> dict[str, SourceTree]:
-        """The trees of a cell, by name. Raises sources.SourceError."""
+    def of(self, trust: Trust, spec: CellSpec) -> dict[str, SourceTree]:
+        """The trees of a cell of a case that is trusted so far, by name. Raises sources.SourceError."""
         found = {}
         for name, source in spec.sources.items():
             # The path is where it goes, not what it is: the same tree may go to two places.
-            key = (name, replace(source, path=""))
+            key = (name, replace(source, path=""), trust)
             if key in self._failed:
                 raise self._failed[key]
             if key not in self._trees:
                 try:
-                    self._trees[key] = self._fetch(name, source)
+                    self._trees[key] = self._fetch(name, source, trust)
                 except sources.SourceError as error:
                     self._failed[key] = error  # a host that did not answer is not asked again for every cell
                     raise
@@ -118,8 +129,8 @@ class SourceTrees:
             found[name] = replace(self._trees[key], path=source.path)
         return found
 
-    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
-        return sources.fetch(name, source, stand_in=self._stand_ins.get(name))
+    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
+        return sources.fetch(name, source, trust, stand_in=self._stand_ins(trust).get(name))
 
 
 def handed_files(task: Task) -> Mapping[str, FileSpec]:
@@ -138,10 +149,10 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if task.held:
-        environment, fetched = applying.applied(task.held, spec, trees.of)
+        environment, fetched = applying.applied(task.held, spec, partial(trees.of, task.file.trust))
     else:
         environment = _resolved(task, supply)
-        fetched = trees.of(spec)
+        fetched = trees.of(task.file.trust, spec)
     if not whole and (files := handed_files(task)):
         _check_places(files, fetched.values())
         spec = replace(spec, files={})
@@ -158,6 +169,8 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         held=task.held,
         instead=instead,
         offline=offline,
+        trust=task.file.trust,
+        build_time=spec.limits.build_time,
     )
 
 
@@ -212,7 +225,9 @@ def make_ready(
     """
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
-    found_bases = _bases(engine, measurements, image, on_progress, cancel, seen, since)
+    watch = BuildWatch(cancel, image.build_time, engine.info())
+    with watch.watching():
+        found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since)
     tag = image.tag(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
@@ -253,10 +268,13 @@ def _find_or_build(
                     context=image.rendered.context,
                     labels=IMAGE_LABELS,
                     fresh=fresh,
+                    trust=image.trust,
                 )
                 with keeper.room(tag, cancel, waits=waits):
                     started = time.monotonic()
-                    found = _built(engine, image, request, on_progress, cancel)
+                    watch = BuildWatch(cancel, image.build_time, engine.info())
+                    with watch.watching():
+                        found = _built(engine, image, request, watch.follow(on_progress), watch.stop)
                     uses.remember(tag, seconds=time.monotonic() - started)
     assert found is not None
     if before is not None and before.id != found.id:

@@ -6,11 +6,13 @@ import functools
 import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.files import CaseFile
+from reprokit.case.trust import Trust, recorded
 from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
@@ -108,7 +110,7 @@ class Invocation:
             listener=listener,
             supply=lambda: self._supply(request),
             catalog=Catalog(own.compatibility),
-            caps=Caps(memory=own.max_memory, cpus=own.max_cpus, timeout=own.max_timeout),
+            caps=site_caps(own),
             gpu_leases=own.gpu_leases,
             engine_wait=own.engine_wait,
             keeper=self._keeper(request, listener),
@@ -147,16 +149,32 @@ class Invocation:
         self._display.say(text)
 
 
-def load_again(store: Store, request: Request, known: Mapping[str, str]) -> list[CaseFile]:
+def site_caps(own: site.Settings) -> Caps:
+    """The most that trials and builds get on this host, by its configuration."""
+    return Caps(
+        memory=own.max_memory,
+        cpus=own.max_cpus,
+        timeout=own.max_timeout,
+        pids=own.max_pids,
+        disk=own.max_disk,
+        build_time=own.max_build_time,
+        run_time=own.max_run_time,
+    )
+
+
+def load_again(store: Store, request: Request, known: Mapping[str, tuple[str, Trust]]) -> list[CaseFile]:
     """The cases of a run that is gone on with, in its order: files as they are now, other texts as they were read then.
 
-    ``known``: its cases' paths, by digest. What came from standard input or an address is not read again: it may be
-    gone, and it is that text, and no other, of which was said that it may run. Raises as ``load_all`` does.
+    ``known``: its cases' paths and how far each was trusted, by digest; they stay so. What came from standard input or
+    an address is not read again: it may be gone, and it is that text, and no other, of which was said that it may run.
+    Raises as ``load_all`` does.
     """
     files = load_all(case for case in request.cases if not _read_once(case))
-    for digest, path in known.items():
+    for digest, (path, _) in known.items():
         if _read_once(path):
             files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
+    trust = {digest: recorded(level) for digest, (_, level) in known.items()}
+    files = [replace(file, trust=trust.get(file.digest, file.trust)) for file in files]
     places = {digest: place for place, digest in enumerate(known)}
     return sorted(files, key=lambda file: places.get(file.digest, len(places)))
 

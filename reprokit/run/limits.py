@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
-from reprokit.core.errors import Unsupported
+from reprokit.case.trust import ALLOWANCES
+from reprokit.core.errors import Unsupported, UsageError
+from reprokit.core.text import seconds
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import EngineInfo
+    from reprokit.environment.granting import Caps
+    from reprokit.run.task import Task
+
+
+def granted(limits: Limits, engine: EngineInfo, caps: Caps) -> Limits:
+    """The limits with which the engine runs a trial: one of memory, too, where the case names none.
+
+    Raises Unsupported as :func:`check_limits` does, and where the case asks for more memory than ``caps`` grant.
+    """
+    check_limits(limits, engine)
+    if not engine.memory or "memory" in engine.unenforced:
+        return limits
+    return caps.grant_memory(limits, engine.memory)
+
+
+def check_run_time(tasks: Sequence[Task], caps: Caps) -> None:
+    """Raise UsageError for a case whose trials take longer than it gets, if each takes all of its time."""
+    took: dict[str, float] = {}
+    for task in tasks:
+        took[task.case.id] = took.get(task.case.id, 0.0) + task.trials.max * task.spec.limits.timeout
+        most = caps.within(ALLOWANCES[task.file.trust]).run_time
+        if most is not None and took[task.case.id] > most:
+            raise UsageError(
+                f"{task.file.path}: its trials may take more than {seconds(most)} together, the most that a case gets "
+                "here (max_run_time in the configuration, and less for a stranger's case that no one has read): "
+                "choose fewer cells with --only, or fewer trials with --trials"
+            )
 
 
 def check_limits(limits: Limits, engine: EngineInfo) -> None:

@@ -159,7 +159,7 @@ def task_of(
         spec=spec,
         expected=wanted,
         trials=Trials.of(request.trials).over(trials_of(case)) if request.trials else trials_of(case),
-        datasets=_given(spec, request.datasets, checked),
+        datasets=_given(spec, request.datasets_for(file.trust), checked),
     )
 
 

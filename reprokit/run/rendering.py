@@ -14,12 +14,13 @@ import click
 
 from reprokit.case.cellspec import SourceSpec
 from reprokit.case.matrix import label
+from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported, UsageError
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.environment.model import SourceTree
 from reprokit.run import probe, sources
-from reprokit.run.images import ImageSpec, SourceTrees, wanted
+from reprokit.run.images import ImageSpec, SourceTrees, StandIns, wanted
 from reprokit.run.locking.bases import ensure as ensure_base
 from reprokit.run.request import Request
 from reprokit.run.supplying import supply_of
@@ -29,7 +30,7 @@ from reprokit.run.task import Task
 def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> int:
     """Print the Dockerfiles, or write a folder per image below ``output``. 0, or 3 where some cell has no image."""
     supply = supply_of(request)
-    trees = _Lenient(request.sources)
+    trees = _Lenient(request.sources_for)
     images: dict[str, tuple[ImageSpec, list[Task]]] = {}
     refused = 0
     for task in tasks:
@@ -86,14 +87,14 @@ def _packages(engine: Engine, base: ImageInfo) -> Mapping[str, str]:
 class _Lenient(SourceTrees):
     """A source that cannot be fetched here leaves its folder empty: the Dockerfile is still worth reading."""
 
-    def __init__(self, stand_ins: Mapping[str, Path]) -> None:
+    def __init__(self, stand_ins: StandIns) -> None:
         super().__init__(stand_ins, lambda text: click.echo(f"note: {text}", err=True))
         self.missing: dict[str, str] = {}
         self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
 
-    def _fetch(self, name: str, source: SourceSpec) -> SourceTree:
+    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
         try:
-            return super()._fetch(name, source)
+            return super()._fetch(name, source, trust)
         except sources.SourceError as error:
             self.missing[f"{name} {source.git} {source.ref}"] = str(error)
         return SourceTree(

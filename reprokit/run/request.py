@@ -9,6 +9,7 @@ from typing import Any
 
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.evidence.sequential import Trials
 from reprokit.run import chosen
 
@@ -48,6 +49,18 @@ class Request:
     chosen: tuple[chosen.Chosen, ...] = ()
     yes: bool = False
     reviewed: tuple[str, ...] = ()
+
+    def datasets_for(self, trust: Trust) -> Mapping[str, Path]:
+        """The data sets that a case gets that is trusted so far."""
+        return self._folders_for(trust, "--dataset", self.datasets)
+
+    def sources_for(self, trust: Trust) -> Mapping[str, Path]:
+        """The folders that stand in for sources of a case that is trusted so far."""
+        return self._folders_for(trust, "--source", self.sources)
+
+    def _folders_for(self, trust: Trust, option: str, folders: Mapping[str, Path]) -> Mapping[str, Path]:
+        everything = ALLOWANCES[trust].configured_folders
+        return {name: path for name, path in folders.items() if everything or f"{option} {name}" in self.named}
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object that :meth:`from_json` reads; paths are absolute, so that it holds in another folder."""

@@ -17,8 +17,9 @@ from reprokit.engine import site
 from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord, exit_status
 from reprokit.run import resuming
 from reprokit.run.approving import approve
-from reprokit.run.invocation import Invocation, load_again, new_id, now, workflow
+from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
 from reprokit.run.keeping.estimating import check_room
+from reprokit.run.limits import check_run_time
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
 from reprokit.run.request import Request
@@ -42,6 +43,7 @@ class Session(Invocation):
         """
         files = load_all(request.cases)
         tasks = self._approved(files, request)
+        check_run_time(tasks, site_caps(site.settings()))
         if full := check_room(tasks, self.folder, site.settings().budget):
             self._say(full)
         self._check_engine(request, tasks)
@@ -82,9 +84,10 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
-        files = load_again(store, request, {cell.case_digest: cell.case_path for cell in record.cells})
+        read = {cell.case_digest: (cell.case_path, cell.details.trust) for cell in record.cells}
+        files = load_again(store, request, read)
         if asked is not None and asked.reviewed:
-            approve(files, asked)
+            files = approve(files, asked)
         tasks = plan(files, request)
         now_planned = [(task.file.digest, task.case.id, cell_key(task.cell), task.variant) for task in tasks]
         then = [(cell.case_digest, cell.case_id, cell_key(cell.cell), cell.variant) for cell in record.cells]
@@ -175,8 +178,13 @@ class Session(Invocation):
         cells: dict[str, list[Cell]] = {}
         for task in tasks:
             cells.setdefault(task.file.digest, []).append(task.cell)
-        approve(list({task.file.digest: task.file for task in tasks}.values()), request, cells)
-        return tasks
+        then = list({task.file.digest: task.file for task in tasks}.values())
+        now = approve(then, request, cells)
+        if [file.trust for file in now] == [file.trust for file in then]:
+            return tasks
+        agreed = {file.digest: file for file in now}
+        # Anew: what is given to a case depends on how far it is trusted.
+        return plan([agreed.get(file.digest, file) for file in files], request)
 
     def _go(
         self,

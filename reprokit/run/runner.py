@@ -18,7 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from reprokit.case.cellspec import CellSpec
+from reprokit.case.cellspec import Limits
+from reprokit.case.trust import ALLOWANCES
+from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
     Cancelled,
@@ -44,7 +46,7 @@ from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
 from reprokit.run.keeping.collecting import Keeper
-from reprokit.run.limits import check_limits
+from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
 from reprokit.run.priority_semaphore import PrioritySemaphore
@@ -63,9 +65,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _held(engine: EngineInfo, task: Task) -> Task:
-    check_limits(task.spec.limits, engine)
-    return task
+def _with(task: Task, limits: Limits) -> Task:
+    return replace(task, spec=replace(task.spec, limits=limits))
 
 
 def _submit(
@@ -153,7 +154,7 @@ class Runner:
         self._over = False
         self._gpu_leases = gpu_leases
         self._engine_wait = engine_wait
-        self._trees = SourceTrees(request.sources, listener.note)
+        self._trees = SourceTrees(request.sources_for, listener.note)
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
         self._keeper = keeper or Keeper()
@@ -176,12 +177,12 @@ class Runner:
         """
         interrupted: KeyboardInterrupt | None = None
         try:
-            granted = [served for task in tasks if (served := self._serve(task, self._granted))]
-            self._say_odd_requests(granted)
-            earlier = [replace(task, spec=self._capped(task.spec)) for task in earlier]
-            if granted or repeatable(earlier, self._confirming, self.records):
+            ours = [served for task in tasks if (served := self._serve(task, self._granted))]
+            self._say_odd_requests(ours)
+            earlier = [self._capped(task) for task in earlier]
+            if ours or repeatable(earlier, self._confirming, self.records):
                 with self._keeper.uses:
-                    self._run_servable(granted, earlier=earlier)
+                    self._run_servable(ours, earlier=earlier)
         except KeyboardInterrupt as interrupt:
             interrupted = interrupt
         for task in tasks:
@@ -205,10 +206,17 @@ class Runner:
     def _granted(self, task: Task) -> Task:
         """The task as this host serves it. Raises Unsupported when it cannot."""
         preflight(task.spec, self._facts, self._catalog)
-        return replace(task, spec=self._capped(task.spec))
+        return self._capped(task)
 
-    def _capped(self, spec: CellSpec) -> CellSpec:
-        return replace(spec, limits=self._caps.grant(spec.limits))
+    def _capped(self, task: Task) -> Task:
+        return _with(task, self._caps_of(task).grant(task.spec.limits))
+
+    def _caps_of(self, task: Task) -> Caps:
+        """What a task's case gets at most, by how far it is trusted."""
+        return self._caps.within(ALLOWANCES[task.file.trust])
+
+    def _held(self, engine: EngineInfo, task: Task) -> Task:
+        return _with(task, granted(task.spec.limits, engine, self._caps_of(task)))
 
     def build(self, tasks: Sequence[Task], *, fresh: bool = False) -> list[tuple[ImageSpec, BuiltImage, list[Task]]]:
         """Only the images of ``tasks``; a task whose image is not available gets a record, the others get none.
@@ -218,6 +226,7 @@ class Runner:
         self._fresh = fresh
         stand: list[tuple[ImageSpec, BuiltImage, list[Task]]] = []
         # No preflight: building needs no GPU.
+        tasks = [_with(task, self._caps_of(task).fill(task.spec.limits)) for task in tasks]
         self._run_servable(tasks, built=lambda *found: stand.append(found))
         return stand
 
@@ -238,7 +247,8 @@ class Runner:
             return
         if built is None:
             # Building alone limits nothing.
-            tasks = [task for task in tasks if self._serve(task, partial(_held, info))]
+            tasks = [held for task in tasks if (held := self._serve(task, partial(self._held, info)))]
+            earlier = [self._held(info, task) for task in earlier]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
         context = TrialContext(
@@ -284,6 +294,9 @@ class Runner:
                 self._cancel.set()
                 stop(lambda: (*builds, *runs), self._listener.note)
                 raise
+        if interrupts.left():
+            with contextlib.suppress(EngineError):  # it went away again: the next run does it
+                self._sweep(engine, "when the engine went away")
 
     def _confirm(
         self,
@@ -371,9 +384,12 @@ class Runner:
         info = engine.info()
         self.engine_info = info
         check_engine(self.records, info.kind)
-        for text in engine.sweep():
-            self._listener.note(f"left behind by a run that was killed, removed: {text}")
+        self._sweep(engine, "by a run that was killed")
         return engine, info, self._supply()
+
+    def _sweep(self, engine: Engine, how: str) -> None:
+        for text in engine.sweep():
+            self._listener.note(f"left behind {how}, removed: {text}")
 
     def _group(self, tasks: Sequence[Task], supply: Supply) -> list[tuple[ImageSpec, list[Task]]]:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""

@@ -11,9 +11,12 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reprokit.case.cellspec import SourceSpec
+from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
 from reprokit.core.locks import locked
@@ -31,17 +34,25 @@ class SourceError(UsageError):
     """A source cannot be fetched, or its patch does not apply; the text says which, why and what to do."""
 
 
-def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> SourceTree:
+def fetch(
+    name: str,
+    spec: SourceSpec,
+    trust: Trust = Trust.OWN,
+    *,
+    stand_in: Path | None = None,
+    kept: Path | None = None,
+) -> SourceTree:
     """The tree of ``spec`` at its commit, patched, from the cache if it is there.
 
+    ``trust``: in the case that names it, which decides over what transports and with whose credentials git fetches,
+    and with whom it shares what is kept.
     ``stand_in``: a folder used instead of ``spec.git``. A bare repository serves ``spec.ref``; a checkout or plain
     folder is taken as it stands, uncommitted changes included. Raises SourceError.
     """
-    kept = kept or cache.folder("sources")
-    kept.mkdir(parents=True, exist_ok=True)
+    kept = _shared(kept or cache.folder("sources"), trust)
     note = ""
     if stand_in is None:
-        repository, commit = _fetch_commit(name, spec, kept)
+        repository, commit = _fetch_commit(name, spec, _Git.of(name, spec, trust), kept)
         tree_key = commit
     else:
         repository = stand_in.expanduser().resolve()
@@ -55,19 +66,26 @@ def fetch(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Pa
         _USED.begin(str(archive))
         with locked(kept / "trees.lock"):
             if not archive.is_dir():
-                _export(name, repository, tree_key, spec.patch, archive)
+                _export(name, repository, tree_key, spec.patch, archive, _environment(trust))
     else:
         digest, archive = _copy_as_it_stands(name, repository, patch_key, spec.patch, kept)
     return SourceTree(name=name, commit=commit, digest=digest, archive=archive, path=spec.path, note=note)
 
 
-def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: Path | None = None) -> Path:
+def history(
+    name: str,
+    spec: SourceSpec,
+    trust: Trust = Trust.OWN,
+    *,
+    stand_in: Path | None = None,
+    kept: Path | None = None,
+) -> Path:
     """A bare repository with all branches and tags of a source and their whole history, brought up to date.
 
-    ``stand_in``: a repository used instead of ``spec.git``: a bare one is taken as it is, of a checkout what it has
-    committed. Raises SourceError.
+    ``trust``: as :func:`fetch` takes it. ``stand_in``: a repository used instead of ``spec.git``: a bare one is taken
+    as it is, of a checkout what it has committed. Raises SourceError.
     """
-    origin = spec.git
+    origin, git = spec.git, _Git()
     if stand_in is not None:
         folder = stand_in.expanduser().resolve()
         bare = git_says(folder, "rev-parse", "--is-bare-repository")
@@ -80,17 +98,18 @@ def history(name: str, spec: SourceSpec, *, stand_in: Path | None = None, kept: 
         if bare == "true":
             return folder
         origin = str(folder)
-    kept = kept or cache.folder("sources")
-    kept.mkdir(parents=True, exist_ok=True)
+    else:
+        git = _Git.of(name, spec, trust)
+    kept = _shared(kept or cache.folder("sources"), trust)
     # Apart from what single commits are fetched into: a fetch with a depth cuts off history that is there.
     repository = kept / (hashlib.sha256(origin.encode()).hexdigest()[:24] + "-history.git")
     _USED.begin(str(repository))
     with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
-            _git(name, "init", "--quiet", "--bare", str(repository))
+            git.init(name, repository)
         refs = ["+refs/heads/*:refs/heads/*", "+refs/remotes/*:refs/remotes/*"]
-        if wrong := _try_git(repository, "fetch", "--quiet", "--tags", "--force", "--prune", origin, *refs):
+        if wrong := git.attempt(repository, "fetch", "--quiet", "--tags", "--force", "--prune", "--", origin, *refs):
             raise SourceError(
                 f"source {name!r}: git cannot fetch the history of {origin}: {wrong}\n"
                 f"  give a repository that stands in for it: --source {name}=DIR"
@@ -112,21 +131,22 @@ def git_says(repository: Path, *arguments: str, strip: bool = True) -> str | Non
     return text.strip() if strip else text
 
 
-def _fetch_commit(name: str, spec: SourceSpec, kept: Path) -> tuple[Path, str]:
+def _fetch_commit(name: str, spec: SourceSpec, git: _Git, kept: Path) -> tuple[Path, str]:
     repository = kept / (hashlib.sha256(spec.git.encode()).hexdigest()[:24] + ".git")
     _USED.begin(str(repository))
     with locked(repository.with_suffix(".lock")):
         if not (repository / "HEAD").exists():
             shutil.rmtree(repository, ignore_errors=True)
-            _git(name, "init", "--quiet", "--bare", str(repository))
+            git.init(name, repository)
         if COMMIT.fullmatch(spec.ref) and _resolve(repository, spec.ref):
             return repository, spec.ref
         # One commit is enough; a server that refuses to serve a bare commit gets a full fetch.
-        fetched = _try_git(repository, "fetch", "--quiet", "--depth", "1", spec.git, spec.ref)
+        fetched = git.attempt(repository, "fetch", "--quiet", "--depth", "1", "--", spec.git, spec.ref)
         if fetched is None:
             commit = _resolve(repository, "FETCH_HEAD")
         else:
-            full = _try_git(repository, "fetch", "--quiet", "--tags", "--force", spec.git, "+refs/heads/*:refs/heads/*")
+            heads = "+refs/heads/*:refs/heads/*"
+            full = git.attempt(repository, "fetch", "--quiet", "--tags", "--force", "--", spec.git, heads)
             commit = _resolve(repository, spec.ref) if full is None else ""
             if full is not None:
                 raise SourceError(
@@ -159,7 +179,7 @@ def _stand_in_commit(name: str, spec: SourceSpec, folder: Path) -> tuple[str, st
     return head + ("-dirty" if dirty else ""), "" if dirty else head, ", ".join(notes)
 
 
-def _export(name: str, repository: Path, commit: str, patch: str, target: Path) -> None:
+def _export(name: str, repository: Path, commit: str, patch: str, target: Path, environment: Mapping[str, str]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as scratch:
         tree = Path(scratch) / "tree"
@@ -168,7 +188,7 @@ def _export(name: str, repository: Path, commit: str, patch: str, target: Path) 
             ["git", "-C", str(repository), "archive", "--format=tar", commit],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=_environment(),
+            env=environment,  # it may run filters of the user's configuration on what the tree's attributes name
         )
         unpack = subprocess.run(
             ["tar", "-x", "--no-same-owner", "-C", str(tree)], stdin=archive.stdout, capture_output=True, check=False
@@ -176,7 +196,7 @@ def _export(name: str, repository: Path, commit: str, patch: str, target: Path) 
         _, errors = archive.communicate()
         if archive.returncode or unpack.returncode:
             raise SourceError(f"source {name!r}: cannot export {commit}: {(errors + unpack.stderr).decode().strip()}")
-        _apply(name, tree, patch)
+        _apply(name, tree, patch, environment)
         tree.rename(target)
 
 
@@ -196,7 +216,7 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
                     (tree / relative).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copy2(source, tree / relative, follow_symlinks=False)
         digest = _digest(tree_digest(tree), patch_key)
-        _apply(name, tree, patch)
+        _apply(name, tree, patch, _environment())
         target = kept / "trees" / digest.removeprefix("sha256:")
         _USED.begin(str(target))
         with locked(kept / "trees.lock"):
@@ -205,14 +225,14 @@ def _copy_as_it_stands(name: str, folder: Path, patch_key: str, patch: str, kept
     return digest, target
 
 
-def _apply(name: str, tree: Path, patch: str) -> None:
+def _apply(name: str, tree: Path, patch: str, environment: Mapping[str, str]) -> None:
     if not patch:
         return
     done = subprocess.run(
         ["git", "apply", "--whitespace=nowarn", "-"],
         cwd=tree,
         # Without this git looks for a repository above the cache and skips files outside of it.
-        env=_environment() | {"GIT_CEILING_DIRECTORIES": str(tree.parent)},
+        env={**environment, "GIT_CEILING_DIRECTORIES": str(tree.parent)},
         input=patch.encode(),
         capture_output=True,
         check=False,
@@ -239,37 +259,78 @@ def _digest(tree: str, patch: str) -> str:
     return "sha256:" + hashlib.sha256(f"{tree}\0{patch}".encode()).hexdigest()
 
 
-def _environment() -> dict[str, str]:
+PASSED_ON = frozenset(
+    {"PATH", "LANG", "LC_ALL", "TMPDIR", "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "CURL_CA_BUNDLE"}
+    | {name for proxy in ("http_proxy", "https_proxy", "all_proxy", "no_proxy") for name in (proxy, proxy.upper())}
+)
+"""What git finds of this host's variables where a case gets sources over https alone."""
+
+
+def _environment(trust: Trust = Trust.OWN) -> dict[str, str]:
     # A prompt for a password would hang a nightly run for ever.
     quiet = {"GIT_TERMINAL_PROMPT": "0", "GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "30"}
-    return {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")} | quiet
+    if ALLOWANCES[trust].any_source:
+        return {key: value for key, value in os.environ.items() if not key.startswith("GIT_DIR")} | quiet
+    alone = {
+        "HOME": "/nonexistent",  # else libcurl reads the password of a .netrc
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "https",
+        "GIT_ASKPASS": "false",
+        "GIT_SSH_COMMAND": "false",
+    }
+    return {key: value for key, value in os.environ.items() if key in PASSED_ON} | quiet | alone
 
 
-def _git(name: str, *arguments: str) -> None:
-    try:
-        done = subprocess.run(["git", *arguments], env=_environment(), capture_output=True, check=False)
-    except FileNotFoundError:
-        raise SourceError(f"source {name!r} needs git on this host, and there is none: install git") from None
-    if done.returncode:
-        raise SourceError(f"source {name!r}: git {arguments[0]}: {done.stderr.decode().strip()}")
+def _shared(kept: Path, trust: Trust) -> Path:
+    """Where what is fetched for cases that are trusted so far is kept; others never find it."""
+    folder = kept / domain if (domain := ALLOWANCES[trust].domain) else kept
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
-def _try_git(repository: Path, *arguments: str) -> str | None:
-    """None when it worked, else what git calls fatal first, or its last words."""
-    try:
-        done = subprocess.run(
-            ["git", "-C", str(repository), *arguments],
-            env=_environment(),
-            capture_output=True,
-            check=False,
-            timeout=GIT_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        return f"no answer within {GIT_SECONDS} s"
-    if done.returncode == 0:
-        return None
-    lines = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
-    return next((line for line in lines if line.startswith("fatal:")), lines[-1])
+@dataclass(frozen=True, kw_only=True)
+class _Git:
+    """git as it fetches for a case: the variables that it finds."""
+
+    environment: Mapping[str, str] = field(default_factory=_environment)
+
+    @classmethod
+    def of(cls, name: str, spec: SourceSpec, trust: Trust) -> _Git:
+        """As it fetches ``spec`` for a case that is trusted so far. Raises SourceError where it does not."""
+        if not ALLOWANCES[trust].any_source and not spec.git.lower().startswith("https://"):
+            raise SourceError(
+                f"source {name!r}: {spec.git}: a stranger's case that no one has read gets sources over https:// "
+                f"alone; read it and give --reviewed, or give a folder: --source {name}=DIR"
+            )
+        return cls(environment=_environment(trust))
+
+    def init(self, name: str, repository: Path) -> None:
+        """Make an empty bare repository. Raises SourceError."""
+        arguments = ["git", "init", "--quiet", "--bare", str(repository)]
+        try:
+            done = subprocess.run(arguments, env=self.environment, capture_output=True, check=False)
+        except FileNotFoundError:
+            raise SourceError(f"source {name!r} needs git on this host, and there is none: install git") from None
+        if done.returncode:
+            raise SourceError(f"source {name!r}: git init: {done.stderr.decode().strip()}")
+
+    def attempt(self, repository: Path, *arguments: str) -> str | None:
+        """None when it worked, else what git calls fatal first, or its last words."""
+        try:
+            done = subprocess.run(
+                ["git", "-C", str(repository), *arguments],
+                env=self.environment,
+                capture_output=True,
+                check=False,
+                timeout=GIT_SECONDS,
+            )
+        except subprocess.TimeoutExpired:
+            return f"no answer within {GIT_SECONDS} s"
+        if done.returncode == 0:
+            return None
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or ["failed"]
+        return next((line for line in lines if line.startswith("fatal:")), lines[-1])
 
 
 def _output(folder: Path, *arguments: str, strip: bool = True) -> str:

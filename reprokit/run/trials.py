@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
 from reprokit.evidence import LogTrimmer
-from reprokit.evidence.details import BaseRecord, CellDetails, LockRecord, SourceRecord, StartImageRecord
+from reprokit.evidence.details import BaseRecord, CellDetails, LimitsRecord, LockRecord, SourceRecord, StartImageRecord
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
@@ -42,6 +42,7 @@ def blank(task: Task) -> CellRecord:
         cell=task.cell,
         variant=task.variant,
         expected=task.expected,
+        details=CellDetails(trust=task.file.trust),
     )
 
 
@@ -61,7 +62,11 @@ class CellFacts:
 def decided(task: Task, verdict: Verdict, reason: str, facts: CellFacts | None = None) -> CellRecord:
     """The record of a task with its verdict."""
     facts = facts or CellFacts()
-    details = replace(with_failures(facts.details, verdict, facts.trials), tried=task.tried)
+    asked = task.spec.limits
+    limits = LimitsRecord(**{one.name: getattr(asked, one.name) for one in fields(LimitsRecord)})
+    details = replace(
+        with_failures(facts.details, verdict, facts.trials), tried=task.tried, trust=task.file.trust, limits=limits
+    )
     values = {**vars(facts), "details": details}
     return replace(blank(task), verdict=verdict, reason=reason, rules=RULES_VERSION, **values)
 
@@ -97,6 +102,7 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
         files=handed_files(task),
         gpus=uuids,
         gpu_indices=tuple(gpu.index for gpu in gpus),
+        trust=task.file.trust,
     )
 
 
@@ -122,6 +128,7 @@ def known_facts(image: ImageSpec, ready: BuiltImage, engine: EngineInfo) -> Cell
             sources={name: SourceRecord(commit=one.commit, digest=one.digest) for name, one in image.sources.items()},
             engine=str(engine),
             engine_kind=engine.kind,
+            unenforced=tuple(sorted(engine.unenforced)),
         ),
     )
 

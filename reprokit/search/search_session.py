@@ -34,6 +34,7 @@ from reprokit.case.matrix import cell_key, label
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.core.text import pluralize
+from reprokit.evidence.details import CellDetails
 from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
@@ -118,13 +119,19 @@ class SearchSession(Invocation):
         """
         run_id = new_id()
         self.file = _the_case(load_all(request.cases), request)
-        approve([self.file], request)
-        self._open_engine(request).info()
-        make_folder(self.folder)
+        [self.file] = approve([self.file], request)
         self.request = request
         self.arguments = arguments
         search = make(self)
-        known = SearchRecord(kind=kind, arguments=arguments, line=tuple(sys.argv[1:]), digest=self.file.digest)
+        self._open_engine(request).info()
+        make_folder(self.folder)
+        known = SearchRecord(
+            kind=kind,
+            arguments=arguments,
+            line=tuple(sys.argv[1:]),
+            digest=self.file.digest,
+            trust=self.file.trust,
+        )
         record = RunRecord(
             id=run_id,
             started_at=now(),
@@ -160,7 +167,7 @@ class SearchSession(Invocation):
         request = Request.from_json(record.request.asked)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
         self.arguments = known.arguments
-        self.file = _the_case(load_again(store, request, {known.digest: request.cases[0]}), request)
+        self.file = _the_case(load_again(store, request, {known.digest: (request.cases[0], known.trust)}), request)
         if self.file.digest != known.digest:
             raise UsageError(
                 f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
@@ -352,6 +359,7 @@ class SearchSession(Invocation):
                     verdict=Verdict.UNSUPPORTED,
                     reason=error.problems[0].message,
                     rules=RULES_VERSION,
+                    details=CellDetails(trust=file.trust),
                 )
                 self._recorder.decide(record)
                 self._listener.decided(record)
@@ -370,7 +378,7 @@ class SearchSession(Invocation):
 
     @functools.cached_property
     def _trees(self) -> SourceTrees:
-        return SourceTrees(self.request.sources, lambda _: None)
+        return SourceTrees(self.request.sources_for, lambda _: None)
 
     def _silent_runner(self) -> Runner:
         return self._runner("", self.request, None, Silent())

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.core.errors import RecordError
+from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.locks import locked
-from reprokit.evidence.origin import HostRecord
+from reprokit.core.ownership import OwnerState
+from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.errors import PASSING, StoreError, Trouble
-from reprokit.store.journal import PENDING, Journal, path_of
+from reprokit.store.journal import PENDING, Journal, entries, path_of
 from reprokit.store.sqlite_file import DATABASE, version
 
 SYNC_SECONDS = 1.0
@@ -45,7 +46,8 @@ class Recorder:
     def begin(self, run: RunRecord, texts: Texts) -> None:
         """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
 
-        Raises StoreError where the database is another program's, or a newer reprokit's.
+        Raises StoreError where the database is another program's, or a newer reprokit's, and UsageError where another
+        process goes on with that run.
         """
         try:
             version(self._folder / DATABASE)
@@ -57,6 +59,8 @@ class Recorder:
         try:
             # One lock with whoever brings the database up to date: it takes the mark away from a run that is whole.
             with locked(self._folder / "reprokit.lock"):
+                if known:
+                    self._refuse_if_taken(run)
                 for digest, text in texts.items():
                     self.know(digest, *text)
                 if known:  # what was decided stays as it is
@@ -70,6 +74,20 @@ class Recorder:
                 f"the store {self._folder} cannot be written ({error}): name another store with --store"
             ) from error
         self._thread.start()
+
+    def _refuse_if_taken(self, run: RunRecord) -> None:
+        assert self._journal is not None
+        owner: OwnerRecord | None = None
+        for entry in entries(self._journal.path):
+            if entry.kind in ("begin", "resume"):
+                data = entry.data["run"]["owner"] if entry.kind == "begin" else entry.data["owner"]
+                owner = OwnerRecord.from_json(data)
+            elif entry.kind == "finish":
+                owner = None
+        if owner is not None and not owner.is_this_process and owner.state is OwnerState.ALIVE:
+            self._journal.close()
+            self._journal = None
+            raise UsageError(f"run {run.id} is being resumed by {owner}: wait for it, or stop it first")
 
     def know(self, digest: str, case_id: str, title: str, text: str) -> None:
         """Keep the text of a case."""

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from reprokit.engine.site import Site
 
 
+BUILDS_UNLIMITED = frozenset({"build memory", "build pids"})
+"""What no builder holds: BuildKit of Docker Engine 20.10 takes ``memory`` and ``ulimits`` and ignores them."""
+
+
 def open_engine(environ: Mapping[str, str]) -> DockerEngine:
     """The Docker Engine that the docker client finds. Raises EngineError when none answers, or another engine."""
     where = endpoint(environ)
@@ -65,7 +69,8 @@ class DockerEngine:
 
     def info(self) -> EngineInfo:
         """The engine's own description. Raises EngineError, with what to do, when none answers."""
-        version = self._wire.about()
+        version, details = self._wire.about(), self._wire.details()
+        root = str(details.get("DockerRootDir") or "")
         return EngineInfo(
             kind=self.entry.kind,
             capabilities=self.entry.capabilities,
@@ -73,7 +78,9 @@ class DockerEngine:
             version=str(version.get("Version", "")),
             kernel=str(version.get("KernelVersion", "")),
             architecture=str(version.get("Arch", "")),
-            unenforced=self._unenforced(),
+            unenforced=self._unenforced() | BUILDS_UNLIMITED,
+            memory=int(details.get("MemTotal") or 0),
+            storage=Path(root) if root and self._wire.is_local() else None,
         )
 
     def ping(self) -> None:
@@ -133,12 +140,14 @@ class DockerEngine:
         return docker_run_line(trial, files, self.program, cdi)
 
     def sweep(self) -> list[str]:
-        """Remove containers (and temporary folders) of ours whose process is gone; returns what was removed, in words.
+        """Remove containers (and temporary folders) of ours whose process is gone, and those of this process that it
+        could not remove before; returns what was removed, in words.
 
         Images stay; containers of other hosts, of living processes and of anybody else are not touched.
         """
         client = self._wire.client()
-        removed = []
+        own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
+        removed = [f"container {name} of this run" for name in own]
         with self._wire.errors():
             found = client.containers(all=True, filters={"label": [ownership.PID]})
         for container in found:

@@ -21,7 +21,7 @@ from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.containers import podman_limits
-from reprokit.engine.failure import TAIL
+from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
@@ -140,6 +140,8 @@ class Steps:
     def feed(self, text: str) -> None:
         """Take a piece of text, which need not end with its line."""
         *lines, self._rest = (self._rest + text).split("\n")
+        if len(self._rest) > LONGEST_LINE:
+            lines, self._rest = [*lines, self._rest], ""
         for line in lines:
             self._line(self._redact(line))
 

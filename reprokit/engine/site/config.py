@@ -54,8 +54,10 @@ class Settings:
 
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
-    the most that a trial gets on this host. ``budget`` (bytes): the most that reprokit keeps on the disk.
-    ``engine_wait``: seconds for which a run waits for an engine that went away. ``store``: folder of the recorded runs.
+    the most that a trial gets on this host. So are ``max_pids``, ``max_disk`` (bytes that it writes),
+    ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
+    ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
+    engine that went away. ``store``: folder of the recorded runs.
     None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
@@ -86,6 +88,10 @@ class Settings:
     max_memory: int | None = None
     max_cpus: float | None = None
     max_timeout: float | None = None
+    max_pids: int | None = None
+    max_disk: int | None = 20 * 1024**3
+    max_build_time: float | None = 7200.0
+    max_run_time: float | None = None
     engine_wait: float | None = None
     budget: int | None = None
     store: Path | None = None

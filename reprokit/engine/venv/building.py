@@ -13,7 +13,7 @@ from pathlib import Path
 
 from reprokit.engine import site as sites
 from reprokit.engine import failure
-from reprokit.engine.failure import TAIL
+from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.venv import keeping, layout, sandbox
@@ -175,6 +175,8 @@ class _Steps:
     def feed(self, data: bytes) -> None:
         """Take some output, as it comes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            lines, self._rest = [*lines, self._rest], b""
         for line in lines:
             text = self._redact(line.decode(errors="replace"))
             if line.startswith(MARK):

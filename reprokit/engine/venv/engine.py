@@ -37,6 +37,9 @@ class VenvEngine:
             version=f"(uv {uv})" if uv else "(python -m venv)",
             kernel=kernel.release,
             architecture=kernel.machine,
+            unenforced=frozenset({"disk", "build memory", "build pids"}),
+            memory=0 if host.powers().memory else os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+            storage=keeping.top(),
         )
 
     def ping(self) -> None:

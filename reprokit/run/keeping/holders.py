@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core import cache
 from reprokit.core.errors import EngineError
 from reprokit.core.files import newest, used_bytes
@@ -60,14 +61,15 @@ class Sources:
 
     def kept(self) -> Sequence[Kept]:
         """Trees and repositories, by their paths."""
-        places = [(TREE, place) for place in self._folder.glob("trees/[0-9a-f]*")]
-        places += [(REPOSITORY, place) for place in self._folder.glob("*.git")]
+        shared = [self._folder, *(self._folder / one.domain for one in ALLOWANCES.values() if one.domain)]
+        places = [(TREE, place) for folder in shared for place in folder.glob("trees/[0-9a-f]*")]
+        places += [(REPOSITORY, place) for folder in shared for place in folder.glob("*.git")]
         return [_of_place(kind, place) for kind, place in sorted(places) if place.is_dir()]
 
     def discard(self, kept: Kept) -> bool:
         """Remove one, unless another process is just fetching it."""
         place = Path(kept.key)
-        lock = self._folder / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
+        lock = place.parents[1] / "trees.lock" if kept.kind == TREE else place.with_suffix(".lock")
         with locked_if_free(lock) as held:
             return held and leftovers.remove_tree(place)
 

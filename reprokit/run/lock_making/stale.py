@@ -43,7 +43,7 @@ def doubt(lock: Lock, task: Task) -> str:
     if (why := fault(lock, task)) or found is None or found[0] is None or task.spec.sources:
         return why
     try:
-        tag = identity(lock, found[0], task, SourceTrees({}, lambda text: None))
+        tag = identity(lock, found[0], task, SourceTrees(lambda trust: {}, lambda text: None))
     except ReprokitError as error:
         return f"the cell {label(task.cell)} can no longer be made from it: {error}"
     return "" if tag == found[0].image else another_image(lock, found[0], tag)

@@ -108,7 +108,7 @@ def entries_of(
     """(number of the first of its tasks, entry) of each case in each standing image, and what has none."""
     entries: list[tuple[int, LockEntry]] = []
     refused: list[Refusal] = []
-    measurements, trees = Measurements(folder), SourceTrees(request.sources, listener.note)
+    measurements, trees = Measurements(folder), SourceTrees(request.sources_for, listener.note)
     for image, ready, sharing in stand:
         numbers = [task.number for task in sharing]
 

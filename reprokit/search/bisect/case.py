@@ -34,7 +34,8 @@ def make(session: SearchSession) -> Generator[Query, tuple[Reading, ...], Search
         file = commits.with_axis(file, line.source, line.axis)
         # That repository has every commit: none has to be fetched on its own.
         places = {**session.request.sources, line.source: Path(line.repository)}
-        session.request = dataclasses.replace(session.request, sources=places)
+        named = (*session.request.named, f"--source {line.source}")
+        session.request = dataclasses.replace(session.request, sources=places, named=named)
     session.label_axes = (line.axis,)
     before = session.recall("before", lambda: _before(session, line))
     # A case that is not rewritten keeps what it expects of its own cells.

@@ -118,7 +118,7 @@ def along_source(file: CaseFile, request: Request, name: str, ends: Sequence[str
         spec = render(file.case, {**rest, axis: low}).sources[name]
     except TemplateProblem as error:
         raise UsageError(f"--source {name}=...: {error}") from error
-    repository = sources.history(name, spec, stand_in=request.sources.get(name))
+    repository = sources.history(name, spec, file.trust, stand_in=request.sources_for(file.trust).get(name))
     own = file.case.matrix.columns().get(axis, ())
     found = commits.between(name, repository, low, high, spelt=own, tags_only=tags_only)
     return BisectLine(

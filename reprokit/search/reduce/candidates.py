@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reprokit.case.files import CaseFile
@@ -38,7 +39,7 @@ def written(file: CaseFile, cell: Cell, data: Data, name: str, path: str) -> Can
     """
     for attempt in (data, changed(data, ("fix",), None)) if "fix" in data else (data,):
         try:
-            smaller = load_text(path, rewrite(file.positions, attempt))
+            smaller = replace(load_text(path, rewrite(file.positions, attempt)), trust=file.trust)
             axes = {*smaller.case.matrix.axes, *(name for extra in smaller.case.matrix.include for name in extra)}
             left = {name: value for name, value in cell.items() if name in axes}
             if _readable(file, cell) and not _readable(smaller, left):

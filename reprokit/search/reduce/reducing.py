@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,8 @@ def _final_check(
         versions=summary.versions(first.environment, _environment(session, trying.decider(result.data))),
     )
     text = candidates.header(report.comment()) + smaller.file.text
-    final = Candidate(cell=smaller.cell, file=load_text(arguments.out, text), name="the reduced case, once more")
+    written = replace(load_text(arguments.out, text), trust=session.file.trust)
+    final = Candidate(cell=smaller.cell, file=written, name="the reduced case, once more")
     (reading,) = yield Query(candidates=(final,))
     record = session.record_of(final)
     assert record is not None

@@ -6,9 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import docker.errors
 import pytest
 
 from reprokit.case.cellspec import Limits
+from reprokit.core import interrupts
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
 from reprokit.engine.containers import create_body, for_podman, podman_limits
@@ -146,13 +148,40 @@ def test_what_a_service_that_went_away_leaves_is_said() -> None:
         def remove_container(self, *_: object, **__: object) -> None:
             raise ConnectionRefusedError("Connection refused")
 
-    left: set[str] = set()
+    left: dict[str, float] = {}
     with pytest.raises(EngineLost, match=r"no Podman answers.*its container repro-1 may still be there"):
         containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", 1.0, left, made=True)
     with pytest.raises(EngineError) as never_made:
         containers._tidy_away(Gone(), "repro-1", "unix:///podman.sock", 1.0, left, made=False)
     assert "may still be there" not in str(never_made.value)
-    assert left == {"repro-1"}
+    assert left.keys() == {"repro-1"}
+
+
+def test_a_container_that_an_engine_makes_after_its_answer_was_lost_is_removed_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow:
+        there = False
+
+        def remove_container(self, *_: object, **__: object) -> None:
+            if not self.there:
+                raise docker.errors.NotFound("no such container")
+            self.there = False
+
+    client, left, where = Slow(), dict[str, float](), "unix:///docker.sock"
+    containers._tidy_away(client, "repro-1", where, 1.0, left, made=None)
+    interrupts.would_leave("container repro-2", "")
+    containers._tidy_away(client, "repro-2", where, 1.0, left, made=False)
+    assert left.keys() == {"repro-1"}
+    assert containers.remove_left(client, left, where) == []
+    client.there = True
+    assert containers.remove_left(client, left, where) == ["repro-1"]
+    assert left == {}
+    containers._tidy_away(client, "repro-3", where, 1.0, left, made=None)
+    monkeypatch.setattr(containers, "MADE_WITHIN", 0.0)
+    assert containers.remove_left(client, left, where) == []
+    assert left == {}
+    assert not interrupts.left()
 
 
 def test_what_the_engine_cannot_hold_is_unsupported() -> None:

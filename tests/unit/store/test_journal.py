@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reprokit.core.errors import RecordError
+from reprokit.core.errors import RecordError, UsageError
+from reprokit.core.ownership import PID, PID_START, ownership, started
 from reprokit.evidence.model import Verdict
-from reprokit.evidence.origin import HostRecord
+from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import journal, opening
 from reprokit.store.database import Store
@@ -76,6 +77,24 @@ def test_a_killed_run_is_added_by_the_next_command_and_its_half_line_is_not(tmp_
     resumed.close()
     assert Store(tmp_path).run("run-1").cells == (DECIDED, cell(2, verdict=Verdict.REPRODUCED))
     assert [entry.kind for entry in entries(path_of(tmp_path, "run-1"))].count("") == 1
+
+
+def test_of_two_processes_that_resume_one_run_the_second_is_refused(tmp_path: Path) -> None:
+    stop(begun(tmp_path, "run-1", cell(1)))
+    stopped = Store(tmp_path).run("run-1")  # as both find it
+    pid = os.getppid()
+    other = OwnerRecord(labels={**ownership("run-1"), PID: str(pid), PID_START: started(pid) or ""})
+    first, second = Recorder(tmp_path), Recorder(tmp_path)
+    first.begin(dataclasses.replace(stopped, owner=other), {})
+    with pytest.raises(UsageError, match=rf"run run-1 is being resumed by process {pid} on the machine .*: wait for"):
+        second.begin(stopped, {})
+    assert second.close() == ""
+    assert Store(tmp_path).run("run-1").owner == other
+    first.finish(**END)  # type: ignore[arg-type]
+    first.close()
+    third = Recorder(tmp_path)
+    third.begin(stopped, {})
+    third.close()
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
