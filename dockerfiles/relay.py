@@ -1,8 +1,9 @@
 """Carries what a build step sends to 127.0.0.1 to the gateway's unix socket and back. Arguments: socket, port.
 
-The same as relay.pl, for images without Perl; Python 2.7 and later. Returns as soon as it listens.
+The same as relay.pl, for images without Perl; Python 3.6 and later. Returns as soon as it listens.
 """
 
+import contextlib
 import os
 import socket
 import sys
@@ -17,12 +18,10 @@ def carry(source, target):
                 break
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
-    except (OSError, socket.error):
+    except OSError:
         for end in (source, target):
-            try:
+            with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
-            except (OSError, socket.error):
-                pass
 
 
 def serve(step, place):
@@ -33,7 +32,7 @@ def serve(step, place):
         there.start()
         carry(gateway, step)
         there.join()
-    except (OSError, socket.error):
+    except OSError:
         pass
     finally:
         gateway.close()

@@ -151,7 +151,9 @@ def serve(
     session_id = uuid.uuid4().hex
     with private_folder("session", socket=True) as folder, ThreadPoolExecutor(STREAMS + 2, "session") as pool:
         path = folder / "grpc.sock"
-        server = grpc.server(pool, handlers=[_Services(secrets, credentials, gateway)], options=(("grpc.so_reuseport", 0),))
+        server = grpc.server(
+            pool, handlers=[_Services(secrets, credentials, gateway)], options=(("grpc.so_reuseport", 0),)
+        )
         server.add_insecure_port(f"unix:{path}")
         server.start()
         engine = open_session(session_headers(session_id))

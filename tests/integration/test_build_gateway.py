@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import http.server
 import io
+import subprocess
 import tarfile
 import threading
 import uuid
@@ -32,6 +33,7 @@ from tests.integration.test_engine_pip import PASSWORD, _Index, host, output_of,
 pytestmark = pytest.mark.integration
 
 CANARY = "c4nary-of-this-host"
+SETUP = "from setuptools import setup\nsetup"
 INSTALL = "--break-system-packages --no-build-isolation"
 
 POISON = r"""
@@ -40,7 +42,8 @@ for folder in /root/.cache/pip /root/.cache/uv /root/.cache/rattler /var/cache/a
     { mkdir -p "$folder" && echo pwned > "$folder/pwned"; } 2> /dev/null || true
 done
 rm -rf /tmp/forged && mkdir -p /tmp/forged/DEBIAN && cd /tmp/forged
-printf 'Package: bc\nVersion: 1.07.1-3+b1\nArchitecture: amd64\nMaintainer: x <x@x>\nDescription: forged\n' > DEBIAN/control
+printf 'Package: bc\nVersion: 1.07.1-3+b1\nArchitecture: amd64\nMaintainer: x <x@x>\nDescription: x\n' \
+    > DEBIAN/control
 printf '#!/bin/sh\ntouch /pwned-deb\n' > DEBIAN/postinst && chmod 755 DEBIAN/postinst
 dpkg-deb -b /tmp/forged /var/cache/apt/archives/bc_1.07.1-3+b1_amd64.deb > /dev/null
 truncate -s 109644 /var/cache/apt/archives/bc_1.07.1-3+b1_amd64.deb
@@ -68,7 +71,8 @@ try:
         forged.writestr(info + "/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         forged.writestr(info + "/RECORD", "")
     digest = found.partition("sha256=")[2]
-    origin = {"url": found.partition("#")[0], "archive_info": {"hash": "sha256=" + digest, "hashes": {"sha256": digest}}}
+    archive = {"hash": "sha256=" + digest, "hashes": {"sha256": digest}}
+    origin = {"url": found.partition("#")[0], "archive_info": archive}
     json.dump(origin, open(folder + "/origin.json", "w"))
     print("forged", folder)
 except Exception as error:
@@ -94,7 +98,7 @@ def sdist(folder: Path, name: str, setup: str, module: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}-1.0.tar.gz"
     files = {
-        "setup.py": f"{setup}\nfrom setuptools import setup\nsetup(name={name!r}, version='1.0', py_modules=[{name!r}])\n",
+        "setup.py": f"{setup}\n{SETUP}(name={name!r}, version='1.0', py_modules=[{name!r}])\n",
         f"{name}.py": module,
         "PKG-INFO": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
     }
@@ -207,7 +211,7 @@ def bad_base(python: str) -> Iterator[str]:  # noqa: F811
     script = "".join(f"mv /usr/bin/{name} /usr/bin/{name}.real; " for name in ("apt-get", "perl"))
     script += (
         "for name in apt-get perl; do printf '#!/bin/sh\\nsh /poison.sh > /poison.log 2>&1\\nexec /usr/bin/%s.real "
-        "\"$@\"\\n' $name > /usr/bin/$name; chmod 755 /usr/bin/$name; done"
+        '"$@"\\n\' $name > /usr/bin/$name; chmod 755 /usr/bin/$name; done'
     )
     container = f"reprokit-test-{uuid.uuid4().hex[:8]}"
     docker("create", "--name", container, python, "sh", "-c", script)
@@ -217,8 +221,6 @@ def bad_base(python: str) -> Iterator[str]:  # noqa: F811
             info = tarfile.TarInfo("poison.sh")
             info.size = len(POISON.replace("/usr/bin/perl", "perl.real").encode())
             tar.addfile(info, io.BytesIO(POISON.encode()))
-        import subprocess
-
         subprocess.run(["docker", "cp", "-", f"{container}:/"], input=archive.getvalue(), check=True)
         docker("start", "-a", container)
         docker("commit", container, tag)
@@ -241,7 +243,7 @@ def poisoned(
     """Logs of hostile builds that ran before the honest ones."""
     tree = ground.folder / "tree"
     tree.mkdir()
-    (tree / "setup.py").write_text(f"{running(POISON)}\nfrom setuptools import setup\nsetup(name='tree', version='1')\n")
+    (tree / "setup.py").write_text(f"{running(POISON)}\n{SETUP}(name='tree', version='1')\n")
     hook = "import os; os.system('sh /poison.sh')"
     start = f"cat > /poison.sh <<'POISON_END'\n{POISON}\nPOISON_END\necho \"{hook}\" > "
     start += "$(python3 -c 'import sysconfig; print(sysconfig.get_path(\"purelib\"))')/evil.pth; python3 -c pass\n"
@@ -285,7 +287,7 @@ def test_no_step_of_an_honest_build_sees_what_another_left(honest: tuple[str, st
     assert "forged" not in honest[1]
 
 
-def test_nothing_that_a_hostile_build_wrote_is_in_an_honest_image(engine: DockerEngine, honest: tuple[str, str]) -> None:
+def test_an_honest_image_has_nothing_of_a_hostile_build(engine: DockerEngine, honest: tuple[str, str]) -> None:
     found = output_of(engine, honest[0], "find / -xdev \\( -name 'pwned*' -o -name origin.json \\) 2>/dev/null; true")
     assert found == ""
 
@@ -310,9 +312,9 @@ def test_a_locked_build_has_the_file_of_its_hash(
         assert output_of(engine, tag, "python3 -c 'import honest'") == "honest 1.0\n"
     finally:
         remove_image(tag)
-    with pytest.raises(BuildFailed, match="(?i)hash"):
-        wrong = lock.replace(digest, "0" * 64).strip()
-        built(engine, ground, python, setup=f"echo '{wrong}' > /tmp/lock; pip install {INSTALL} -r /tmp/lock")
+    script = f"echo '{lock.replace(digest, '0' * 64).strip()}' > /tmp/lock; pip install {INSTALL} -r /tmp/lock"
+    with pytest.raises(BuildFailed, match=r"(?i)hash"):
+        built(engine, ground, python, setup=script)
 
 
 PLACES = {
@@ -344,7 +346,7 @@ FORMS = {
     "decimal": "2130706433",
     "hexadecimal": "0x7f000001",
     "octal": "0177.0.0.1",
-    "any": "0.0.0.0",  # noqa: S104
+    "any": "0.0.0.0",
     "six": "[::1]",
     "mapped": "[::ffff:127.0.0.1]",
     "mapped-hex": "[::ffff:7f00:1]",

@@ -50,9 +50,9 @@ class Served:
     """What one build gets: ``secrets`` by id, ``environ`` for its steps, ``network`` ("default" or "none").
 
     ``gateway``: the unix socket that its steps' connections go to, None without one. ``warnings``: what of the host's
-    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences; it grows
-    while the build runs. ``redact`` leaves secrets out of text, and puts the addresses in that the
-    gateway stands for.
+    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences; it
+    grows while the build runs. ``redact`` leaves secrets out of text, and puts the addresses in that the gateway stands
+    for.
     """
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)

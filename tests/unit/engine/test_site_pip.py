@@ -153,7 +153,9 @@ def test_no_build_has_a_password_of_the_site(tmp_path: Path, trust: Trust, reach
     (tmp_path / ".netrc").write_text(
         'machine c.example login me password s#cr"et\nmachine git.example login x password upl0ad\n'
     )
-    made = site(home(tmp_path, CREDENTIALS + more, NO_PROXY="intern"), Settings(apt_mirror="http://a:apt1@mirror.example/d"))
+    made = site(
+        home(tmp_path, CREDENTIALS + more, NO_PROXY="intern"), Settings(apt_mirror="http://a:apt1@mirror.example/d")
+    )
     assert "p%40ss" not in repr(made)
     with made.serving(trust, reached=reached) as served:
         seen = str(served.secrets) + str(served.environ)

@@ -166,10 +166,10 @@ def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:
     pip = {name: values for name, values in access.pip.items() if name not in _HANDLED}
     indexes = tuple(f"{ROOT}/index/{number}" for number in range(len(access.indexes)))
     # With no-index there are none, and the host's own addresses, logins included, stay here all the same.
-    for name, values in (("index-url", indexes[:1]), ("extra-index-url", indexes[1:])):
+    for name, places in (("index-url", indexes[:1]), ("extra-index-url", indexes[1:])):
         pip.pop(name, None)
-        if values:
-            pip[name] = values
+        if places:
+            pip[name] = places
     for name, kind in (("find-links", "links"), ("constraint", "plain")):
         if values := access.pip.get(name):
             ends = ["/" if kind == "links" else f"/{_name(value)}" for value in values]
