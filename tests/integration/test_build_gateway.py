@@ -37,6 +37,8 @@ SETUP = "from setuptools import setup\nsetup"
 INSTALL = "--break-system-packages --no-build-isolation"
 
 POISON = r"""
+[ -z "$POISONED" ] || exit 0  # a hook of Python's start calls this, and this calls Python
+export POISONED=1
 for folder in /root/.cache/pip /root/.cache/uv /root/.cache/rattler /var/cache/apt/archives /var/lib/apt/lists \
     /run/reprokit /run/secrets /tmp /var/tmp /dev/shm; do
     { mkdir -p "$folder" && echo pwned > "$folder/pwned"; } 2> /dev/null || true
