@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -35,6 +36,9 @@ for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 hypothesis.settings.register_profile("reprokit", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
+
+# CI runs the tests as root; builds and trials of the engine venv are those of nobody all the same.
+os.environ.setdefault("REPROKIT_VENV_AS_ROOT", "yes")
 
 BROWSER = Path(__file__).parent / "browser"
 LONGEST = ("test_cases.py", "test_case_from_issue.py", "test_nightly.py")

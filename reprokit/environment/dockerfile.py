@@ -176,7 +176,8 @@ def render(
 
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:
     """What the embedded engine has to know of an environment, to make it and to run trials in it."""
-    return {"workdir": workdir, "prefix": host.python.prefix}
+    layout = {"workdir": workdir, "prefix": host.python.prefix}
+    return layout if host.python.path else {**layout, "uv": host.python.version}
 
 
 def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:

@@ -55,7 +55,7 @@ class Settings:
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. ``budget`` (bytes): the most that reprokit keeps on the disk.
     ``engine_wait``: seconds for which a run waits for an engine that went away. ``store``: folder of the recorded runs.
-    None = not set.
+    ``venv_as_root``: the engine venv may be used by root. None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
     """
@@ -87,6 +87,7 @@ class Settings:
     engine_wait: float | None = None
     budget: int | None = None
     store: Path | None = None
+    venv_as_root: bool = False
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 

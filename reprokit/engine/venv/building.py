@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import collections
 import json
-import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
+from reprokit.case.trust import ALLOWANCES
 from reprokit.engine import site as sites
 from reprokit.engine import failure
 from reprokit.engine.failure import TAIL
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Build, ImageInfo, Progress
-from reprokit.engine.venv import keeping, layout, sandbox
-from reprokit.engine.venv.sandbox import SandboxMount, SandboxProgram
+from reprokit.engine.venv import beneath, keeping, layout, sandbox
+from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
 
@@ -31,7 +32,7 @@ _CA = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT
 
 
 def build(
-    build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event, *, namespaces: bool
+    build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
 ) -> ImageInfo:
     """Make the environment that ``build`` describes, unless another process just did.
 
@@ -47,72 +48,81 @@ def build(
                 on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
             steps = _Steps(build.dockerfile, on_progress, served.redact)
             description = json.loads(bytes(build.context["reprokit/venv.json"]))
-            program = _program(build, folder, scratch, served, description, namespaces)
-            ended = sandbox.run(program, steps.feed, cancel)
-            if ended.code:
-                message = f"did not complete successfully: exit code: {ended.code}"
-                raise failure.of_build(message, step=steps.name, tail=steps.tail)
-        _hand_over(folder)
+            for program in _programs(build, folder, scratch, served, description):
+                ended = sandbox.run(program, steps.feed, cancel)
+                if ended.code:
+                    message = f"did not complete successfully: exit code: {ended.code}"
+                    raise failure.of_build(message, step=steps.name, tail=steps.tail)
+        for name in layout.PARTS:
+            with suppress(OSError):
+                (folder / name).rmdir()  # what the build left empty
         return keeping.complete(folder, build.tag, description).info
 
 
-def _program(
-    build: Build, folder: Path, scratch: Path, served: Served, description: Mapping[str, str], namespaces: bool
-) -> SandboxProgram:
+def _programs(
+    build: Build, folder: Path, scratch: Path, served: Served, description: Mapping[str, str]
+) -> Iterator[SandboxProgram]:
+    """The programs of a build, in their order. No foreign code runs in the one that installs an interpreter.
+
+    The script can write to the environment's own parts and to its scratch folder, and to nothing that another build
+    reads: what pip downloads and builds is not kept either.
+    """
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
     _write(build, context)
-    made = [folder, work, keeping.top() / "pip", keeping.pythons()]
-    for place in made:
-        place.mkdir(parents=True, exist_ok=True)
+    parts = [folder / name for name in layout.PARTS]
+    for place in (work, *parts):
+        place.mkdir()
+        layout.hand_over(place)
     environ = {
-        **layout.variables(folder, namespaces=namespaces, home=scratch / "home"),
+        **layout.variables(folder),
         **served.build_args,
         **_secrets(served, secrets),
         **_uv(),
-        "PIP_CACHE_DIR": str(keeping.top() / "pip"),
+        "PIP_CACHE_DIR": f"{layout.HOME}/.cache/pip",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "REPROKIT_PYTHON": sys.executable,
         "CONTEXT": str(context),
         "VENV": str(folder / "venv"),
         "CUDA": str(folder / "cuda"),
         "TOOLS": str(folder / "tools"),
-        "WORK": description["workdir"] if namespaces else str(work),
+        "WORK": description["workdir"],
     }
-    shown = [*layout.interpreters(description), sys.prefix, sys.base_prefix, str(context), str(secrets)]
+    seen = [sys.prefix, sys.base_prefix]
     if uv := shutil.which("uv"):
         environ["PATH"] += f":{Path(uv).parent}"
-        shown.append(str(Path(uv).parent))
+        seen.append(uv)
+    common = [*layout.mounts(scratch, user="repro"), *shown(seen)]
+    cut_off = not ALLOWANCES[build.trust].open_network
     user = layout.user_of("repro")
-    if user is not None:
-        for place in (*made, secrets, *secrets.glob("*")):
-            os.chown(place, user, user)
+    if version := description.get("uv"):
+        keeping.pythons().mkdir(parents=True, exist_ok=True)
+        layout.hand_over(keeping.pythons())
+        mounts = [*common, SandboxMount(source=str(keeping.pythons()), target=str(keeping.pythons()))]
+        command: tuple[str, ...] = ("uv", "python", "install", version)
+        yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=cut_off, user=user)
     mounts = [
-        *layout.mounts(scratch, user="repro", shown=shown),
-        *(SandboxMount(source=str(place), target=str(place)) for place in made),
+        *common,
+        *(SandboxMount(source=str(place), target=str(place), kind="read-only") for place in (context, secrets)),
+        *shown(layout.interpreters(description)),
+        *(SandboxMount(source=str(place), target=str(place)) for place in parts),
         SandboxMount(source=str(work), target=description["workdir"]),
     ]
-    return SandboxProgram(
-        command=("bash", str(context / "build.sh")),
-        environ=environ,
-        folder="/",
-        namespaces=namespaces,
-        root=scratch / "root",
-        mounts=layout.parents_first({mount.target: mount for mount in mounts}.values()),  # type: ignore[arg-type]
-        user=user,
-    )
+    command = ("bash", str(context / "build.sh"))
+    yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=cut_off, user=user)
 
 
 def _write(build: Build, context: Path) -> None:
     """The build context as files that every user can read."""
+    context.mkdir()
+    context.chmod(0o755)
     for name, content in {**build.context, "build.sh": build.dockerfile.encode()}.items():
-        target = context / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, Path):
+            target = context / name
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(content, target, symlinks=True)
         else:
-            target.write_bytes(content)
-            target.chmod(0o755 if name.startswith("executables/") else 0o644)
+            beneath.write(context, name, content, 0o755 if name.startswith("executables/") else 0o644)
 
 
 def _secrets(served: Served, folder: Path) -> dict[str, str]:
@@ -121,6 +131,8 @@ def _secrets(served: Served, folder: Path) -> dict[str, str]:
     for name, content in served.secrets.items():
         (folder / name).write_bytes(content.replace(SECRETS.encode(), str(folder).encode()))
         (folder / name).chmod(0o400)
+        layout.hand_over(folder / name)
+    layout.hand_over(folder)
     found = {}
     if "pip_conf" in served.secrets:
         found["PIP_CONFIG_FILE"] = str(folder / "pip_conf")
@@ -140,17 +152,6 @@ def _uv() -> dict[str, str]:
     if settings.uv_python_downloads:
         found["UV_PYTHON_DOWNLOADS_JSON_URL"] = settings.uv_python_downloads
     return found
-
-
-def _hand_over(folder: Path) -> None:
-    """Give all but the work folder to our user, so that no trial can change it, wherever it can be reached."""
-    if os.getuid() != 0:
-        return
-    os.lchown(folder, 0, 0)
-    for part in ("venv", "cuda", "tools"):
-        for place, folders, files in os.walk(folder / part):
-            for name in (".", *folders, *files):
-                os.lchown(Path(place, name), 0, 0)
 
 
 class _Steps:
