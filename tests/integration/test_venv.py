@@ -204,9 +204,9 @@ def test_what_cannot_be_executed_ends_as_in_a_shell(kept: keeping.KeptVenv) -> N
 def test_namespaces_hide_the_host(kept: keeping.KeptVenv) -> None:
     output: list[bytes] = []
     script = (
-        "pwd; hostname; id -un; echo $HOME; ls -d /home/* /usr/local/* /opt /tmp/* /run /work /root; stat -f -c '%S %b' /dev/shm;"
+        "pwd; hostname; id -un; echo $HOME; ls -d /home/* /usr/local/* /opt /tmp/* /run; stat -f -c '%S %b' /dev/shm;"
         " python -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))' 2>&1 | tail -1;"
-        " ls -d /proc/[0-9]* | wc -l; ls /sys/class/net"
+        " ls -d /proc/[0-9]* | wc -l"
     )
     ending = run(kept, script, output, shm_size=8 << 20)
     lines = b"".join(output).decode().splitlines()
@@ -215,8 +215,8 @@ def test_namespaces_hide_the_host(kept: keeping.KeptVenv) -> None:
     assert lines[:4] == ["/workspace", "repro", "repro", "/home/repro"]
     assert size in lines
     assert "ConnectionRefusedError: [Errno 111] Connection refused" in lines  # a loopback, with no server on it
-    shown = set(lines[4 : lines.index(size)]) - {"/home:", "/opt:", "/tmp:", "/usr/local:", ""}
-    assert shown <= {"repro", "environments", *Path(kept.folder).parts}
+    shown = {line for line in lines[4 : lines.index(size)] if "No such file" not in line}
+    assert shown <= {"/home/repro", str(Path(*kept.folder.parts[:3]))}
 
 
 SLOW = """\

@@ -1,13 +1,16 @@
+# ruff: noqa: E501  (scripts are read best on one line)
 """Hostile builds and trials of ``--engine venv``: each probe is refused or confined, and the host is as it was."""
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import re
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
@@ -469,8 +472,7 @@ def test_a_trial_that_forks_without_end_is_held(plain: keeping.KeptVenv) -> None
 
 
 def test_a_build_of_a_stranger_has_no_network(outside: Outside) -> None:
-    several = {**probes.LOOPBACK}
-    kept, printed = built(outside.script(several), trust=Trust.STRANGER)
+    _, printed = built(outside.script(probes.LOOPBACK), trust=Trust.STRANGER)
     assert all("PWNED" not in text for text in told(printed).values())
 
 
@@ -492,17 +494,35 @@ def test_without_bubblewrap_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("PATH", str(tmp_path))
     host.refusal.cache_clear()
     try:
-        with pytest.raises(EngineError, match="needs bubblewrap.*apt-get install bubblewrap"):
+        with pytest.raises(EngineError, match=r"needs bubblewrap.*apt-get install bubblewrap"):
             registry.make("venv")
     finally:
         host.refusal.cache_clear()
 
 
 ORDINARY = """
-import sys, threading
-from contextlib import nullcontext
-sys.path.insert(0, {repository!r})
 from tests.integration.test_venv_hostile import built, ran
-kept, said = built("id -u; echo x > x")
-print(said, ran(kept, "id -u; cat x; touch $VIRTUAL_ENV/y || echo refused; cat {canary}; exit 3"))
+kept, said = built("id -u; cat CANARY 2>&- || echo refused")
+ending, printed = ran(kept, "exec 2>&-; id -u; touch $VIRTUAL_ENV/x || echo refused; cat CANARY; kill -9 1; unshare -U echo PWNED; exit 3")
+print([said.split(), printed.split(), ending.exit_code])
 """
+
+
+def test_an_ordinary_user_has_the_same_sandbox(outside: Outside) -> None:
+    """One that the tests, as root, become: with the system's Python, since root's own may be out of reach."""
+    if os.getuid() != 0:
+        pytest.skip("the other tests are an ordinary user's already")
+    home = outside.folder / "home"
+    home.mkdir(exist_ok=True)
+    os.chown(home, 54321, 54321)
+    words = ["setpriv", "--reuid", "54321", "--regid", "54321", "--clear-groups", "env", "-i", f"HOME={home}"]
+    words += [f"PATH={os.defpath}", f"PYTHONPATH={':'.join([str(Path.cwd()), *sys.path])}", "/usr/bin/python3", "-c"]
+    if subprocess.run(
+        [*words, "import reprokit.engine.venv.host, pytest"], capture_output=True, check=False
+    ).returncode:
+        pytest.skip("the packages of these tests are out of another user's reach, or the system's Python is too old")
+    script = ORDINARY.replace("CANARY", str(outside.folder / "canary"))
+    done = subprocess.run([*words, script], capture_output=True, text=True, check=True, cwd=outside.folder)
+    assert "CANARY" not in done.stdout
+    said, printed, code = ast.literal_eval(done.stdout)
+    assert (said[-2:], printed, code) == (["54321", "refused"], ["54321", "refused"], 3)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501  (scripts are read best on one line)
 """What hostile code tries from inside the sandbox of ``--engine venv``: harmless scripts that print a word if they get out.
 
 A probe prints ``CANARY`` and something, which it can only have read outside of its sandbox, or ``PWNED`` where it did

@@ -63,11 +63,10 @@ def _tried() -> str:
     try:
         ended = sandbox.run(program, lambda data: None, threading.Event(), timeout=SECONDS)
     except EngineError as error:
-        why = str(error).rpartition(": ")[2] if "Operation not permitted" in str(error) else str(error)
         return (
-            f"bubblewrap makes no sandbox on this host ({why}): --engine venv needs user namespaces for ordinary users "
-            "(sysctl kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns and "
-            "user.max_user_namespaces decide), which containers often forbid"
+            "--engine venv runs nothing on this host, since bubblewrap makes no sandbox here: user namespaces for "
+            "ordinary users are needed, which kernel.unprivileged_userns_clone, user.max_user_namespaces and "
+            f"kernel.apparmor_restrict_unprivileged_userns of sysctl decide, and containers often forbid ({error})"
         )
     return "" if ended.code == 0 else f"a program in a sandbox of bubblewrap ends with {ended.code} on this host"
 
