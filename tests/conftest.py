@@ -24,6 +24,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
+from reprokit.engine.venv import host
 
 # A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
 # they start.
@@ -77,6 +78,13 @@ def reachable_cache() -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def venv_sandbox() -> None:
+    """The sandbox of the engine venv; tests that need it are skipped where this host cannot make one."""
+    if why := host.refusal():
+        pytest.skip(why)
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ from reprokit.engine import registry
 from reprokit.engine.entry import EngineEntry
 from reprokit.engine.protocol import Build, Engine, Trial
 from reprokit.engine.site import Site
-from reprokit.engine.venv import host
 from reprokit.environment.dockerfile import render
 from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
@@ -145,14 +144,14 @@ def _podman(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def _venv(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    if why := host.refusal():
-        pytest.skip(why)
+    request.getfixturevalue("venv_sandbox")
     entry = registry.entry("venv")
     with reachable_cache():
         yield Subject(entry=entry, engine=entry.open({}), left=_processes, opened="registry.make('venv')")
 
 
 def _toy(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    request.getfixturevalue("venv_sandbox")  # the toy measures this host as the engine venv does
     top = request.getfixturevalue("tmp_path_factory").mktemp("toy")
     opened = f"toy_engine.ToyEngine(Path({str(top)!r}))"
     yield Subject(entry=toy_engine.ENTRY, engine=toy_engine.ToyEngine(top), left=_processes, opened=opened)

@@ -158,9 +158,11 @@ def _seen(mounts: Sequence[SandboxMount], *, cut_off: bool) -> list[str]:
     """Options for what a program sees, and for its bond to who starts it."""
     apart = ["ipc", "pid", "uts", "cgroup", *(["net"] if cut_off else [])]
     words = [*(f"--unshare-{name}" for name in apart), "--hostname", HOSTNAME, "--new-session", "--die-with-parent"]
-    words += [*_folders(mount.target for mount in mounts), *_system(cut_off=cut_off)]
+    words += [word for place in _ABOVE for word in _folders(place, {})] + _system(cut_off=cut_off)
     options = {"bind": "--bind", "read-only": "--ro-bind", "device": "--dev-bind"}
+    kinds = {mount.target: mount.kind for mount in mounts}
     for mount in mounts:
+        words += _folders(mount.target, kinds)
         if mount.kind == "tmpfs":
             words += ["--perms", "1777", "--size", str(mount.size or _PLACES), "--tmpfs", mount.target]
         else:
@@ -170,11 +172,17 @@ def _seen(mounts: Sequence[SandboxMount], *, cut_off: bool) -> list[str]:
     return [*words, "--chdir", "/"]
 
 
-def _folders(targets: Iterable[str]) -> list[str]:
-    """Makes the folders above mounts, which bubblewrap would shut to all but their owner."""
-    above = {str(folder) for target in (*targets, *_ABOVE) for folder in Path(target).parents}
-    words = (("--perms", "0755", "--dir", one) for one in sorted(above) if one != "/" and not _is_below(one, SYSTEM))
-    return [word for several in words for word in several]
+def _folders(target: str, kinds: Mapping[str, str]) -> list[str]:
+    """Makes the folders above a place, which bubblewrap would shut to all but their owner.
+
+    ``kinds``: of the mounts, by their targets. What is no folder in memory has its own folders.
+    """
+    words: list[str] = []
+    for folder in list(Path(target).parents)[-2::-1]:
+        covering = next((kinds[str(one)] for one in (folder, *folder.parents) if str(one) in kinds), "")
+        if covering == "tmpfs" or not (covering or _is_below(str(folder), SYSTEM)):
+            words += ["--perms", "0755", "--dir", str(folder)]
+    return words
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:

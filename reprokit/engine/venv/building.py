@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
+import os
 import shutil
 import sys
 import threading
@@ -24,6 +25,9 @@ from reprokit.engine.site import Served, Site
 
 SECRETS = "/run/secrets"
 """Where builds of images have the site's secrets, as the settings that are made for them say."""
+
+UV_PLACE = "/opt/reprokit/uv"
+"""Where builds find this host's uv, and nothing of the folder that it lies in."""
 
 MARK = b"\x1e"
 """Begins a line of output that names the next step."""
@@ -88,11 +92,11 @@ def _programs(
         "TOOLS": str(folder / "tools"),
         "WORK": description["workdir"],
     }
-    seen = [sys.prefix, sys.base_prefix]
-    if uv := shutil.which("uv"):
-        environ["PATH"] += f":{Path(uv).parent}"
-        seen.append(uv)
+    seen = [sys.prefix, sys.base_prefix, sites.settings().uv_python_downloads]
     common = [*layout.mounts(scratch, user="repro"), *shown(seen)]
+    if uv := shutil.which("uv"):
+        environ["PATH"] += f":{Path(UV_PLACE).parent}"
+        common.append(SandboxMount(source=os.path.realpath(uv), target=UV_PLACE, kind="read-only"))
     cut_off = not ALLOWANCES[build.trust].open_network
     user = layout.user_of("repro")
     if version := description.get("uv"):

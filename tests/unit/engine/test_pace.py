@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reprokit.core.errors import EngineError
 from reprokit.engine.pace import AWAY, FULL, TAIL, Pace
-from reprokit.engine.venv import host, sandbox
+from reprokit.engine.venv import sandbox
 from reprokit.engine.venv.bubblewrap import SandboxProgram
 from reprokit.evidence.text import CUT_MARK
 
@@ -85,10 +85,7 @@ def program(script: str) -> SandboxProgram:
     return SandboxProgram(command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]})
 
 
-needs_bubblewrap = pytest.mark.skipif(bool(host.refusal()), reason=host.refusal() or "-")
-
-
-@needs_bubblewrap
+@pytest.mark.usefixtures("venv_sandbox")
 def test_a_sink_that_stalls_makes_no_time_out() -> None:
     def stalls(_: bytes) -> None:
         time.sleep(1.5)
@@ -99,7 +96,7 @@ def test_a_sink_that_stalls_makes_no_time_out() -> None:
     assert ended.timed_out
 
 
-@needs_bubblewrap
+@pytest.mark.usefixtures("venv_sandbox")
 def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
     size = 0
 

@@ -25,7 +25,6 @@ from reprokit.environment.model import Interpreter
 from reprokit.environment.on_host import resolve_on
 from tests.conftest import as_files
 
-needs_bubblewrap = pytest.mark.skipif(bool(host.refusal()), reason=host.refusal() or "-")
 REFUSED = "this host permits this user no namespaces"
 HOST = Host(
     os="debian-12",
@@ -311,7 +310,7 @@ def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str)
     assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}
 
 
-@needs_bubblewrap
+@pytest.mark.usefixtures("venv_sandbox")
 def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = keeping.top() / "environments" / "abc"
