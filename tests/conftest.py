@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from reprokit.core.errors import EngineError
 from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
+from reprokit.engine.venv import host
 from reprokit.environment import dockerfile
 
 # A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
@@ -36,6 +38,9 @@ for ignored in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
 hypothesis.settings.register_profile("reprokit", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
+
+# CI runs the tests as root; builds and trials of the engine venv are those of nobody all the same.
+os.environ.setdefault("REPROKIT_VENV_AS_ROOT", "yes")
 
 BROWSER = Path(__file__).parent / "browser"
 LONGEST = ("test_cases.py", "test_case_from_issue.py", "test_nightly.py")
@@ -74,6 +79,13 @@ def reachable_cache() -> Iterator[Path]:
         patch.setenv("XDG_CACHE_HOME", str(folder))
         yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def venv_sandbox() -> None:
+    """The sandbox of the engine venv; tests that need it are skipped where this host cannot make one."""
+    if why := host.refusal():
+        pytest.skip(why)
 
 
 @pytest.fixture

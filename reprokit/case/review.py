@@ -89,7 +89,9 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", mo
         *(f"  {ask.words}" for ask in found if ask.level is Level.PLAIN),
     ]
     if on_host:
-        lines.append(f"  --engine {on_host}: there is no container; its build steps run on this host itself, as you")
+        lines.append(
+            f"  --engine {on_host}: there is no container; its build steps run on this host itself, in a sandbox"
+        )
     else:
         lines.append(
             "  its build runs as root in a container, with the network and this host's settings for pip and apt"

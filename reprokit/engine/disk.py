@@ -18,7 +18,7 @@ from typing import Any
 
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError
-from reprokit.engine import images
+from reprokit.engine import containers, images
 from reprokit.engine.bases import LABEL_RELEASE
 from reprokit.engine.kept import BASE, BUILD_CACHE, IMAGE, OTHER_CACHE, Kept
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
@@ -42,7 +42,7 @@ class Disk:
         client = self._wire.client()
         with self._wire.errors():
             listed = client.images()
-            busy = {one.get("ImageID") for one in client.containers(all=True)}
+            busy = {one.get("ImageID") for one in containers.listed(self._wire)}
             layers = {one["Id"]: self._layers_of(client, one["Id"]) for one in listed}
         self._layers = layers
         ours = {one["Id"]: kind for one in listed if (kind := _kind(one.get("Labels") or {}))}

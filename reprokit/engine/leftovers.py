@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -67,15 +68,11 @@ def private_folder(purpose: str, *, socket: bool = False) -> Iterator[Path]:
 
 def remove_tree(folder: Path) -> bool:
     """Remove a folder with all that is in it, folders of ours that forbid it included; whether it is gone."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        for place, below, _ in os.walk(folder):  # top down, and each is opened before it is entered
-            for name in below:
-                path = Path(place, name)
-                if not path.is_symlink():
-                    with suppress(OSError):
-                        path.chmod(0o700)
+    with suppress(RecursionError):  # foreign code may have made folders in folders, thousands deep
         shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        for words in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):  # neither follows a link that it finds below
+            subprocess.run([*words, "--", str(folder)], check=False, capture_output=True)
     return not folder.exists()
 
 

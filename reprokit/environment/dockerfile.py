@@ -170,6 +170,7 @@ def render(
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if recipe == "script":
+        context["reprokit/relay.py"] = (_folder() / "relay.py").read_bytes()
         assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
@@ -177,7 +178,8 @@ def render(
 
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:
     """What the embedded engine has to know of an environment, to make it and to run trials in it."""
-    return {"workdir": workdir, "prefix": host.python.prefix}
+    layout = {"workdir": workdir, "prefix": host.python.prefix}
+    return layout if host.python.path else {**layout, "uv": host.python.version}
 
 
 def render_one(template: str, files: Mapping[str, bytes | Path], **values: Any) -> Rendered:

@@ -9,7 +9,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -21,15 +21,12 @@ from reprokit.engine import registry
 from reprokit.engine.entry import EngineEntry
 from reprokit.engine.protocol import Build, Engine, Trial
 from reprokit.engine.site import Site
-from reprokit.engine.venv import host
 from reprokit.environment.dockerfile import render
 from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
 from tests.conformance import toy_engine
 from tests.conftest import build_of, import_tiny, never, reachable_cache, trial
 from tests.unit.fakes import FakeEngine
-
-PLAIN = "not tried in this test"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,22 +144,14 @@ def _podman(request: pytest.FixtureRequest) -> Iterator[Subject]:
 
 
 def _venv(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    if why := host.powers().namespaces:
-        pytest.skip(why)
+    request.getfixturevalue("venv_sandbox")
     entry = registry.entry("venv")
     with reachable_cache():
         yield Subject(entry=entry, engine=entry.open({}), left=_processes, opened="registry.make('venv')")
 
 
-def _venv_without_namespaces(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    powers = replace(host.powers(), namespaces=PLAIN, network=PLAIN)
-    entry = replace(registry.entry("venv"), host=lambda: replace(host.host(), powers=powers))
-    with reachable_cache(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(host, "powers", lambda: powers)
-        yield Subject(entry=entry, engine=entry.open({}), left=_processes)
-
-
 def _toy(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    request.getfixturevalue("venv_sandbox")  # the toy measures this host as the engine venv does
     top = request.getfixturevalue("tmp_path_factory").mktemp("toy")
     opened = f"toy_engine.ToyEngine(Path({str(top)!r}))"
     yield Subject(entry=toy_engine.ENTRY, engine=toy_engine.ToyEngine(top), left=_processes, opened=opened)
@@ -191,7 +180,6 @@ SUBJECTS = [
     pytest.param(_docker, id="docker", marks=real),
     pytest.param(_podman, id="podman", marks=real),
     pytest.param(_venv, id="venv", marks=real),
-    pytest.param(_venv_without_namespaces, id="venv-without-namespaces", marks=real),
     pytest.param(_toy, id="toy", marks=real),
     pytest.param(_fake, id="fake"),
 ]

@@ -36,7 +36,7 @@ FLAKES = {
 
 
 @pytest.fixture(scope="module")
-def cache() -> Iterator[Path]:
+def cache(venv_sandbox: None) -> Iterator[Path]:
     """A cache that an unprivileged user can reach, for virtual environments."""
     with reachable_cache() as folder:
         yield folder

@@ -8,6 +8,7 @@ import http.server
 import io
 import json
 import platform
+import shutil
 import sys
 import tarfile
 import threading
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.engine.venv import host
 from reprokit.environment.catalog import OURS
+from tests.conftest import reachable_cache
 from tests.integration.test_run import User
 
 HERE = Path(sys.base_prefix)
@@ -109,6 +112,33 @@ def test_uv_serves_a_python_from_the_sites_mirror(tmp_path: Path, mirror: Path) 
     assert cell["environment"]["python"] == VERSION
     assert not {"python3", "python3-venv"} & set(cell["environment"]["packages"]["apt"])
     assert "127.0.0.1" not in user.types("show", "last", "1")  # the site's mirror stays on this site
+
+
+def test_uv_serves_a_python_to_a_virtual_environment(tmp_path: Path, mirror: Path) -> None:
+    """Installed in a step of its own: no foreign code runs where an interpreter can be written."""
+    uv = shutil.which("uv")
+    if uv is None or host.refusal():
+        pytest.skip(host.refusal() or "needs uv")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uv").symlink_to(uv)
+    with reachable_cache() as cache:
+        user = User(tmp_path)
+        user.environment |= {"PATH": f"{tmp_path}/bin:/usr/bin:/bin", "PYENV_ROOT": "", "HOME": str(tmp_path)}
+        user.environment["XDG_CACHE_HOME"] = str(cache)
+        setup = "environment: {setup: 'touch $(dirname $(realpath $VENV/bin/python))/pwned || true'}\ncommand:"
+        text = (
+            CASE.format(version=VERSION)
+            .replace("os: [debian-12], ", "")
+            .replace('environment: {pip: ["iniconfig==1.1.1"]}\n', "")
+        )
+        user.write("case.yaml", text.replace("import iniconfig, sys", "import sys").replace("command:", setup))
+        user.write("reprokit.toml", f'python_providers = ["uv"]\nuv_python_downloads = "{mirror}"\n')
+        user.types("run", "case.yaml", "--engine", "venv")
+        (cell,) = user.cells()
+        assert cell["verdict"] == "not-reproduced", cell["reason"]
+        python = next((cache / "reprokit" / "venv" / "pythons").glob("cpython-*/bin/python3"))
+        assert user.types("show", "last", "1", "--log").split()[0] == VERSION
+        assert not (python.resolve().parent / "pwned").exists()
 
 
 def test_a_python_whose_downloads_do_not_answer_is_unsupported(tmp_path: Path) -> None:

@@ -15,17 +15,21 @@ say = Voice("venv")
 
 
 def check(ground: Ground) -> Iterator[Finding]:
-    """The Pythons of this host, uv, and which of a case's limits can be enforced without a container engine."""
+    """The sandbox, the Pythons of this host, uv, and which of a case's limits hold without a container engine."""
     own = ground.settings.engine
     chosen = registry.capabilities(own).recipe == "script"
     kind = own if chosen else next(one.kind for one in registry.entries() if one.host is not None)
+    if why := host.refusal():
+        text, _, fix = why.partition(": ")
+        yield (say.fail if chosen else say.info)(text, fix)
+        return
     pythons = sorted({".".join(one.version.split(".")[:2]) for one in host.pythons()}, key=versions.order)
     if not pythons:
         speak = say.fail if chosen else say.info
         yield speak(f"--engine {kind} found no Python on this host", install("python3 python3-venv"))
         return
     uv = host.uv_version()
-    text = f"--engine {kind} offers Python {', '.join(pythons)}, from this host"
+    text = f"--engine {kind} offers Python {', '.join(pythons)}, from this host, in sandboxes of bubblewrap"
     if uv:
         yield say.ok(f"{text}, with uv {uv}")
     else:

@@ -148,9 +148,7 @@ class DockerEngine:
         client = self._wire.client()
         own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)
         removed = [f"container {name} of this run" for name in own]
-        with self._wire.errors():
-            found = client.containers(all=True, filters={"label": [ownership.PID]})
-        for container in found:
+        for container in containers.listed(self._wire, label=ownership.PID):
             labels = container.get("Labels") or {}
             if not ownership.is_orphan(labels):
                 continue
@@ -165,9 +163,7 @@ class DockerEngine:
 
     def gpus_in_use(self) -> dict[str, str]:
         """UUID of a GPU -> the container of ours that has it, in words. Raises EngineError."""
-        client = self._wire.client()
-        with self._wire.errors():
-            found = client.containers(all=True, filters={"label": [ownership.GPUS]})
+        found = containers.listed(self._wire, label=ownership.GPUS)
         return {
             gpu: f"container {container['Id'][:12]} of run {container['Labels'].get(ownership.RUN, '')}"
             for container in found

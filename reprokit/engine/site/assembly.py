@@ -82,16 +82,23 @@ class Site:
 
     @contextmanager
     def serving(
-        self, trust: Trust = Trust.OWN, *, hosts: frozenset[str] = frozenset(), reached: bool = True
+        self,
+        trust: Trust = Trust.OWN,
+        *,
+        hosts: frozenset[str] = frozenset(),
+        reached: bool = True,
+        apart: bool = False,
     ) -> Iterator[Served]:
         """Hold ready what a build needs while the block runs: a gateway of its own.
 
         ``trust``: in the case that is built. ``hosts``: what the case itself names. ``reached``: whether the engine can
         reach a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
+        ``apart``: whether steps have no network but the gateway, as a stranger's have.
         """
         gets = ALLOWANCES[trust]
+        apart = apart or not gets.open_network
         if not reached:
-            yield self._served(gets, None)
+            yield self._served(gets, None, apart)
             return
         allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts)
         with leftovers.private_folder("gateway", socket=True) as folder:
@@ -100,10 +107,10 @@ class Site:
             with Gateway(self.access, allowed, cache.folder("downloads")).open(shown) as address:
                 shown.chmod(0o755)
                 address.socket.chmod(0o666)
-                yield self._served(gets, address)
+                yield self._served(gets, address, apart)
 
-    def _served(self, gets: Allowance, gateway: Address | None) -> Served:
-        environ = self._environ(gets, relayed=gateway is not None)
+    def _served(self, gets: Allowance, gateway: Address | None, apart: bool) -> Served:
+        environ = self._environ(apart, relayed=gateway is not None)
         pip = gateway.pip if gateway else self._pip_alone()
         secrets = dict(self.secrets)
         if not gets.credentials:
@@ -120,22 +127,22 @@ class Site:
         return Served(
             secrets=secrets | {name: text.encode() for name, text in made.items() if text},
             environ=environ,
-            network="default" if gets.open_network else "none",
+            network="none" if apart else "default",
             gateway=gateway.socket if gateway else None,
             warnings=(*self.warnings, *(() if gateway else (_OUT_OF_REACH,))),
             refused=gateway.notes if gateway else (),
             redact=functools.partial(_as_recorded, gateway.known if gateway else {}, self.known),
         )
 
-    def _environ(self, gets: Allowance, *, relayed: bool) -> dict[str, str]:
+    def _environ(self, apart: bool, *, relayed: bool) -> dict[str, str]:
         """Proxy variables of steps: the gateway, where this site has proxies or a build no other way out."""
         proxies = self.access.proxies
         upstream = {name: without_login(proxies[name]) for name in _PROXIES if proxies.get(name)}
-        if relayed and (upstream or not gets.open_network):
+        if relayed and (upstream or apart):
             upstream = dict.fromkeys(_PROXIES, RELAYED)
         if not upstream:
             return {}
-        exempt = [_LOOPBACK, *([proxies["no_proxy"]] if gets.open_network and proxies.get("no_proxy") else [])]
+        exempt = [_LOOPBACK, *([proxies["no_proxy"]] if proxies.get("no_proxy") and not apart else [])]
         return {**upstream, **dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(exempt))}
 
     def _pip_alone(self) -> dict[str, tuple[str, ...]]:

@@ -58,7 +58,7 @@ class Settings:
     ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
     ``budget`` (bytes): the most that reprokit keeps on the disk. ``engine_wait``: seconds for which a run waits for an
     engine that went away. ``store``: folder of the recorded runs.
-    None = not set.
+    ``venv_as_root``: the engine venv may be used by root. None = not set.
 
     ``origins``: key (``datasets.NAME`` for one of several) -> ``FILE:LINE`` or the name of an environment variable.
     """
@@ -95,6 +95,7 @@ class Settings:
     engine_wait: float | None = None
     budget: int | None = None
     store: Path | None = None
+    venv_as_root: bool = False
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
 

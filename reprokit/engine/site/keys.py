@@ -160,6 +160,14 @@ def _unit(name: str) -> Parser:
     return parsed
 
 
+def _yes_or_no(value: Any, base: Path) -> bool:
+    words = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+    text = str(value).strip().lower()
+    if text not in words:
+        raise ValueError("true or false")
+    return words[text]
+
+
 PARSERS: Mapping[str, Parser] = {
     "engine": _one_of(*kinds.CHOICES),
     "base_images": _one_of(*BASE_IMAGES),
@@ -193,5 +201,6 @@ PARSERS: Mapping[str, Parser] = {
     "engine_wait": _unit("duration"),
     "budget": _unit("size"),
     "store": _path,
+    "venv_as_root": _yes_or_no,
 }
 """The parser of each key."""

@@ -1,7 +1,7 @@
 """``--engine venv``: the embedded engine, for machines without any container engine.
 
-An image is a folder with a virtual environment and the work folder; a container is a process of this host, shut off
-from the rest by namespaces and held by cgroups as far as the host permits both. What it cannot set (operating system,
+An image is a folder with a virtual environment and the work folder; a container is a process of this host in a sandbox
+of bubblewrap, which shows it nothing that is not named, held by cgroups as far as the host permits them. What it cannot set (operating system,
 C library, compilers, driver, packages) is the host's, measured and recorded; :mod:`reprokit.environment.on_host`
 refuses the cells that ask otherwise.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from reprokit.core.errors import EngineError
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.entry import EngineEntry
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 
 def _open(environ: Mapping[str, str]) -> VenvEngine:
-    from reprokit.engine.venv import engine
+    from reprokit.engine.venv import engine, host
 
+    if why := host.refusal():
+        raise EngineError(why)
     return engine.VenvEngine()
 
 

@@ -1,4 +1,7 @@
-"""Makes an environment: the rendered script runs shut off like a trial, but with the network and the site's settings."""
+"""Makes an environment: the rendered script runs shut off like a trial, but reaches this site's gateway.
+
+It has no network of its own, whoever wrote the case: this host's network holds what listens on its loopback.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,32 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from reprokit.engine import site as sites
 from reprokit.engine import failure
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.leftovers import private_folder
+from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress
-from reprokit.engine.venv import keeping, layout, sandbox
-from reprokit.engine.venv.sandbox import SandboxMount, SandboxProgram
+from reprokit.engine.venv import beneath, keeping, layout, sandbox
+from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
+from reprokit.engine.site.gateway import RELAY_PORT
 
 SECRETS = "/run/secrets"
 """Where builds of images have the site's secrets, as the settings that are made for them say."""
+
+UV_PLACE = "/opt/reprokit/uv"
+"""Where builds find this host's uv, and nothing of the folder that it lies in."""
+
+GATEWAY = "/run/reprokit/gateway"
+"""Where builds find the folder of the gateway's socket."""
+
+_RELAY = f'"$REPROKIT_PYTHON" "$CONTEXT/reprokit/relay.py" {GATEWAY}/gateway.sock {RELAY_PORT}'
 
 MARK = b"\x1e"
 """Begins a line of output that names the next step."""
@@ -31,7 +45,7 @@ _CA = ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT
 
 
 def build(
-    build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event, *, namespaces: bool
+    build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
 ) -> ImageInfo:
     """Make the environment that ``build`` describes, unless another process just did.
 
@@ -42,115 +56,118 @@ def build(
     with keeping.making(build.tag, cancel) as folder:
         if (kept := keeping.find(build.tag)) is not None:
             return kept.info
-        with site.serving() as served, private_folder("build") as scratch:
+        hosts = named_hosts(build)
+        with site.serving(build.trust, hosts=hosts, apart=True) as served, private_folder("build") as scratch:
             for warning in served.warnings:
                 on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
             steps = _Steps(build.dockerfile, on_progress, served.redact)
             description = json.loads(bytes(build.context["reprokit/venv.json"]))
-            program = _program(build, folder, scratch, served, description, namespaces)
-            ended = sandbox.run(program, steps.feed, cancel)
-            if ended.code:
-                message = f"did not complete successfully: exit code: {ended.code}"
-                raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
-        _hand_over(folder)
+            for program in _programs(build, folder, scratch, served, description):
+                ended = sandbox.run(program, steps.feed, cancel)
+                if ended.code:
+                    message = f"did not complete successfully: exit code: {ended.code}"
+                    raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
+        for name in layout.PARTS:
+            with suppress(OSError):
+                (folder / name).rmdir()  # what the build left empty
         return keeping.complete(folder, build.tag, description).info
 
 
-def _program(
-    build: Build, folder: Path, scratch: Path, served: Served, description: Mapping[str, str], namespaces: bool
-) -> SandboxProgram:
+def _programs(
+    build: Build, folder: Path, scratch: Path, served: Served, description: Mapping[str, str]
+) -> Iterator[SandboxProgram]:
+    """The programs of a build, in their order. No foreign code runs in the one that installs an interpreter.
+
+    The script can write to the environment's own parts and to its scratch folder, and to nothing that another build
+    reads: what pip downloads and builds is not kept either.
+    """
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
     _write(build, context)
-    made = [folder, work, keeping.top() / "pip", keeping.pythons()]
-    for place in made:
-        place.mkdir(parents=True, exist_ok=True)
+    parts = [folder / name for name in layout.PARTS]
+    for place in (work, *parts):
+        place.mkdir()
+        layout.hand_over(place)
     environ = {
-        **layout.variables(folder, namespaces=namespaces, home=scratch / "home"),
+        **layout.variables(folder),
         **served.environ,
         **_secrets(served, secrets),
-        **_uv(),
-        "PIP_CACHE_DIR": str(keeping.top() / "pip"),
+        "UV_PYTHON_INSTALL_DIR": str(keeping.pythons()),
+        "UV_NO_CONFIG": "1",
+        "UV_NO_CACHE": "1",
+        "PIP_CACHE_DIR": f"{layout.HOME}/.cache/pip",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "REPROKIT_PYTHON": sys.executable,
         "CONTEXT": str(context),
         "VENV": str(folder / "venv"),
         "CUDA": str(folder / "cuda"),
         "TOOLS": str(folder / "tools"),
-        "WORK": description["workdir"] if namespaces else str(work),
+        "WORK": description["workdir"],
     }
-    shown = [*layout.interpreters(description), sys.prefix, sys.base_prefix, str(context), str(secrets)]
+    assert served.gateway is not None, "this host reaches its own gateway"
+    seen = [sys.prefix, sys.base_prefix, sites.settings().uv_python_downloads]
+    read = {str(context): str(context), str(secrets): str(secrets), str(served.gateway.parent): GATEWAY}
+    common = [*layout.mounts(scratch, user="repro"), *shown(seen)]
+    common += [SandboxMount(source=source, target=target, kind="read-only") for source, target in read.items()]
     if uv := shutil.which("uv"):
-        environ["PATH"] += f":{Path(uv).parent}"
-        shown.append(str(Path(uv).parent))
+        environ["PATH"] += f":{Path(UV_PLACE).parent}"
+        common.append(SandboxMount(source=os.path.realpath(uv), target=UV_PLACE, kind="read-only"))
     user = layout.user_of("repro")
-    if user is not None:
-        for place in (*made, secrets, *secrets.glob("*")):
-            os.chown(place, user, user)
+    if version := description.get("uv"):
+        keeping.pythons().mkdir(parents=True, exist_ok=True)
+        layout.hand_over(keeping.pythons())
+        mounts = [*common, SandboxMount(source=str(keeping.pythons()), target=str(keeping.pythons()))]
+        command = ("bash", "-c", f'{_RELAY} && exec uv python install "$0"', version)
+        yield SandboxProgram(command=command, environ=environ | _uv(), mounts=mounts, cut_off=True, user=user)
     mounts = [
-        *layout.mounts(scratch, user="repro", shown=shown),
-        *(SandboxMount(source=str(place), target=str(place)) for place in made),
+        *common,
+        *shown(layout.interpreters(description)),
+        *(SandboxMount(source=str(place), target=str(place)) for place in parts),
         SandboxMount(source=str(work), target=description["workdir"]),
     ]
-    return SandboxProgram(
-        command=("bash", str(context / "build.sh")),
-        environ=environ,
-        folder="/",
-        namespaces=namespaces,
-        root=scratch / "root",
-        mounts=layout.parents_first({mount.target: mount for mount in mounts}.values()),  # type: ignore[arg-type]
-        user=user,
-    )
+    command = ("bash", "-c", f'{_RELAY} && exec bash "$0"', str(context / "build.sh"))
+    yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=True, user=user)
 
 
 def _write(build: Build, context: Path) -> None:
     """The build context as files that every user can read."""
+    context.mkdir()
+    context.chmod(0o755)
     for name, content in {**build.context, "build.sh": build.dockerfile.encode()}.items():
-        target = context / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         if isinstance(content, Path):
+            target = context / name
+            target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copytree(content, target, symlinks=True)
         else:
-            target.write_bytes(content)
-            target.chmod(0o755 if name.startswith("executables/") else 0o644)
+            beneath.write(context, name, content, 0o755 if name.startswith("executables/") else 0o644)
 
 
 def _secrets(served: Served, folder: Path) -> dict[str, str]:
     """Write the site's secrets to a private folder; the variables that lead to them. Gone after the build."""
     folder.mkdir(mode=0o700)
-    for name, content in served.secrets.items():
+    kept = {name: served.secrets[name] for name in ("pip_conf", "ca_bundle") if name in served.secrets}
+    for name, content in kept.items():
         (folder / name).write_bytes(content.replace(SECRETS.encode(), str(folder).encode()))
         (folder / name).chmod(0o400)
+        layout.hand_over(folder / name)
+    layout.hand_over(folder)
     found = {}
     if "pip_conf" in served.secrets:
         found["PIP_CONFIG_FILE"] = str(folder / "pip_conf")
-    if "netrc" in served.secrets:
-        found["NETRC"] = str(folder / "netrc")
     if "ca_bundle" in served.secrets:
         found |= dict.fromkeys(_CA, str(folder / "ca_bundle"))
     return found
 
 
 def _uv() -> dict[str, str]:
-    """Settings of the uv that makes virtual environments and, where asked to, installs an interpreter."""
+    """Where uv has interpreters from: for the program that installs one, since an address may hold a login."""
     settings = sites.settings()
-    found = {"UV_PYTHON_INSTALL_DIR": str(keeping.pythons()), "UV_NO_CONFIG": "1", "UV_NO_CACHE": "1"}
+    found = {}
     if settings.uv_python_mirror:
         found["UV_PYTHON_INSTALL_MIRROR"] = settings.uv_python_mirror
     if settings.uv_python_downloads:
         found["UV_PYTHON_DOWNLOADS_JSON_URL"] = settings.uv_python_downloads
     return found
-
-
-def _hand_over(folder: Path) -> None:
-    """Give all but the work folder to our user, so that no trial can change it, wherever it can be reached."""
-    if os.getuid() != 0:
-        return
-    os.lchown(folder, 0, 0)
-    for part in ("venv", "cuda", "tools"):
-        for place, folders, files in os.walk(folder / part):
-            for name in (".", *folders, *files):
-                os.lchown(Path(place, name), 0, 0)
 
 
 class _Steps:

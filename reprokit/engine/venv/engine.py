@@ -57,9 +57,9 @@ class VenvEngine:
         self, build: Build, site: Site, on_progress: Callable[[Progress], None], cancel: threading.Event
     ) -> ImageInfo:
         """Make an environment. Raises BuildFailed, Cancelled, EngineError."""
-        from reprokit.engine.venv import building, host
+        from reprokit.engine.venv import building
 
-        return building.build(build, site, on_progress, cancel, namespaces=not host.powers().namespaces)
+        return building.build(build, site, on_progress, cancel)
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """There is no registry of virtual environments."""

@@ -17,7 +17,7 @@ from reprokit.engine import site as sites
 from reprokit.case.cellspec import Limits
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Trial
-from reprokit.engine.venv import cgroups, keeping, sandbox, trials
+from reprokit.engine.venv import bubblewrap, cgroups, keeping, layout, sandbox, trials
 from reprokit.environment import versions
 from reprokit.environment.axes import AXES
 from reprokit.environment.axis import HostPrograms
@@ -41,30 +41,34 @@ print(json.dumps([".".join(map(str, sys.version_info[:3])), os.path.realpath(sys
 
 @functools.cache
 def powers() -> HostCapabilities:
-    """What this host permits, each tried once in this process."""
-    namespaces = _refused(cut_off=False)
-    network = namespaces or _refused(cut_off=True)
-    return HostCapabilities(namespaces=namespaces, network=network, **cgroups.refusals())
+    """What this host permits beside the sandbox, without which there is no trial; tried once in this process."""
+    return HostCapabilities(**cgroups.refusals())
 
 
-def _refused(*, cut_off: bool) -> str:
-    """Why a program cannot be shut off from this host, '' when it can."""
-    with private_folder("try") as scratch:
-        (scratch / "root").mkdir()
-        program = sandbox.SandboxProgram(
-            command=("true",),
-            environ={"PATH": os.defpath},
-            folder="/",
-            namespaces=True,
-            root=scratch / "root",
-            cut_off=cut_off,
+@functools.cache
+def refusal() -> str:
+    """Why this engine runs nothing here, with what to do about it; '' where it does."""
+    if os.getuid() == 0 and not sites.settings().venv_as_root:
+        return (
+            "--engine venv does not run as root unless told to, since builds and trials are processes of this host: run "
+            "reprokit as another user, or set REPROKIT_VENV_AS_ROOT=yes (venv_as_root of the configuration), and they "
+            "run as nobody in their sandbox"
         )
-        try:
-            sandbox.run(program, lambda data: None, threading.Event())
-        except EngineError as error:
-            what = "network namespaces" if cut_off else "namespaces"
-            return f"this host permits this user no {what} ({str(error).rpartition(': ')[2]})"
-    return ""
+    return bubblewrap.refusal() or _tried()
+
+
+def _tried() -> str:
+    """Why a program cannot be shut off from this host, '' when it can."""
+    program = bubblewrap.SandboxProgram(command=("true",), environ={"PATH": os.defpath}, cut_off=True)
+    try:
+        ended = sandbox.run(program, lambda data: None, threading.Event(), timeout=SECONDS)
+    except EngineError as error:
+        return (
+            "--engine venv runs nothing on this host, since bubblewrap makes no sandbox here: user namespaces for "
+            "ordinary users are needed, which kernel.unprivileged_userns_clone, user.max_user_namespaces and "
+            f"kernel.apparmor_restrict_unprivileged_userns of sysctl decide, and containers often forbid ({error})"
+        )
+    return "" if ended.code == 0 else f"a program in a sandbox of bubblewrap ends with {ended.code} on this host"
 
 
 @functools.cache
@@ -79,7 +83,7 @@ def host() -> Host:
     return Host(
         os=measured.os or "unknown",
         glibc=measured.glibc or "",
-        pythons=tuple(one for one in pythons() if _reachable(one.path)),
+        pythons=tuple(pythons()),
         uv_pythons=uv_pythons(),
         gccs=found.pop("gcc"),
         gcc=measured.gcc,
@@ -97,10 +101,9 @@ def host() -> Host:
 def pythons() -> Iterator[Interpreter]:
     """The Pythons of this host, the distribution's own first, then the newest; no virtual environments."""
     found: dict[str, Interpreter] = {}
-    for path in candidates():
-        answer = _output([path, "-I", "-S", "-c", _ASK])
+    for line in _asked(candidates()).splitlines():
         with suppress(ValueError, TypeError):
-            version, real, prefix, build, itself = json.loads(answer)
+            version, real, prefix, build, itself = json.loads(line)
             if itself and real not in found:
                 found[real] = Interpreter(version=version, path=real, prefix=prefix, build=build)
     yield from sorted(
@@ -110,11 +113,22 @@ def pythons() -> Iterator[Interpreter]:
     )
 
 
-def _reachable(path: str) -> bool:
-    """Whether trials can run that program: root's run as nobody, and see root's home only where it can be shown them."""
-    if os.getuid() != 0 or not powers().namespaces:
-        return True
-    return all(place.stat().st_mode & 0o001 for place in (Path(path), *Path(path).parents))
+def _asked(programs: list[str]) -> str:
+    """What each Python says of itself, a line each: in a sandbox, since anyone may have made it."""
+    output: list[bytes] = []
+    script = f'for python; do timeout {SECONDS} "$python" -I -S -c "$ASK" 2> /dev/null || echo; done'
+    with private_folder("ask") as scratch:
+        layout.scratch_folders(scratch, "repro")
+        prefixes = [str(Path(program).parent.parent) for program in programs]
+        program = bubblewrap.SandboxProgram(
+            command=("sh", "-c", script, "sh", *programs),
+            environ={**layout.variables(None), "ASK": _ASK},
+            mounts=[*layout.mounts(scratch, user="repro"), *bubblewrap.shown(prefixes)],
+            cut_off=True,
+            user=layout.user_of("repro"),
+        )
+        sandbox.run(program, output.append, threading.Event(), timeout=SECONDS * (1 + len(programs)))
+    return b"".join(output).decode(errors="replace")
 
 
 def candidates() -> list[str]:

@@ -1,17 +1,14 @@
-"""Runs one program shut off from the host, by the description on standard input. Started as a program of its own.
+"""Process 1 of a sandbox: starts the program, takes orders about it, and says how it ended. bubblewrap starts it.
 
-Standard library only, and nothing of reprokit: it runs with ``python -I -S``, its child becomes the first process of a
-new PID namespace where the host permits one, and it must start fast. The description is what
-:mod:`reprokit.engine.venv.sandbox` writes; its ``status`` is the descriptor that takes an empty line when the program
-has started, and one JSON object at the end::
+Standard library only, and nothing of reprokit: it runs with ``python -I -S`` on the Python that reprokit has, and it
+must start fast. Its argument is the descriptor of its description, which :mod:`reprokit.engine.venv.sandbox` writes.
+The ``status`` descriptor takes an empty line when the program has started, and one JSON object at the end::
 
     {"code": 0, "seconds": 1.5}    the program ended; above 128: 128 + the signal that ended it
     {"error": "..."}               it was never started
 
-SIGTERM is passed on to the program; SIGINT kills everything. Two ways to hold the processes together:
-
-- with namespaces, the program's parent is process 1 of a PID namespace: when that ends, the kernel ends all others;
-- without, this process is the reaper of all that the program leaves behind, and ends them itself.
+Standard input takes orders: ``T`` sends the program SIGTERM; anything else, and its end, kills all that runs. When
+this process ends, the kernel ends whatever the program left.
 """
 
 from __future__ import annotations
@@ -19,12 +16,11 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import fcntl
 import json
 import os
 import resource
+import select
 import signal
-import socket
 import struct
 import sys
 import time
@@ -32,185 +28,117 @@ from typing import Any, NoReturn
 
 Asked = dict[str, Any]
 
-CLONE = 0x00020000 | 0x04000000 | 0x08000000 | 0x20000000  # NEWNS, NEWUTS, NEWIPC, NEWPID
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-MS_NOSUID, MS_NODEV, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 4096, 16384, 1 << 18
-MNT_DETACH = 2
-PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
-AT_FDCWD, AT_RECURSIVE, MOUNT_ATTR_RDONLY = -100, 0x8000, 1
-SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41, "riscv64": 41, "ppc64le": 203, "s390x": 217}
-SYS_MOUNT_SETATTR = 442
-"""The same number on every architecture; Linux 5.12 and later: mount_setattr(2)."""
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
+SYS_LANDLOCK_CREATE_RULESET, SYS_LANDLOCK_RESTRICT_SELF = 444, 446
+SCOPE_ABSTRACT_UNIX_SOCKET, SCOPE_SIGNAL = 1, 2
+"""The kernel's landlock.h. The system calls have the same number on every architecture; scopes came with Linux 6.12."""
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def checked(result: int, what: str) -> None:
-    """Raise OSError, saying ``what``, when a C function failed."""
+def checked(result: int, what: str) -> int:
+    """The result of a C function. Raises OSError, saying ``what``, when it failed."""
     if result == -1:
-        number = ctypes.get_errno()
-        raise OSError(f"{what}: {os.strerror(number)}")
+        raise OSError(f"{what}: {os.strerror(ctypes.get_errno())}")
+    return result
 
 
-# --- the file system --------------------------------------------------------------------------------------------------
+# --- what bubblewrap does not shut off --------------------------------------------------------------------------------
 
 
-def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2)."""
-    words = [os.fsencode(text) if text else None for text in (source, target, kind)]
-    checked(
-        libc.mount(*words, ctypes.c_ulong(flags), options.encode() if options else None),
-        f"mount {source} on {target}",
+def scoped() -> bool:
+    """Keep the program away from abstract sockets and processes of others by Landlock; whether this kernel can."""
+    attributes = struct.pack("QQQ", 0, 0, SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL)
+    ruleset = libc.syscall(
+        ctypes.c_long(SYS_LANDLOCK_CREATE_RULESET), attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0)
     )
+    if ruleset == -1:
+        return False
+    checked(libc.syscall(ctypes.c_long(SYS_LANDLOCK_RESTRICT_SELF), ruleset, ctypes.c_uint(0)), "landlock")
+    os.close(ruleset)
+    return True
 
 
-def bind(source: str, target: str) -> None:
-    """Show ``source``, with all that is mounted in it, at ``target`` too."""
-    mount(source, target, flags=MS_BIND | MS_REC)
+KEYS = {"x86_64": (248, 249, 250), "aarch64": (217, 218, 219)}
+"""Numbers of system calls: add_key, request_key, keyctl."""
+KERNEL = {"x86_64": (103, 298, 321, 323), "aarch64": (116, 241, 280, 282)}
+"""syslog, perf_event_open, bpf, userfaultfd."""
+RINGS = (425, 426, 427)
+"""io_uring, the same on every architecture."""
+IOCTL = {"x86_64": 16, "aarch64": 29}
+SOCKET = {"x86_64": 41, "aarch64": 198}
+AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+X32 = 0x40000000
+TERMINAL_INPUT = (0x5412, 0x541C)
+"""TIOCSTI and TIOCLINUX: they type into a terminal."""
+FAMILIES = (1, 2, 10, 16)
+"""unix, inet, inet6, netlink. Others, such as vsock, know no namespaces."""
+
+_LOAD, _EQUAL, _ABOVE, _RETURN = 0x20, 0x15, 0x35, 0x06
+_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+
+Step = tuple[int, int, int, int]
 
 
-def read_only(target: str) -> None:
-    """Make a mount and all that is mounted in it read-only."""
-    attributes = struct.pack("QQQQ", MOUNT_ATTR_RDONLY, 0, 0, 0)
-    number = ctypes.c_long(SYS_MOUNT_SETATTR)
-    size = ctypes.c_size_t(len(attributes))
-    checked(
-        libc.syscall(number, AT_FDCWD, os.fsencode(target), AT_RECURSIVE, attributes, size),
-        f"mount {target} read-only",
-    )
+def answer(value: int, result: int) -> list[Step]:
+    """Steps of a filter: the ``result`` for what was loaded, if it is ``value``."""
+    return [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, result)]
 
 
-class Root:
-    """A new root: what the host has, some of it hidden, and places for more. Lies at the folder ``at``."""
-
-    def __init__(self, at: str, hidden: list[str]) -> None:
-        self.at = at
-        self._hidden = hidden
-        self._ours: set[int] = set()  # devices of the file systems of ours, in which places can be made
-        self._empty("/")
-        self._adopt("/")
-        for path in hidden:
-            if os.path.isdir(path) and os.stat(self.place(path)).st_dev not in self._ours:
-                self._empty(path)
-
-    def place(self, path: str) -> str:
-        """Where ``path`` of the new root lies for now."""
-        return self.at if path == "/" else self.at + path
-
-    def make(self, path: str, *, folder: bool) -> None:
-        """Make something to mount on at ``path``; the host's own folders on the way stay as they are."""
-        if os.path.lexists(self.place(path)):
-            return
-        above = os.path.dirname(path)
-        while not os.path.lexists(self.place(above)):
-            above = os.path.dirname(above)
-        if os.stat(self.place(above)).st_dev not in self._ours:
-            self._empty(above)
-            self._adopt(above)
-        os.makedirs(self.place(path if folder else os.path.dirname(path)), exist_ok=True)
-        if not folder:
-            self._touch(path)
-
-    def _empty(self, path: str) -> None:
-        mount("tmpfs", self.place(path), "tmpfs", MS_NOSUID | MS_NODEV, "mode=755,size=16m")
-        self._ours.add(os.stat(self.place(path)).st_dev)
-
-    def _touch(self, path: str) -> None:
-        with open(self.place(path), "x"):  # noqa: PTH123  # pathlib would double the time to start
-            pass
-
-    def _adopt(self, folder: str) -> None:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                path, hidden = entry.path, entry.path in self._hidden
-                if entry.is_symlink():
-                    os.symlink(os.readlink(path), self.place(path))
-                elif entry.is_dir():
-                    os.mkdir(self.place(path))
-                    self._empty(path) if hidden else bind(path, self.place(path))
-                else:
-                    self._touch(path)
-                    bind(path, self.place(path))
-
-    def enter(self) -> None:
-        """Make this the root of the process, and let go of the old one."""
-        number = SYS_PIVOT_ROOT.get(os.uname().machine)
-        if number is None:
-            raise OSError(f"pivot_root: its number is not known for {os.uname().machine}")
-        os.chdir(self.at)
-        # The old root comes to lie on top of the new one, from where it is taken off: pivot_root(2), NOTES.
-        checked(libc.syscall(ctypes.c_long(number), b".", b"."), "pivot_root")
-        checked(libc.umount2(b".", MNT_DETACH), "umount the old root")
-        os.chdir("/")
+def call_filter(machine: str, *, unix: bool) -> bytes:
+    """The filter of system calls, for seccomp(2). ``unix``: sockets of that family may be made."""
+    permission, absent = _ERROR | errno.EPERM, _ERROR | errno.ENOSYS
+    steps: list[Step] = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, AUDIT_ARCH[machine]), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    if machine == "x86_64":
+        steps += [(_ABOVE, 0, 1, X32), (_RETURN, 0, 0, absent)]
+    for number in (*KEYS[machine], *KERNEL[machine]):
+        steps += answer(number, permission)
+    for number in RINGS:
+        steps += answer(number, absent)
+    typing = [step for number in TERMINAL_INPUT for step in answer(number, permission)]
+    steps += [(_EQUAL, 0, len(typing) + 2, IOCTL[machine]), (_LOAD, 0, 0, 24), *typing, (_RETURN, 0, 0, _ALLOW)]
+    kinds = [step for family in (FAMILIES if unix else FAMILIES[1:]) for step in answer(family, _ALLOW)]
+    steps += [(_EQUAL, 0, len(kinds) + 2, SOCKET[machine]), (_LOAD, 0, 0, 16), *kinds]
+    steps += [(_RETURN, 0, 0, _ERROR | errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def change_root(asked: Asked) -> None:
-    """Give this process its own file system: the host's, read-only, and the ``mounts`` in their places."""
-    mount("none", "/", flags=MS_REC | MS_PRIVATE)
-    root = Root(asked["root"], ["/proc", *asked["hidden"]])
-    folders = [one["kind"] == "tmpfs" or os.path.isdir(one["source"]) for one in asked["mounts"]]
-    for one, folder in zip(asked["mounts"], folders):  # noqa: B905  # this runs on the host's Python, old ones included
-        root.make(one["target"], folder=folder)
-    read_only(root.at)
-    mount("proc", root.place("/proc"), "proc")
-    for one, folder in zip(asked["mounts"], folders):  # noqa: B905
-        target = root.place(one["target"])
-        if one["kind"] == "tmpfs":
-            mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV, f"mode=1777,size={one['size']}")
-            continue
-        if folder:
-            os.makedirs(target, exist_ok=True)  # below a mount that came before
-        bind(one["source"], target)
-        if one["kind"] == "read-only":
-            read_only(target)
-    root.enter()
+def shut_off(asked: Asked) -> None:
+    """Refuse what no namespace keeps apart, from here on and for good.
 
-
-# --- the other namespaces ---------------------------------------------------------------------------------------------
-
-
-def unshare(asked: Asked) -> None:
-    """Leave the host's namespaces; who is not root needs a user namespace to do so."""
-    uid, gid = os.getuid(), os.getgid()
-    flags = CLONE | (CLONE_NEWNET if asked["cut_off"] else 0) | (CLONE_NEWUSER if uid else 0)
-    checked(libc.unshare(flags), "unshare")
-    if uid:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
-            with open(f"/proc/self/{name}", "w") as stream:  # noqa: PTH123
-                stream.write(text)
-
-
-def raise_loopback() -> None:
-    """A container without network has its loopback: SIOCSIFFLAGS with IFF_UP and IFF_RUNNING, netdevice(7)."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        fcntl.ioctl(control, 0x8914, struct.pack("16sH14x", b"lo", 0x1 | 0x40))
-
-
-def prctl(option: int, value: int) -> None:
-    """prctl(2)."""
-    checked(libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0), f"prctl {option}")
+    Abstract sockets belong to a network: with the host's, without Landlock, no socket of that family can be made.
+    """
+    checked(libc.prctl(PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), 0, 0, 0), "prctl")
+    machine = os.uname().machine
+    if machine not in KEYS:
+        raise OSError(f"the numbers of system calls are not known for {machine}")
+    text = call_filter(machine, unix=scoped() or asked["cut_off"])
+    program = struct.pack("HxxxxxxP", len(text) // 8, ctypes.addressof(held := ctypes.create_string_buffer(text)))
+    checked(libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), program, 0, 0), "seccomp")
+    del held
 
 
 # --- the program ------------------------------------------------------------------------------------------------------
 
 
-def become(asked: Asked, joins: list[int], report: int) -> NoReturn:
+def become(asked: Asked, report: int) -> NoReturn:
     """Turn this process into the program, or tell ``report`` why not."""
     try:
         os.setsid()
-        for descriptor in joins:
+        for descriptor in asked["joins"]:
             os.write(descriptor, b"0")  # "0" is the process that writes
         for name, limit in asked["rlimits"].items():
             resource.setrlimit(getattr(resource, name), (limit, limit))
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        drop_privileges(asked["user"])
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # without namespaces it can kill the process that would end it
         os.chdir(asked["folder"])
-        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.umask(0o022)
         os.environ.clear()
         os.environ.update(asked["environ"])
+        for target, descriptor in enumerate(asked["outputs"], 1):
+            os.dup2(descriptor, target)
+        shut_off(asked)
     except BaseException as error:
         os.write(report, f"{asked['command'][0]}: {error}".encode())
         os._exit(126)
@@ -225,142 +153,69 @@ def execute(command: list[bytes]) -> NoReturn:
     os._exit(127 if number == errno.ENOENT else 126)
 
 
-def drop_privileges(user: int | None) -> None:
-    """No capability and no way to one; as the user id ``user``, if root is to become another."""
-    prctl(PR_SET_NO_NEW_PRIVS, 1)
-    if os.getuid() != 0:
-        return
-    for capability in range(64):
-        if libc.prctl(PR_CAPBSET_DROP, ctypes.c_ulong(capability), 0, 0, 0) == -1:
-            break
-    if user is not None:
-        os.setgroups([])
-        os.setgid(user)
-        os.setuid(user)
-
-
-def silence() -> None:
-    """Let go of the output: it is the program's, and ends with it."""
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
-
-
-def follow(asked: Asked, joins: list[int]) -> None:
-    """Start the program, wait for its end, and say how it ended."""
+def follow(asked: Asked) -> dict[str, Any]:
+    """Start the program, and see it to its end, which is returned."""
+    ended, waking = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(waking)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
     began = time.monotonic()
     reading, writing = os.pipe2(os.O_CLOEXEC)
     child = os.fork()
     if child == 0:
-        become(asked, joins, writing)
-    os.close(writing)
-    silence()
-    signal.signal(signal.SIGTERM, lambda number, _: kill(child, number))
+        become(asked, writing)
+    for descriptor in (writing, *asked["outputs"], *asked["joins"]):
+        os.close(descriptor)
     with os.fdopen(reading, "rb") as stream:
         refused = stream.read().decode(errors="replace")
-    if not refused:
-        os.write(asked["status"], b"\n")
-    code = reap(child)
-    say(asked, {"error": refused} if refused else {"code": code, "seconds": round(time.monotonic() - began, 6)})
+    if refused:
+        return {"error": refused}
+    os.write(asked["status"], b"\n")
+    while (code := reaped(child)) is None:
+        ready = select.select([0, ended], [], [])[0]
+        if ended in ready:
+            os.read(ended, 4096)
+        if 0 in ready:
+            obey(child)
+    return {"code": code, "seconds": round(time.monotonic() - began, 6)}
 
 
-def reap(child: int) -> int:
-    """Wait for a child, and for whatever else ends meanwhile; its exit status, as a shell tells it."""
-    while True:
-        pid, status = os.wait()
-        if pid == child:
-            return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
-
-
-def kill(pid: int, number: int) -> None:
-    """Send a signal to a process that may be gone."""
+def obey(child: int) -> None:
+    """Take the next order."""
+    order = os.read(0, 1)
+    if not order:
+        os._exit(1)  # no one waits for the program's end any more
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
+        if order == b"T":
+            os.kill(child, signal.SIGTERM)
+        else:
+            os.kill(-1, signal.SIGKILL)  # all but this process
 
 
-def say(asked: Asked, what: dict[str, Any]) -> None:
-    """Tell the engine how it ended."""
-    os.write(asked["status"], json.dumps(what).encode())
-
-
-def with_namespaces(asked: Asked, joins: list[int]) -> None:
-    """Run the program below the first process of a PID namespace, whose end ends all."""
-    unshare(asked)
-    began = time.monotonic()
-    reading, writing = os.pipe2(os.O_CLOEXEC)
-    first = os.fork()
-    if first == 0:
-        os.close(writing)
-        first_process(asked, joins, reading)
-    silence()
-    signal.signal(signal.SIGTERM, lambda number, _: kill(first, number))
-    signal.signal(signal.SIGINT, lambda *_: kill(first, signal.SIGKILL))
-    os.write(writing, b"g")
-    if reap(first) == 128 + signal.SIGKILL:
-        say(asked, {"code": 128 + signal.SIGKILL, "seconds": round(time.monotonic() - began, 6)})
-
-
-def first_process(asked: Asked, joins: list[int], parent: int) -> NoReturn:
-    """What process 1 of the namespace does. It dies with its parent."""
-    try:
-        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.read(parent, 1):  # nothing: the parent died before it could be known
-            socket.sethostname(asked["hostname"])
-            if asked["cut_off"]:
-                raise_loopback()
-            change_root(asked)
-            follow(asked, joins)
-    except BaseException as error:
-        say(asked, {"error": str(error)})
-    os._exit(0)
-
-
-def without_namespaces(asked: Asked, joins: list[int]) -> None:
-    """Run the program as a child of this process, which inherits and ends all that it leaves behind."""
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    signal.signal(signal.SIGINT, lambda *_: kill_all())
-    try:
-        follow(asked, joins)
-    finally:
-        while kill_all():
-            with contextlib.suppress(ChildProcessError):
-                while os.waitpid(-1, os.WNOHANG) != (0, 0):
-                    pass
-            time.sleep(0.005)
-
-
-def kill_all() -> int:
-    """Kill every process below this one; how many there were. One may have started another meanwhile."""
-    below: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:  # noqa: PTH123
-                below.setdefault(int(stream.read().rpartition(b")")[2].split()[1]), []).append(int(name))
-    found: list[int] = []
-    parents = [os.getpid()]
-    while parents:
-        children = below.get(parents.pop(), [])
-        found += children
-        parents += children
-    for pid in found:
-        kill(pid, signal.SIGKILL)
-    return len(found)
+def reaped(child: int) -> int | None:
+    """The exit status of a child, as a shell tells it, or None while it runs. Also takes leave of whatever else ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == child:
+                return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+            if pid == 0:
+                return None
+    return None
 
 
 def main() -> None:
     """The process of its own."""
-    asked = json.load(sys.stdin)
+    with open(int(sys.argv[1]), encoding="utf-8") as stream:  # noqa: PTH123
+        asked = json.load(stream)
     try:
-        os.set_inheritable(asked["status"], False)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # until there is a program to pass it on to
-        # SIGINT, since without namespaces a sudden death would leave the program alone.
-        prctl(PR_SET_PDEATHSIG, signal.SIGINT)
-        if os.getppid() != asked["parent"]:
-            return
-        joins = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in asked["cgroups"]]
-        (with_namespaces if asked["namespaces"] else without_namespaces)(asked, joins)
+        for descriptor in (asked["status"], *asked["outputs"], *asked["joins"]):
+            os.set_inheritable(descriptor, False)
+        checked(libc.prctl(PR_SET_DUMPABLE, ctypes.c_ulong(0), 0, 0, 0), "prctl")
+        said = follow(asked)
     except BaseException as error:
-        say(asked, {"error": str(error)})
+        said = {"error": str(error)}
+    os.write(asked["status"], json.dumps(said).encode())
+    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -182,4 +182,5 @@ def _interpreters() -> list[Path]:
 
 def _is_made_with(one: KeptVenv, interpreter: Path) -> bool:
     """Whether the environment's Python is a link to that interpreter."""
-    return (one.folder / "venv" / "bin" / "python").resolve().is_relative_to(interpreter.resolve())
+    real = os.path.realpath(one.folder / "venv" / "bin" / "python")  # which, unlike resolve(), bears a link to itself
+    return Path(real).is_relative_to(os.path.realpath(interpreter))

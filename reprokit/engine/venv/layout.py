@@ -8,40 +8,49 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reprokit.engine.venv import keeping
-from reprokit.engine.venv.sandbox import CUDA_PLACE, NOBODY, SandboxMount, is_hidden, placed
+from reprokit.engine.venv.bubblewrap import CUDA_PLACE, NOBODY, SandboxMount, shown
 from reprokit.environment.on_host import SHM
 from reprokit.core.errors import EngineError
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HOME = "/home/repro"
+PARTS = ("venv", "cuda", "tools")
+"""Folders of an environment that its build fills, beside the work folder."""
 
 
-def user_of(name: str) -> int | None:
-    """The id that a program for the user ``name`` (repro or root) takes on; None: ours."""
-    return NOBODY if os.getuid() == 0 and name != "root" else None
+def owner() -> int | None:
+    """The id that programs take on where we are root; None: ours."""
+    return NOBODY if os.getuid() == 0 else None
 
 
-def variables(folder: Path | None, *, namespaces: bool, home: Path, user: str = "repro") -> dict[str, str]:
+def user_of(name: str) -> int:
+    """The id as which a program of the user ``name`` (repro or root) sees itself: root is so in its sandbox alone."""
+    if name == "root":
+        return 0
+    return owner() or os.getuid()
+
+
+def variables(folder: Path | None, *, user: str = "repro") -> dict[str, str]:
     """What an image's own variables are for containers. ``folder``: of the environment, None for the bare host.
 
-    Nothing of reprokit's own environment is among them. ``home``: the private folder that is the user's home.
+    Nothing of reprokit's own environment is among them.
     """
-    found = {"LANG": "C.UTF-8", "HOSTNAME": "repro"}
+    found = {"LANG": "C.UTF-8", "HOSTNAME": "repro", "HOME": home_of(user)}
     path = [SYSTEM_PATH]
     if folder is not None:
         path.insert(0, str(folder / "tools"))
         found["VIRTUAL_ENV"] = str(folder / "venv")
         if (folder / "cuda").is_dir():
-            cuda = CUDA_PLACE if namespaces else str(folder / "cuda")
-            found |= {"CUDA_HOME": cuda, "LD_LIBRARY_PATH": f"{cuda}/lib64"}
-            path.insert(0, f"{cuda}/bin")
+            found |= {"CUDA_HOME": CUDA_PLACE, "LD_LIBRARY_PATH": f"{CUDA_PLACE}/lib64"}
+            path.insert(0, f"{CUDA_PLACE}/bin")
         path.insert(0, str(folder / "venv" / "bin"))
     found["PATH"] = ":".join(path)
-    if namespaces:
-        found["HOME"] = "/root" if user == "root" else HOME
-    else:
-        found |= {"HOME": str(home), "TMPDIR": str(home.parent / "tmp")}
     return found
+
+
+def home_of(user: str) -> str:
+    """The home folder of a user."""
+    return "/root" if user == "root" else HOME
 
 
 def visible(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
@@ -57,56 +66,52 @@ def visible(leased: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
 
 
 def scratch_folders(scratch: Path, user: str) -> None:
-    """Make the private folders of a program below ``scratch``: its root, home, temporary folders and user database."""
-    scratch.chmod(0o711)  # another user than ours may have to pass
-    for name, mode in (("root", 0o755), ("home", 0o700), ("tmp", 0o1777), ("vartmp", 0o1777)):
+    """Make the private folders of a program below ``scratch``: its home, temporary folders and user database."""
+    for name, mode in (("home", 0o700), ("tmp", 0o1777), ("vartmp", 0o1777)):
         (scratch / name).mkdir()
         (scratch / name).chmod(mode)
-    number = user_of(user)
-    if number is not None:
-        os.chown(scratch / "home", number, number)
-    uid, gid = (os.getuid(), os.getgid()) if number is None else (number, number)
-    if user != "root":
-        _with_line("/etc/passwd", f"repro:x:{uid}:{gid}::{HOME}:/bin/bash", scratch / "passwd")
-        _with_line("/etc/group", f"repro:x:{gid}:", scratch / "group")
+    hand_over(scratch / "home")
+    number, name = user_of(user), "root" if user == "root" else "repro"
+    others = "".join(f"{one}:x:{uid}:{uid}::/:/usr/sbin/nologin\n" for one, uid in (("root", 0), ("nobody", NOBODY)))
+    texts = {
+        "passwd": f"{name}:x:{number}:{number}::{home_of(user)}:/bin/bash\n{others}",
+        "group": f"{name}:x:{number}:\nroot:x:0:\nnogroup:x:{NOBODY}:\n",
+    }
+    for file, text in texts.items():
+        (scratch / file).write_text(text)
+        (scratch / file).chmod(0o644)
 
 
-def _with_line(database: str, line: str, copy: Path) -> None:
-    """A copy of a user database that begins with ``line``: the first that fits an id names it."""
-    text = Path(database).read_text(errors="replace") if Path(database).exists() else ""
-    copy.write_text(f"{line}\n{text}")
-    copy.chmod(0o644)
+def hand_over(place: Path) -> None:
+    """Give a new file or folder of ours to the user that programs run as."""
+    if (number := owner()) is not None:
+        os.chown(place, number, number, follow_symlinks=False)
 
 
-def mounts(
-    scratch: Path, *, user: str, shm_size: int | None = None, shown: Sequence[str] = (), cuda: Path | None = None
-) -> list[SandboxMount]:
-    """Where the private folders appear, with ``shown`` folders of the host that would be hidden otherwise."""
-    found = [
+def mounts(scratch: Path, *, user: str, shm_size: int | None = None) -> list[SandboxMount]:
+    """Where the private folders of a program appear."""
+    read_only = [SandboxMount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only") for name in ("passwd", "group")]
+    return [
         SandboxMount(source=str(scratch / "tmp"), target="/tmp"),
         SandboxMount(source=str(scratch / "vartmp"), target="/var/tmp"),
-        SandboxMount(source=str(scratch / "home"), target="/root" if user == "root" else HOME),
+        SandboxMount(source=str(scratch / "home"), target=home_of(user)),
         SandboxMount(target="/dev/shm", kind="tmpfs", size=shm_size or SHM),
+        *read_only,
     ]
-    for name in ("passwd", "group"):
-        if (scratch / name).exists():
-            found.append(SandboxMount(source=str(scratch / name), target=f"/etc/{name}", kind="read-only"))
-    for place in dict.fromkeys(os.path.realpath(path) for path in shown if path):
-        if is_hidden(place) and Path(place).exists():
-            found.append(SandboxMount(source=place, target=place, kind="read-only"))
-    if cuda is not None and cuda.is_dir():
-        found.append(SandboxMount(source=str(cuda), target=CUDA_PLACE, kind="read-only"))
-    return found
+
+
+def environment(folder: Path, description: Mapping[str, str]) -> list[SandboxMount]:
+    """What trials see of an environment, for reading: what its build made, and the Python that it is linked to."""
+    parts = [folder / name for name in PARTS if (folder / name).is_dir()]
+    found = [SandboxMount(source=str(part), target=str(part), kind="read-only") for part in parts]
+    if (folder / "cuda").is_dir():
+        found.append(SandboxMount(source=str(folder / "cuda"), target=CUDA_PLACE, kind="read-only"))
+    return [*found, *shown(interpreters(description))]
 
 
 def interpreters(description: Mapping[str, str]) -> list[str]:
     """What of the host a virtual environment's Python is linked to."""
     return [description.get("prefix", ""), str(keeping.pythons())]
-
-
-def parents_first(several: Sequence[SandboxMount]) -> list[SandboxMount]:
-    """In an order in which none covers another."""
-    return sorted(several, key=lambda mount: Path(placed(mount.target)).parts)
 
 
 def copy_tree(source: Path, target: Path) -> None:

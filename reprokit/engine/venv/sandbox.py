@@ -1,4 +1,4 @@
-"""One program of this host, shut off and limited: described for ``inside.py``, followed to its end, never left alone."""
+"""One program of this host in its sandbox: described, started, followed to its end, never left alone."""
 
 from __future__ import annotations
 
@@ -7,64 +7,28 @@ import json
 import math
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
 
-from reprokit.engine.containers import GRACE, HOSTNAME
+from reprokit.engine.containers import GRACE
 from reprokit.engine.ending import DRAIN
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine.pace import Pace
 from reprokit.engine.stream import Joined
+from reprokit.engine.venv import bubblewrap
+from reprokit.engine.venv.bubblewrap import SandboxProgram
 
+ENTERING = Path(__file__).with_name("entering.py")
 INSIDE = Path(__file__).with_name("inside.py")
-NOBODY = 65534
-"""The user id of programs of ours where reprokit runs as root: nobody's, everywhere."""
-
-CUDA_PLACE = "/usr/local/cuda"
-HIDDEN = ("/home", "/opt", "/root", "/tmp", "/usr/local", "/var/tmp")
-"""Folders of the host in which the distribution has nothing, and so no image either."""
-
 _TICK = 0.2  # how often a silent program's cancel event is looked at
 _READ = 256 * 1024
 _PIPE = 1024 * 1024  # what a program can print before it waits for us
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxMount:
-    """What a program sees at ``target``: ``source``, or a file system in memory of ``size`` bytes."""
-
-    target: str
-    source: str = ""
-    kind: Literal["bind", "read-only", "tmpfs"] = "bind"
-    size: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class SandboxProgram:
-    """What is to be run. ``user``: the id that root becomes, None to stay. ``root``: an empty folder to mount on.
-
-    Without ``namespaces``, ``mounts`` are not made and the network is not ``cut_off``. ``joins``: control groups.
-    ``joined``: stdout and stderr are one pipe.
-    """
-
-    command: Sequence[str]
-    environ: Mapping[str, str]
-    folder: str
-    namespaces: bool
-    root: Path
-    mounts: Sequence[SandboxMount] = ()
-    cut_off: bool = False
-    user: int | None = None
-    joins: Sequence[str] = ()
-    joined: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,45 +40,31 @@ class Ended:
     timed_out: bool = False
 
 
-def hidden() -> list[str]:
-    """The host's folders that programs find empty."""
-    places = [*HIDDEN, os.path.expanduser("~")]
-    real = sorted({os.path.realpath(place) for place in places if Path(place).is_dir()} - {"/"})
-    return [place for place in real if not any(Path(place).is_relative_to(other) for other in real if other != place)]
-
-
-def is_hidden(path: str) -> bool:
-    """Whether programs find nothing of the host at that path."""
-    return any(Path(path).is_relative_to(place) for place in hidden())
-
-
-def placed(target: str) -> str:
-    """The path of a place, without links of the host: they would lead out of a root that is being made."""
-    return os.path.normpath(target) if is_hidden(target) else os.path.realpath(target)
-
-
-def described(program: SandboxProgram, status: int) -> dict[str, Any]:
-    """The description that ``inside.py`` reads."""
-    mounts = [
-        {"kind": mount.kind, "source": mount.source, "target": placed(mount.target), "size": mount.size}
-        for mount in program.mounts
-    ]
-    return {
+def described(program: SandboxProgram, status: int) -> bytes:
+    """The description that ``entering.py`` reads."""
+    root = os.getuid() == 0
+    arguments, staged = bubblewrap.arguments(program, bubblewrap.STAGE if root else "")
+    inside = {
         "status": status,
-        "parent": os.getpid(),
-        "namespaces": program.namespaces,
         "cut_off": program.cut_off,
-        "root": str(program.root),
-        "hidden": hidden(),
-        "mounts": mounts,
-        "hostname": HOSTNAME,
-        "user": program.user,
         "rlimits": {"RLIMIT_CORE": 0},
-        "cgroups": list(program.joins),
         "folder": program.folder,
         "command": list(program.command),
         "environ": dict(program.environ),
     }
+    text = json.dumps(
+        {
+            "parent": os.getpid(),
+            "user": bubblewrap.NOBODY if root else None,
+            "stage": bubblewrap.STAGE,
+            "staged": staged,
+            "cgroups": list(program.joins),
+            "bubblewrap": arguments,
+            "program": INSIDE.read_text(encoding="utf-8"),
+            "inside": inside,
+        }
+    ).encode()
+    return b"%010d" % len(text) + text
 
 
 def run(
@@ -127,8 +77,9 @@ def run(
     """
     reading, writing = os.pipe()
     try:
+        description = described(program, writing)
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(INSIDE)],
+            [sys.executable, "-I", "-S", str(ENTERING)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT if program.joined else subprocess.PIPE,
@@ -139,20 +90,19 @@ def run(
             bufsize=0,
         )
     finally:
-        description = json.dumps(described(program, writing)).encode()
         os.close(writing)
     try:
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(BrokenPipeError), process.stdin as stream:
-            stream.write(description)
+        with suppress(BrokenPipeError):
+            process.stdin.write(description)
         with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
             fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
         pace = Pace(timeout, time.monotonic(), sink)
         watch = _Watch(process, reading, pace, cancel)
         signalled = watch.follow()
         process.wait()
-        ended = _ended(watch.said, program.command[0])
+        ended = watch.ended(program.command[0])
         # Its end can be older than our signal, if we were late: what it was measured to have run decides.
         ended = replace(ended, timed_out=signalled and ended.seconds >= timeout)
         pace.check(timed_out=ended.timed_out)
@@ -162,24 +112,15 @@ def run(
         os.close(reading)
 
 
-def _ended(said: bytes, command: str) -> Ended:
-    try:
-        report = json.loads(said)
-    except ValueError:
-        raise EngineError(f"the process that watches {command} went away: {said.decode(errors='replace')!r}") from None
-    if "error" in report:
-        raise EngineError(f"cannot be started on this host: {report['error']}")
-    return Ended(code=report["code"], seconds=report["seconds"])
-
-
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """See to it that nothing is left, whatever happened before."""
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        try:
-            process.wait(DRAIN)
-        except subprocess.TimeoutExpired:
-            process.kill()
+    """See to it that nothing is left, whatever happened before: its end is that of all that it started."""
+    if process.stdin is not None:
+        process.stdin.close()  # process 1 then kills the rest
+    try:
+        process.wait(DRAIN)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()
@@ -207,7 +148,7 @@ class _Watch:
 
     def follow(self) -> bool:
         """Pass output on until the end; whether the time limit stopped it. Raises Cancelled."""
-        signals = [signal.SIGTERM, signal.SIGINT, signal.SIGKILL]  # SIGINT: kill all that runs
+        orders = [b"T", b"K", b""]
         following: float | None = None
         with selectors.DefaultSelector() as selector:
             for descriptor in self._streams:
@@ -222,13 +163,33 @@ class _Watch:
                 # Before the output is passed on: the time that this takes is not the program's.
                 now = time.monotonic()
                 left = self._pace.left(now) if following is None else following - now
-                if left <= 0 and signals:
-                    self._process.send_signal(signals.pop(0))
-                    following = now + (GRACE if len(signals) == 2 else DRAIN)
+                if left <= 0 and orders:
+                    self._order(orders.pop(0))
+                    following = now + (GRACE if len(orders) == 2 else DRAIN)
                 self._joined.feed(pieces, now)
         self._joined.close()
         self._pace.close()
-        return len(signals) < 3
+        return len(orders) < 3
+
+    def _order(self, order: bytes) -> None:
+        """Ask process 1 to end the program (T) or all (K); without an order: end process 1, too."""
+        assert self._process.stdin is not None
+        if not order:
+            self._process.kill()
+            return
+        with suppress(OSError):  # it has ended meanwhile
+            self._process.stdin.write(order)
+
+    def ended(self, command: str) -> Ended:
+        """What was said of the end. Raises EngineError where the program never started, or no one saw it end."""
+        try:
+            report = json.loads(self.said)
+        except ValueError:
+            why = self.said.decode(errors="replace").strip() or f"process 1 of the sandbox of {command} went away"
+            raise EngineError(f"cannot be started on this host: {why}") from None
+        if "error" in report:
+            raise EngineError(f"cannot be started on this host: {report['error']}")
+        return Ended(code=report["code"], seconds=report["seconds"])
 
     def _read(self, selector: selectors.BaseSelector, patience: float) -> list[tuple[int, bytes]]:
         pieces = []

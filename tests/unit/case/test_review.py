@@ -163,7 +163,7 @@ def test_the_summary_names_the_text_and_what_to_look_at() -> None:
     assert file.digest in words
     assert "6:10: runs 2 lines while it is built: curl https://x.example rm -rf /" in words
     assert "as root in a container" in words
-    assert "on this host itself, as you" in review.summary(file, on_host="venv")
+    assert "on this host itself, in a sandbox" in review.summary(file, on_host="venv")
 
 
 @given(st.text(min_size=1, max_size=300))

@@ -205,7 +205,7 @@ def python(version: str) -> Interpreter:
             "0.9.1",
             HostCapabilities(),
             False,
-            [("ok", "Python 3.9, 3.12, from this host, with uv 0.9.1")],
+            [("ok", "Python 3.9, 3.12, from this host, in sandboxes of bubblewrap, with uv 0.9.1")],
         ),
         (["3.11.2"], "", HostCapabilities(), False, [("info", "uv, which provides others, was not found")]),
         ([], "0.9.1", HostCapabilities(), False, [("info", "found no Python")]),
@@ -228,12 +228,20 @@ def test_what_the_engine_venv_can_use(
     chosen: bool,
     wanted: list[tuple[str, str]],
 ) -> None:
+    monkeypatch.setattr(venv_host, "refusal", lambda: "")
     monkeypatch.setattr(venv_host, "pythons", lambda: map(python, versions))
     monkeypatch.setattr(venv_host, "uv_version", lambda: uv)
     monkeypatch.setattr(venv_host, "powers", lambda: powers)
     found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
     assert [status for status, _, _ in found] == [status for status, _ in wanted]
     assert all(words in text for (_, text, _), (_, words) in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize(("chosen", "status"), [(True, "fail"), (False, "info")])
+def test_what_the_engine_venv_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: bool, status: str) -> None:
+    monkeypatch.setattr(venv_host, "refusal", lambda: "--engine venv needs bubblewrap: apt-get install bubblewrap")
+    found = rows(venvs.check(ground(tmp_path, settings=Settings(engine="venv" if chosen else "auto"))))
+    assert found == [(status, "--engine venv needs bubblewrap", "apt-get install bubblewrap")]
 
 
 def test_limits_that_the_engine_cannot_enforce(tmp_path: Path) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 from reprokit.core.errors import EngineError
 from reprokit.engine.pace import AWAY, FULL, TAIL, Pace
 from reprokit.engine.venv import sandbox
-from reprokit.engine.venv.sandbox import SandboxProgram
+from reprokit.engine.venv.bubblewrap import SandboxProgram
 from reprokit.evidence.text import CUT_MARK
 
 
@@ -83,23 +81,23 @@ def test_nothing_is_lost_or_reordered_unless_a_line_says_so(pieces: list[bytes])
         assert line == b"[reprokit: %d bytes (%d lines) cut]" % (len(gone), gone.count(b"\n"))
 
 
-def program(folder: Path, script: str) -> SandboxProgram:
-    return SandboxProgram(
-        command=["sh", "-c", script], environ=dict(os.environ), folder="/", namespaces=False, root=folder
-    )
+def program(script: str) -> SandboxProgram:
+    return SandboxProgram(command=["sh", "-c", script], environ={"PATH": os.environ["PATH"]})
 
 
-def test_a_sink_that_stalls_makes_no_time_out(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("venv_sandbox")
+def test_a_sink_that_stalls_makes_no_time_out() -> None:
     def stalls(_: bytes) -> None:
         time.sleep(1.5)
 
-    ended = sandbox.run(program(tmp_path, "echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=1.0)
+    ended = sandbox.run(program("echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=1.0)
     assert (ended.code, ended.timed_out) == (7, False)
-    ended = sandbox.run(program(tmp_path, "echo x; exec sleep 60"), stalls, threading.Event(), timeout=1.0)
+    ended = sandbox.run(program("echo x; exec sleep 60"), stalls, threading.Event(), timeout=1.0)
     assert ended.timed_out
 
 
-def test_a_slow_sink_makes_no_time_out_of_a_flood(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("venv_sandbox")
+def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
     size = 0
 
     def slow(data: bytes) -> None:
@@ -107,8 +105,8 @@ def test_a_slow_sink_makes_no_time_out_of_a_flood(tmp_path: Path) -> None:
         size += len(data)
         time.sleep(0.01)
 
-    script = f"exec {sys.executable} -c 'import os; [os.write(1, bytes(65536)) for _ in range(150)]'"
-    ended = sandbox.run(program(tmp_path, script), slow, threading.Event(), timeout=1.0)
+    script = "exec python3 -c 'import os; [os.write(1, bytes(65536)) for _ in range(150)]'"
+    ended = sandbox.run(program(script), slow, threading.Event(), timeout=1.0)
     assert (ended.code, ended.timed_out, size) == (0, False, 150 * 65536)
 
 

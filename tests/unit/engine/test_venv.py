@@ -17,7 +17,7 @@ from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileS
 from reprokit.core.errors import Unsupported
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.stream import Joined
-from reprokit.engine.venv import cgroups, host, keeping, layout, sandbox
+from reprokit.engine.venv import bubblewrap, cgroups, host, keeping, layout
 from reprokit.engine.venv.repeat import shell_line
 from reprokit.environment import dockerfile
 from reprokit.environment.host import Host, HostCapabilities
@@ -156,8 +156,11 @@ def test_uv_serves_what_the_host_lacks() -> None:
     found = resolve_on(replace(HOST, uv_pythons=("3.14.1", "3.8.20")), spec({"python": "3.8"}))
     assert found.host is not None
     assert (found.host.python.version, found.host.python.path) == ("3.8.20", "")
-    script = dockerfile.render(found, spec(), sources={}, given_datasets=set(), recipe="script").dockerfile
-    assert "uv python install 3.8.20" in script
+    rendered = dockerfile.render(found, spec(), sources={}, given_datasets=set(), recipe="script")
+    script, layout = rendered.dockerfile, json.loads(bytes(rendered.context["reprokit/venv.json"]))  # type: ignore[arg-type]
+    assert layout == {"workdir": "/workspace", "prefix": "", "uv": "3.8.20"}
+    assert "uv python install" not in script, "where foreign code runs, no interpreter can be written"
+    assert "uv python find 3.8.20" in script
 
 
 def test_every_release_counts_that_uv_could_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -272,8 +275,8 @@ def test_a_limit_that_swaps_is_no_limit(tmp_path: Path) -> None:
 
 
 def test_places_below_others_are_mounted_after_them() -> None:
-    mounts = [sandbox.SandboxMount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
-    assert [mount.target for mount in layout.parents_first(mounts)] == [
+    mounts = [bubblewrap.SandboxMount(target=target) for target in ("/workspace/data", "/tmp/a", "/workspace", "/tmp")]
+    assert [mount.target for mount in bubblewrap.parents_first(mounts)] == [
         "/tmp",
         "/tmp/a",
         "/workspace",
@@ -284,11 +287,9 @@ def test_places_below_others_are_mounted_after_them() -> None:
 def test_a_program_sees_nothing_of_our_own_variables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PYTHONPATH", "/mine")
     (tmp_path / "cuda").mkdir()
-    found = layout.variables(tmp_path, namespaces=True, home=tmp_path / "home")
+    found = layout.variables(tmp_path)
     assert set(found) == {"LANG", "HOSTNAME", "VIRTUAL_ENV", "CUDA_HOME", "LD_LIBRARY_PATH", "PATH", "HOME"}
     assert found["PATH"].split(":")[:3] == [f"{tmp_path}/venv/bin", "/usr/local/cuda/bin", f"{tmp_path}/tools"]
-    plain = layout.variables(tmp_path, namespaces=False, home=tmp_path / "home")
-    assert (plain["CUDA_HOME"], plain["HOME"]) == (f"{tmp_path}/cuda", f"{tmp_path}/home")
 
 
 @pytest.mark.parametrize(
@@ -309,6 +310,7 @@ def test_a_case_numbers_the_gpus_that_it_was_leased(word: str | None, seen: str)
     assert layout.visible((), {"CUDA_VISIBLE_DEVICES": "0"}) == {}
 
 
+@pytest.mark.usefixtures("venv_sandbox")
 def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = keeping.top() / "environments" / "abc"
@@ -330,7 +332,7 @@ def test_the_line_that_repeats_a_trial_is_one_command(monkeypatch: pytest.Monkey
     line = shell_line(trial, tmp_path / "kept")
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
     assert done.stdout == "it is two words\none.png\necho go\n"
-    assert line.endswith("# not set here: user=repro network=none memory=1073741824")
+    assert line.endswith("# not set here: memory=1073741824")
 
 
 def test_an_environment_counts_only_when_it_is_complete(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
