@@ -1,6 +1,6 @@
 # Makes known to this build step what the site that builds has set, where it has: mounts, gone afterwards. No password is
 # among them: the site's gateway, outside the build, fetches packages with its credentials and proxies.
-export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
 # Downloads are kept by the gateway, where no step can change them; "off" is what every pip takes for no cache.
 export PIP_NO_CACHE_DIR=off
 unset SSH_AUTH_SOCK  # the mount of the gateway sets it, and no agent is there
