@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 sys.path.pop(0)  # this script's folder is no place to import from
 sys.argv[0] = "pip"
 
+
 def give_up_on_hosts():
     from pip._vendor.requests.adapters import HTTPAdapter
     from pip._vendor.requests.exceptions import ConnectionError as Failed

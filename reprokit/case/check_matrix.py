@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,15 +9,12 @@ from typing import Any
 from reprokit.case.axes import KnownAxes
 from reprokit.case.checks import axes_of, cells_of, misspelt_axes
 from reprokit.case.descriptions import dotted, listing
-from reprokit.case.matrix import expand
+from reprokit.case.matrix import expand, group_count, too_many
 from reprokit.case.model import RESERVED
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import CONSTANTS
 from reprokit.case.tree import Loc
 from reprokit.core.near_match import near, nearest
-
-MAX_COUNTED = 200_000
-"""Most cells of a matrix that are looked through for one that ``exclude`` leaves."""
 
 _NAME = re.compile(r"[^\W\d]\w*")
 
@@ -50,8 +46,10 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatPr
         return
     excluded = [cell for _, cell in cells_of(data, "exclude")]
     included = [cell for _, cell in cells_of(data, "include")]
+    if too_large := too_many(axes, group_count(axes, excluded)):
+        yield FormatProblem(loc=("matrix",), message=f"matrix: {too_large}", on_key=True)
+        return
     whole = all(isinstance(matrix[name], list) and matrix[name] for name in axes)
-    whole = whole and math.prod(len(values) for values in axes.values()) <= MAX_COUNTED
     if axes and excluded and all(excluded) and whole and not expand(axes, excluded, included):
         yield FormatProblem(
             loc=("matrix", "exclude"),

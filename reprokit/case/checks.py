@@ -155,6 +155,19 @@ def check_paths(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
             parent = posixpath.dirname(parent)
 
 
+def check_digests(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """Files of datasets with a digest that would lie elsewhere."""
+    for name, entry in _items(data.get("datasets")):
+        for path, _ in _items(entry.get("sha256") if isinstance(entry, dict) else None):
+            try:
+                units.below_dataset(path)
+            except ValueError as error:
+                loc: Loc = ("datasets", name, "sha256", path)
+                yield FormatProblem(
+                    loc=loc, message=f"{dotted(loc[:3])}: expected {error}, found {path!r}", on_key=True
+                )
+
+
 def _paths(data: Mapping[str, Any]) -> Iterator[tuple[Loc, str]]:
     for section in ("sources", "datasets"):
         for name, entry in _items(data.get(section)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from reprokit.case.tree import CaseTree, Loc
 
-_TAG = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_OPENING = re.compile(r"\{\{|\{%")
+_CLOSING = {"{{": "}}", "{%": "%}"}
 
 
 def name_in(tree: CaseTree, loc: Loc, name: str) -> tuple[int, int] | None:
@@ -15,11 +17,25 @@ def name_in(tree: CaseTree, loc: Loc, name: str) -> tuple[int, int] | None:
     if place is None:
         return None
     word = re.compile(rf"(?<![\w.\"']){re.escape(name)}(?![\w\"'])")
-    for tag in _TAG.finditer(tree.text, place.start, place.end):
-        use = word.search(tree.text, tag.start() + 2, tag.end() - 2)
+    for start, end in _tags(tree.text, place.start, place.end):
+        use = word.search(tree.text, start, end)
         if use:
             return _line_column(tree.text, use.start())
     return None
+
+
+def _tags(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Start and end of what is inside each tag, in linear time: no end is looked for again after there was none."""
+    unclosed: set[str] = set()
+    for opening in _OPENING.finditer(text, start, end):
+        if opening.start() < start or opening[0] in unclosed:
+            continue
+        closing = text.find(_CLOSING[opening[0]], opening.end(), end)
+        if closing < 0:
+            unclosed.add(opening[0])
+        else:
+            yield opening.end(), closing
+            start = closing + 2
 
 
 def line_in(tree: CaseTree, loc: Loc, number: int) -> tuple[int, int] | None:

@@ -19,6 +19,12 @@ Partial = Mapping[str, str]
 """Some axes with a value each; a cell matches it when it has all of them."""
 
 
+MAX_CELLS = 200_000
+"""Most combinations of axes that are made, before excludes and selections leave some."""
+MAX_COMPARED = 20_000_000
+"""Most comparisons of a combination with the excludes of one set of axes."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """What the command line asks of a matrix.
@@ -47,12 +53,14 @@ def expand(
     """
     names = tuple(axes)
     groups = _by_keys(exclude, names)
+    if too_large := too_many(axes, len(groups)):
+        raise UsageError(too_large)
     include = [dict(cell) for cell in include]
     cells: list[Cell] = []
     if names or not include:  # without either there is one cell, the empty one
-        combinations: Iterator[tuple[str, ...]] = itertools.product(*axes.values())
-        for wanted, positions in groups:
-            combinations = _without(combinations, wanted, positions)
+        combinations: Iterable[tuple[str, ...]] = itertools.product(*axes.values())
+        if groups:
+            combinations = (values for values in combinations if not _is_excluded(values, groups))
         cells = [dict(zip(names, values, strict=True)) for values in combinations]
     seen = {tuple(sorted(cell.items())) for cell in cells} if include else set()
     for extra in include:
@@ -68,9 +76,27 @@ def count(axes: Mapping[str, Sequence[str]], exclude: Sequence[Partial] = (), in
     return len(expand(axes, exclude, include)) if exclude or include else math.prod(map(len, axes.values()))
 
 
-def _by_keys(
-    exclude: Iterable[Partial], names: tuple[str, ...]
-) -> list[tuple[frozenset[tuple[str, ...]], tuple[int, ...]]]:
+_Groups = list[tuple[frozenset[tuple[str, ...]], tuple[int, ...]]]
+
+
+def too_many(axes: Mapping[str, Sequence[str]], groups: int = 0) -> str:
+    """Why a matrix is not expanded, in words; '' where it is. ``groups``: sets of axes that its excludes name."""
+    product = math.prod(map(len, axes.values()))
+    if product <= MAX_CELLS and product * groups <= MAX_COMPARED:
+        return ""
+    shown = f"{product:,}" if product < 10**15 else f"more than {10**15:,}"
+    how = f" with excludes over {groups} sets of axes" if product <= MAX_CELLS else ""
+    return (
+        f"the axes make {shown} cells{how}, and at most {MAX_CELLS:,} can be looked through: leave out axes or values"
+    )
+
+
+def group_count(axes: Mapping[str, Sequence[str]], exclude: Iterable[Partial]) -> int:
+    """How many sets of axes the excludes name."""
+    return len(_by_keys(exclude, tuple(axes)))
+
+
+def _by_keys(exclude: Iterable[Partial], names: tuple[str, ...]) -> _Groups:
     """Excludes grouped by the axes that they name: a cell costs one set look-up per group, not one per exclude."""
     grouped: dict[tuple[str, ...], set[tuple[str, ...]]] = {}
     for partial in exclude:
@@ -80,10 +106,8 @@ def _by_keys(
     return [(frozenset(values), tuple(names.index(key) for key in keys)) for keys, values in grouped.items()]
 
 
-def _without(
-    combinations: Iterator[tuple[str, ...]], wanted: frozenset[tuple[str, ...]], positions: tuple[int, ...]
-) -> Iterator[tuple[str, ...]]:
-    return (values for values in combinations if tuple([values[i] for i in positions]) not in wanted)
+def _is_excluded(values: tuple[str, ...], groups: _Groups) -> bool:
+    return any(tuple([values[i] for i in positions]) in wanted for wanted, positions in groups)
 
 
 def select(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from reprokit.case.markdown import blocks
 from reprokit.core.errors import Problem, UsageError
+from reprokit.core.files import open_regular
 from reprokit.core.near_match import nearest
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ _SCHEMA = re.compile(r"^schema\s*:", re.MULTILINE)
 MARKDOWN_SUFFIXES = (".md", ".markdown")
 CATALOGUE = "catalogue.yaml"
 """The file that says how the cases of its folder are presented; it is not a case."""
+
+_STREAM = re.compile(r"/dev/(?:stdin|fd/[0-9]+)|/proc/self/fd/[0-9]+")
+"""What is read to its end, whatever it is: a shell's ``<(command)`` too. Any other pipe may have no writer, ever."""
 
 LOCK_SUFFIX = ".lock.yaml"
 """Suffix of lock files, which are beside cases and are not cases."""
@@ -88,7 +92,7 @@ def _stdin(stdin: TextIO | None) -> Text | Problem:
 
 def _file(path: Path, *, optional: bool = False) -> Text | Problem:
     try:
-        with path.open("rb") as stream:
+        with path.open("rb") if _STREAM.fullmatch(str(path)) else open_regular(path) as stream:
             data = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file or folder{_near_file(path)}") from None

@@ -46,15 +46,6 @@ def _whole(value: object) -> int:
         raise expected(str(error)) from None
 
 
-def _trials(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    try:
-        return units.trials(value if isinstance(value, str) else "")
-    except ValueError as error:
-        raise expected(str(error)) from None
-
-
 def _number(parse: Callable[[str], float]) -> BeforeValidator:
     """The number that ``parse`` makes of a text."""
 
@@ -122,8 +113,8 @@ Image = Annotated[str, _checked(units.image, templated=True), _loose()]
 EnvValue = Annotated[str, WithJsonSchema({"type": [*_LOOSE, "null"]})]
 Whole = Annotated[int, BeforeValidator(_whole), WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$"})]
 TrialCount = Annotated[
-    int,
-    BeforeValidator(_trials),
+    Whole,
+    Field(ge=1, le=units.MOST_TRIALS),
     WithJsonSchema({"type": ["integer", "string"], "pattern": "^[0-9]+$", "minimum": 1, "maximum": units.MOST_TRIALS}),
 ]
 Rate = Annotated[

@@ -129,6 +129,8 @@ def _expectation(kind: str, context: dict[str, Any], loc: Loc, value: Any) -> tu
         what = "a list that is not empty"
     elif kind == "greater_than_equal":
         what = f"at least {context.get('ge')}"
+    elif kind == "less_than_equal":
+        what = f"at most {context.get('le')}"
     elif kind == "string_pattern_mismatch":
         what = "small letters, digits and dashes"
         suggestion = _slug(str(value))

@@ -12,21 +12,22 @@ import re
 import signal
 from typing import Literal, TypeVar
 
+from reprokit.core import patterns
 from reprokit.core.near_match import near
 
 _Word = TypeVar("_Word", bound=str)
 
-_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:([kmgt]?)(?:i?b)?)", re.IGNORECASE)
+_SIZE = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)\s*(?:([kmgt]?)(?:i?b)?)", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 _DURATION = re.compile(
-    r"(?:(?P<d>[0-9]+(?:\.[0-9]+)?)d)?(?:(?P<h>[0-9]+(?:\.[0-9]+)?)h)?(?:(?P<m>[0-9]+(?:\.[0-9]+)?)m(?:in)?)?"
-    r"(?:(?P<s>[0-9]+(?:\.[0-9]+)?)s?)?"
+    r"(?:(?P<d>[0-9]{1,9}(?:\.[0-9]{1,9})?)d)?(?:(?P<h>[0-9]{1,9}(?:\.[0-9]{1,9})?)h)?(?:(?P<m>[0-9]{1,9}(?:\.[0-9]{1,9})?)m(?:in)?)?"
+    r"(?:(?P<s>[0-9]{1,9}(?:\.[0-9]{1,9})?)s?)?"
 )
 _SECONDS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
 
 _USER = re.compile(r"(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10})(?::(?:[a-z_][a-z0-9_-]{0,31}|[0-9]{1,10}))?")
-_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[\w.-]+@[\w.-]+:\S+|(?:\.{0,2}|~)/[^\n]*")
+_GIT_URL = re.compile(r"(?:https?|ssh|git|file)://(?!-)\S+|\w[\w.-]*@[\w.][\w.-]*:(?!-)\S+|(?:\.{0,2}|~)/[^\0\n]*")
 
 MOST_SIZE = 64 * 1024**4
 """More memory than any one machine has; what a case or a site writes beyond it is a mistake."""
@@ -128,7 +129,7 @@ def _share(text: str) -> float:
 
 def cores(text: str) -> float:
     """A number of CPU cores, such as ``4`` or ``0.5``."""
-    if not re.fullmatch(r"[0-9]+(\.[0-9]+)?|\.[0-9]+", text.strip()):
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?|\.[0-9]{1,9}", text.strip()):
         raise ValueError("a number of cores such as 4 or 0.5")
     value = float(text)
     if not 0.01 <= value <= MOST_CORES:
@@ -215,7 +216,7 @@ def absolute(text: str) -> str:
 
 def git_url(text: str) -> str:
     """Where git clones from. Transports that run commands (``ext::``) and options (``-u``) are refused."""
-    if not _GIT_URL.fullmatch(text):
+    if not _GIT_URL.fullmatch(text) or "@-" in text.partition("://")[2].partition("/")[0]:
         raise ValueError(
             "the address of a git repository such as https://..., ssh://..., git@host:path or a local path"
         )
@@ -253,8 +254,8 @@ def pattern(text: str) -> str:
         raise ValueError("a text to look for, not an empty one")
     if len(text) >= 2 and text.startswith("/") and text.endswith("/"):
         try:
-            re.compile(text[1:-1])
-        except re.error as error:
+            patterns.compiled(text[1:-1])
+        except patterns.PatternError as error:
             raise ValueError(f"a regular expression between the slashes, but it does not compile: {error}") from None
         if len(text) == 2:
             raise ValueError("a regular expression between the slashes")
@@ -286,6 +287,13 @@ def dataset_glob(text: str) -> str:
     """A glob relative to the dataset's own folder."""
     if not text or text.startswith("/") or ".." in text.split("/"):
         raise ValueError("a glob below the dataset such as images/*.png")
+    return text
+
+
+def below_dataset(text: str) -> str:
+    """The path of a file of a dataset."""
+    if not text or text.startswith("/") or ".." in text.split("/") or any(c in text for c in "\0\n"):
+        raise ValueError("a path below the dataset such as images/1.png")
     return text
 
 

@@ -12,6 +12,7 @@ from reprokit.case.check_matrix import check_matrix
 from reprokit.case.checks import (
     axes_of,
     cells_of,
+    check_digests,
     check_failure,
     check_fix_keys,
     check_paths,
@@ -20,6 +21,7 @@ from reprokit.case.checks import (
     names_used,
     templates,
 )
+from reprokit.case.confined import fresh_budget
 from reprokit.case.descriptions import dotted
 from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
@@ -49,6 +51,7 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
     data = tree.data
     if not isinstance(data, dict):
         return Checked(problems=tuple(tree.problems))
+    fresh_budget()
     case, findings = build(data, known)
     for checks in (check_matrix(data, known), check_failure(data), check_fix_keys(data), *_common(tree, data, known)):
         findings += checks
@@ -75,7 +78,12 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
 
 def _common(tree: CaseTree, data: dict[str, Any], known: KnownAxes) -> tuple[Iterator[FormatProblem], ...]:
     """The checks that concern the fixed variant as well."""
-    return check_templates(tree, data, known), check_paths(data), _check_partial_cells(tree, data, known)
+    return (
+        check_templates(tree, data, known),
+        check_paths(data),
+        check_digests(data),
+        _check_partial_cells(tree, data, known),
+    )
 
 
 def _problem(tree: CaseTree, finding: FormatProblem) -> Problem:

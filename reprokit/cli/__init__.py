@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 from contextlib import suppress
@@ -14,6 +15,7 @@ import click
 from reprokit import __version__
 from reprokit.core import interrupts
 from reprokit.core.errors import CaseError, ReprokitError
+from reprokit.core.terminal import echo, echo_traceback
 
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
@@ -119,19 +121,21 @@ def invoke(arguments: list[str]) -> int:
     try:
         result: Any = cli.main(arguments, prog_name="reprokit", standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        said = io.StringIO()
+        error.show(file=said)
+        echo(said.getvalue(), err=True, nl=False)
         return error.exit_code
     except click.Abort:
         return 130
     except CaseError as error:
         count = len(error.problems)
-        click.echo(f"{error}\n{count} problem{'s' if count != 1 else ''}", err=True)
+        echo(f"{error}\n{count} problem{'s' if count != 1 else ''}", err=True)
         return error.exit_status
     except ReprokitError as error:
-        click.echo(f"reprokit: {error}", err=True)
+        echo(f"reprokit: {error}", err=True)
         return error.exit_status
     except KeyboardInterrupt:
-        click.echo("reprokit: interrupted", err=True)
+        echo("reprokit: interrupted", err=True)
         return 130
     except BrokenPipeError:
         # The reader of our output has closed the pipe.
@@ -139,9 +143,7 @@ def invoke(arguments: list[str]) -> int:
         return 141
     except Exception:
         # Status 1 is a finding about the user's bug: a defect of reprokit must not look like one.
-        import traceback
-
-        traceback.print_exc()
-        click.echo("reprokit: this is a defect of reprokit itself; please report it with the lines above", err=True)
+        echo_traceback()
+        echo("reprokit: this is a defect of reprokit itself; please report it with the lines above", err=True)
         return 3
     return result if isinstance(result, int) else 0

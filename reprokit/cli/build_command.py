@@ -27,6 +27,6 @@ from reprokit.run.run_session import Session
 @options.store_option
 def command(**given: Any) -> int:
     """Build and measure the images of cells without running them, so that `reprokit run` need not build them."""
-    verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
+    verbose, store_folder = given.pop("verbose"), options.obeyed_store(given.pop("store_folder"))
     given["trials"] = None
     return Session(store_folder, display=Screen(verbose=verbose)).build(options.request_of(given))

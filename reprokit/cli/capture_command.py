@@ -14,6 +14,7 @@ from reprokit.case import units
 from reprokit.cli import OWN_VARIABLES
 from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.terminal import echo
 from reprokit.environment.cases import load_text
 from reprokit.intake import draft
 from reprokit.intake.capturing import drafting, running, seen
@@ -52,14 +53,14 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
         environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
         ran = running.run(words, environ=environ, timeout=seconds)
     except running.CannotStart as error:
-        click.echo(f"reprokit: {error}; no case is written", err=True)
+        echo(f"reprokit: {error}; no case is written", err=True)
         return error.status
     status = ran.ending.exit_code or 0
     if ran.interrupted:
-        click.echo("reprokit: interrupted; no case is written", err=True)
+        echo("reprokit: interrupted; no case is written", err=True)
         return status or 130
     if not status and not ran.ending.timed_out:
-        click.echo(f"reprokit: {shlex.join(words)} succeeded; no case is written", err=True)
+        echo(f"reprokit: {shlex.join(words)} succeeded; no case is written", err=True)
         return 0
     _write(words, ran, output, environ)
     return status
@@ -72,7 +73,7 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
     try:
         files.write(path, text)
     except OSError as error:
-        click.echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
+        echo(f"{text}reprokit: {path} cannot be written: {error.strerror}; the case is above", err=True)
         return
     how = "timed out" if ran.ending.timed_out else f"ended with exit status {ran.ending.exit_code}"
     lines = [f"reprokit: the command {how}; the case is {path}"]
@@ -86,4 +87,4 @@ def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mappin
         lines.append(f"  next: reprokit run {shlex.quote(str(path))}")
     except CaseError as error:
         lines += ["  fix by hand first:", *(f"    {problem}" for problem in error.problems)]
-    click.echo("\n".join(lines), err=True)
+    echo("\n".join(lines), err=True)

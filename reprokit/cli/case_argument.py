@@ -12,6 +12,7 @@ import click
 
 from reprokit.case.read import MARKDOWN_SUFFIXES, MAX_BYTES, YAML_SUFFIXES, is_lock, looks_like_case
 from reprokit.core.errors import UsageError
+from reprokit.core.files import open_regular
 from reprokit.core.near_match import near
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def _ids_below(folder: Path) -> Iterator[tuple[Path, str]]:
 def _id_of(path: Path) -> str:
     """The id of the case that a file seems to hold, read without parsing it; ''."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             text = stream.read(MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -13,6 +13,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data, style
 from reprokit.core.text import pluralize
 from reprokit.report import timeline
 from reprokit.report.history.changes import change_json, describe, series_key
@@ -82,7 +83,7 @@ def command(
     changes = describe(store, history, chosen)
     blind = [one for one in history.series if one.blind is not None and one.results[-1].run_id in recent]
     if as_json:
-        click.echo(json.dumps(_json(history, at, runs, changes, blind), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(_json(history, at, runs, changes, blind), indent=2, ensure_ascii=False))
     else:
         _print(history, at, runs, changes, blind, verbose)
     return int(exit_code and any(_counts(change) for change in changes))
@@ -142,7 +143,7 @@ def _print(
     parts += [f"{tentative} not counted yet"] if tentative else []
     parts += [pluralize(new, "new cell")] if new else []
     parts += [f"{len(blind)} without a verdict now"] if blind else []
-    click.echo(f"since {at[:16].replace('T', ' ')} UTC, {pluralize(len(runs), 'run')}: {', '.join(parts)}")
+    echo(f"since {at[:16].replace('T', ' ')} UTC, {pluralize(len(runs), 'run')}: {', '.join(parts)}")
     stamp = timeline.stamps(history.runs.values())
     unjudged = {id(one) for one in blind}
     for case_id, group in groupby(history.series, lambda one: one.case_id):
@@ -151,5 +152,5 @@ def _print(
         lines = timeline.blocks([one for one in changes if one.series.case_id == case_id], name, stamp, whole=verbose)
         lines += timeline.unjudged(history, [one for one in series if id(one) in unjudged], name, stamp)
         if lines:
-            click.secho(f"\n{case_id}", bold=True)
-            click.echo("\n".join(f"  {line}" for line in lines))
+            echo(style(f"\n{case_id}", bold=True))
+            echo("\n".join(f"  {line}" for line in lines))

@@ -14,6 +14,7 @@ from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.redaction import without_passwords
+from reprokit.core.terminal import echo, echo_data, style
 from reprokit.engine.site import settings
 from reprokit.engine.site.config import KEYS, MERGED, config_files
 from reprokit.engine.site.reaching import reaching
@@ -68,13 +69,13 @@ def command(key: str | None, as_json: bool) -> int:
         }
         _print_json(document)
         return 0
-    click.echo(f"read: {', '.join(map(_short, files))}" if files else "no reprokit.toml is read")
-    click.echo()
+    echo(f"read: {', '.join(map(_short, files))}" if files else "no reprokit.toml is read")
+    echo()
     _table(
         ("key", "value", "from"), [(name, _words(name, value), _short(origin)) for name, value, origin in rows(found)]
     )
     if host:
-        click.echo()
+        echo()
         _table(("reaches builds", "value", "from"), [(one.name, _short(one.value), _short(one.origin)) for one in host])
     return 0
 
@@ -113,10 +114,10 @@ def _one(found: Settings, key: str, as_json: bool) -> None:
         _print_json(shown if below else shown[key])
         return
     for name, (value, _) in below.items():
-        click.echo(f"{name.removeprefix(f'{key}.')}={value}")
+        echo_data(f"{name.removeprefix(f'{key}.')}={value}")
     if key in listed:
         value = listed[key][0]
-        click.echo("\n".join(map(str, value)) if isinstance(value, list) else "" if value in (None, {}) else str(value))
+        echo_data("\n".join(map(str, value)) if isinstance(value, list) else "" if value in (None, {}) else str(value))
 
 
 def _words(key: str, value: Any) -> str:
@@ -138,7 +139,7 @@ def _short(text: str | Path) -> str:
 
 
 def _print_json(data: Any) -> None:
-    click.echo(json.dumps(data, indent=2, ensure_ascii=False))
+    echo_data(json.dumps(data, indent=2, ensure_ascii=False))
 
 
 def _table(header: tuple[str, str, str], lines: Sequence[tuple[str, str, str]]) -> None:
@@ -147,11 +148,11 @@ def _table(header: tuple[str, str, str], lines: Sequence[tuple[str, str, str]]) 
     first = max(len(line[0]) for line in (header, *lines))
     widest = max(len(line[2]) for line in lines)
     second = min(max(len(line[1]) for line in (header, *lines)), max(20, room - first - widest - 4))
-    click.secho(f"{header[0]:{first}}  {header[1]:{second}}  {header[2]}", bold=True)
+    echo(style(f"{header[0]:{first}}  {header[1]:{second}}  {header[2]}", bold=True))
     for name, value, origin in lines:
         text = f"{name:{first}}  {value:{second}}"
         if len(value) <= second and len(text) + 2 + len(origin) <= room:
-            click.secho(f"{text}  {origin}", dim=origin == "default")
+            echo(style(f"{text}  {origin}", dim=origin == "default"))
         else:
-            click.echo(f"{name:{first}}  {value}")
-            click.secho(f"{'':{first}}  from {origin}", dim=True)
+            echo(f"{name:{first}}  {value}")
+            echo(style(f"{'':{first}}  from {origin}", dim=True))

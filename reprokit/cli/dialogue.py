@@ -11,6 +11,7 @@ import click
 
 from reprokit.core import files, redaction
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, visible
 from reprokit.intake import interview
 from reprokit.intake.capturing import seen
 
@@ -32,12 +33,12 @@ class _Terminal:
 
         suffix = " " if question.endswith("?") and not default else ": "
         answer: str = click.prompt(
-            question, default=default or None, value_proc=checked, prompt_suffix=suffix, err=True
+            visible(question), default=default or None, value_proc=checked, prompt_suffix=suffix, err=True
         )
         return answer
 
     def lines(self, question: str) -> str:
-        click.echo(f"{question}; end with a line that has only a {_END} (for no text, only that line):", err=True)
+        echo(f"{question}; end with a line that has only a {_END} (for no text, only that line):", err=True)
         found: list[str] = []
         try:
             while (line := input()) != _END:
@@ -76,7 +77,7 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
     )
     asker = _Terminal() if sys.stdin.isatty() else _Nobody()
     if isinstance(asker, _Terminal):
-        click.echo(
+        echo(
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",
             err=True,
         )

@@ -11,6 +11,7 @@ import click
 from reprokit.case.read import is_lock
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data, style
 from reprokit.report import differences
 from reprokit.report.history import changed
 from reprokit.run.locking import file
@@ -59,11 +60,11 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         lines = differences.cell_text(old, new)
     if as_json:
         report = {"format": differences.FORMAT, "pairs": [differences.pair_json(one) for one in found]}
-        click.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        echo_data(json.dumps(report, indent=2, ensure_ascii=False))
         return 0
     for line in lines:
         head = line and not line.startswith((" ", "- ", "+ "))
-        click.echo(click.style(line, bold=True) if head else line)
+        echo(style(line, bold=True) if head else line)
     return 0
 
 

@@ -10,6 +10,7 @@ import click
 
 from reprokit.cli import doctor
 from reprokit.cli.display.plain import columns
+from reprokit.core.terminal import echo, echo_data, style
 from reprokit.core.text import pluralize
 
 if TYPE_CHECKING:
@@ -38,10 +39,10 @@ def command(as_json: bool) -> int:
     findings = doctor.examine(doctor.survey())
     if as_json:
         document = {"format": doctor.FORMAT, "findings": [finding.json() for finding in findings]}
-        click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_data(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         for line in lines(findings, min(columns(), WIDEST)):
-            click.echo(line)
+            echo(line)
     return doctor.exit_status(findings)
 
 
@@ -52,19 +53,19 @@ def lines(findings: list[Finding], width: int) -> list[str]:
     for finding in findings:
         if finding.check != check:
             check = finding.check
-            found.append(click.style(check, bold=True))
+            found.append(style(check, bold=True))
         status = finding.status.value
         text = textwrap.wrap(finding.text, max(30, width - 8), break_long_words=False, break_on_hyphens=False)
-        mark = click.style(f"{status:4}", fg=COLOURS[status])
+        mark = style(f"{status:4}", fg=COLOURS[status])
         found += [f"  {mark}  {line}" if not number else f"{'':8}{line}" for number, line in enumerate(text)]
         if finding.fix and _is_command(finding.fix):
-            found.append(f"{'':8}{click.style('$', dim=True)} {finding.fix}")
+            found.append(f"{'':8}{style('$', dim=True)} {finding.fix}")
         elif finding.fix:
             # An address stays on one line, however long it is.
             room = max(30, width - 10, len(finding.fix) if "://" in finding.fix else 0)
             words = textwrap.wrap(finding.fix, room, break_long_words=False, break_on_hyphens=False)
             found += [
-                f"{'':8}{click.style('>' if not number else ' ', dim=True)} {line}" for number, line in enumerate(words)
+                f"{'':8}{style('>' if not number else ' ', dim=True)} {line}" for number, line in enumerate(words)
             ]
     return [*found, "", summary(findings)]
 
@@ -79,9 +80,9 @@ def summary(findings: list[Finding]) -> str:
     counts = {name: sum(finding.status.value == name for finding in findings) for name in COLOURS}
     if counts["fail"]:
         words = f"{pluralize(counts['fail'], 'thing')} prevent{'s' if counts['fail'] == 1 else ''} runs"
-        return click.style(words, fg="red", bold=True) + (
+        return style(words, fg="red", bold=True) + (
             f", {pluralize(counts['warn'], 'warning')}" if counts["warn"] else ""
         )
     if counts["warn"]:
-        return click.style(f"nothing prevents runs; {pluralize(counts['warn'], 'warning')}", fg="yellow")
-    return click.style("no problems found", fg="green")
+        return style(f"nothing prevents runs; {pluralize(counts['warn'], 'warning')}", fg="yellow")
+    return style("no problems found", fg="green")

@@ -9,6 +9,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.environment.cases import load
 from reprokit.report import explanation
 
@@ -43,7 +44,7 @@ def command(what: str, json_file: Path | None, store_folder: Path | None) -> int
     report = {"format": FORMAT, "cases": [{"id": one.id, "explanation": explanation.to_json(one)} for one in cases]}
     if json_file != Path("-"):
         for number, one in enumerate(cases):
-            click.echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
+            echo("\n" * (number > 0) + "\n".join(explanation.full(one)))
     options.write_json(json_file, report)
     return 0
 

@@ -13,6 +13,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import EngineError, UsageError
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize, seconds, size
 from reprokit.engine import kinds, registry, site
 from reprokit.run.keeping.collecting import Wanted, collect, planned, stock
@@ -118,7 +119,7 @@ def command(
         left = collect(places, wanted, removed, cases=lambda: _cases(store)).total
     is_over = wanted.budget is not None and left > wanted.budget
     if as_json:
-        click.echo(json.dumps(_json(found.items, plan, done, left, dry_run or not asked), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(_json(found.items, plan, done, left, dry_run or not asked), indent=2, ensure_ascii=False))
     elif asked:
         _conclude(found.items, wanted, done, left, dry_run)
     return 3 if is_over else 0
@@ -134,7 +135,7 @@ def _engine(name: str | None, *, quiet: bool) -> Engine | None:
         if chosen != kinds.AUTO:
             raise
         if not quiet:
-            click.echo(f"no engine answers, so that its images are not counted: {error}", err=True)
+            echo(f"no engine answers, so that its images are not counted: {error}", err=True)
         return None
     return found
 
@@ -151,9 +152,9 @@ def _cases(store: Path) -> dict[str, set[str]]:
 
 def _show_kept(items: Iterable[Kept], plan: Plan) -> None:
     budget = "" if plan.budget is None else f" (budget {size(plan.budget)})"
-    click.echo(f"reprokit keeps {size(plan.total)} on this disk{budget}:")
+    echo(f"reprokit keeps {size(plan.total)} on this disk{budget}:")
     for kind, (count, total) in by_kind(items).items():
-        click.echo(f"  {kind:20} {count:5}  {size(total):>8}")
+        echo(f"  {kind:20} {count:5}  {size(total):>8}")
 
 
 def _show(removal: Removal, word: str) -> None:
@@ -162,7 +163,7 @@ def _show(removal: Removal, word: str) -> None:
     when = f"{idle / 86400:.0f} days" if idle >= 2 * 86400 else f"{idle / 3600:.0f} h"
     about = "" if kept.seconds is not None else "about "
     of = f", of {', '.join(sorted(kept.cases)[:3])}" if kept.cases else ""
-    click.echo(
+    echo(
         f"{word}: {kept.kind} {kept.name}: frees {size(removal.freed)}, used {when} ago, "
         f"{about}{seconds(cost(kept))} to make again{of}"
     )
@@ -173,11 +174,11 @@ def _conclude(items: Iterable[Kept], wanted: Wanted, done: list[Removal], left: 
     again = seconds(sum(cost(one.kept) for one in done))
     what = f"{pluralize(len(done), 'thing')}, {size(freed)}"
     verb = "would be removed" if dry_run else "removed"
-    click.echo(f"{what} {verb}; making all of it again takes {again}" if done else "nothing to remove")
-    click.echo(f"{size(left)} {'would be' if dry_run else 'are'} kept")
+    echo(f"{what} {verb}; making all of it again takes {again}" if done else "nothing to remove")
+    echo(f"{size(left)} {'would be' if dry_run else 'are'} kept")
     if wanted.budget is not None and left > wanted.budget:
         why = "; ".join(f"{kept.kind} {kept.name} ({size(kept.bytes)}): {kept.stays}" for kept in _largest(items))
-        click.echo(f"the budget of {size(wanted.budget)} is passed by what has to stay: {why}", err=True)
+        echo(f"the budget of {size(wanted.budget)} is passed by what has to stay: {why}", err=True)
 
 
 def _largest(items: Iterable[Kept]) -> list[Kept]:

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import signal
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -18,6 +15,7 @@ from reprokit.cli import invoke, options
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.github_api import from_environment
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.workflow_commands import add_summary, quoted, set_outputs
 from reprokit.environment.cases import load_text
 from reprokit.github import action, event, issue, used_runner
@@ -27,9 +25,6 @@ from reprokit.github.reply import Reply, of_review, refused, running, verdict
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import Scrubber, Sources
 from reprokit.store.database import Store
-
-LOOKING = 60
-"""Most seconds for reading the text of an issue."""
 
 
 @click.group("github")
@@ -73,7 +68,7 @@ def _show(folder: Path, store: Path) -> None:
     set_outputs(action.outputs(run))
     sources = Sources.of(kept, run)
     add_summary(run_format("md").text(run, sources))
-    click.echo(run_format("gha").text(run, sources), nl=False)
+    echo(run_format("gha").text(run, sources), nl=False)
     sys.stdout.flush()
 
 
@@ -106,13 +101,8 @@ def check_issue_command(output: Path) -> int:
     """
     happened = event.read()
     body = happened.text("issue", "body")
-    try:
-        with _seconds(LOOKING):
-            found = issue.review(body)
-            reply = of_review(found)
-    except UsageError as error:
-        found = issue.unreviewed(body, str(error))
-        reply = of_review(found)
+    found = issue.review(body)
+    reply = of_review(found)
     if happened.action in ("labeled", "unlabeled") and not issue.LABEL.fullmatch(happened.text("label", "name")):
         reply = Reply(state="none", digest=found.digest)  # a label that is not ours
         needed = False
@@ -127,7 +117,7 @@ def check_issue_command(output: Path) -> int:
     runner = json.dumps([label.strip() for label in labels.split(",") if label.strip()])
     answer = str(needed).lower()
     set_outputs({"state": reply.state, "digest": found.digest, "answer": answer, "runner": runner})
-    click.echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
+    echo(f"issue {happened.number('issue', 'number')}: {reply.state}, {len(found.problems)} problems")
     return 0
 
 
@@ -136,16 +126,15 @@ def check_issue_command(output: Path) -> int:
 def admit_command(folder: Path) -> int:
     """Decide whether the label of the event runs the case. Output: admitted. Rewrites reply.json of check-issue."""
     happened = event.read()
-    with _seconds(LOOKING):
-        found = issue.review(happened.text("issue", "body"))
-        if found.state != "valid":
-            raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
-        reason = admit(happened, found, from_environment())
-        by = happened.text("sender", "login")
-        reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
+    found = issue.review(happened.text("issue", "body"))
+    if found.state != "valid":
+        raise UsageError("the issue holds no valid case: see the comment of check-issue for the errors")
+    reason = admit(happened, found, from_environment())
+    by = happened.text("sender", "login")
+    reply = refused(found, reason) if reason else running(found, by, run_url(os.environ))
     _write_reply(folder, reply, found.text)
     set_outputs({"admitted": str(not reason).lower()})
-    click.echo(reason or "admitted")
+    echo(reason or "admitted")
     return 0
 
 
@@ -180,7 +169,7 @@ def comment_command(folder: Path, result: Path | None) -> int:
     if result is not None:
         text = (folder / "case.yaml").read_text(encoding="utf-8")
         reply = verdict(reply.digest, text, read_result(result, reply.digest), run_url(os.environ), Scrubber([]))
-    click.echo(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
+    echo_data(answer(from_environment(), happened.number("issue", "number"), reply, run_url(os.environ)))
     return 0
 
 
@@ -188,25 +177,3 @@ def _write_reply(folder: Path, reply: Reply, text: str) -> None:
     write(folder / "reply.json", json.dumps(reply.to_json()))
     if reply.state in ("valid", "running", "refused"):
         write(folder / "case.yaml", text)
-
-
-class _Late(BaseException):
-    """Not an Exception: code that renders templates treats those as errors in the template."""
-
-
-@contextmanager
-def _seconds(most: int) -> Iterator[None]:
-    """Limit the time for checking an untrusted text, whose templates can loop. Raises UsageError after that time."""
-
-    def late(*_: object) -> None:
-        raise _Late
-
-    before = signal.signal(signal.SIGALRM, late)
-    signal.alarm(most)
-    try:
-        yield
-    except _Late:
-        raise UsageError(f"checking the case took more than {most} s: simplify its templates") from None
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)

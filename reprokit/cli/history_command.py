@@ -15,6 +15,7 @@ from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.ownership import OwnerState
+from reprokit.core.terminal import confirm, echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.report import timeline
 from reprokit.report.history.changes import change_json, describe, series_key
@@ -83,7 +84,7 @@ def command(
     seen = {result.run_id for one in history.series for result in one.results}
     shown = [run for run in history.runs if run in seen][-limit:]
     if as_json:
-        click.echo(json.dumps(_json(store, history, shown), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(_json(store, history, shown), indent=2, ensure_ascii=False))
     else:
         _print(store, known, history, shown, verbose)
     return 0
@@ -91,7 +92,7 @@ def command(
 
 def _runs(store: Store, limit: int) -> None:
     for bare in store.runs(limit):
-        click.echo(_line(store.run(bare.id)))
+        echo(_line(store.run(bare.id)))
 
 
 def _line(run: RunRecord) -> str:
@@ -110,11 +111,11 @@ def _forget(store: Store, reference: str, yes: bool) -> int:
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError(f"{_line(run)}\nthere is no terminal to ask at: give --yes to remove this run")
-        click.echo(_line(run))
-        if not click.confirm("Remove this run with its logs?", default=False):
+        echo(_line(run))
+        if not confirm("Remove this run with its logs?"):
             raise UsageError("nothing was removed")
     store.forget(run.id)
-    click.echo(f"run {run.id} removed")
+    echo(f"run {run.id} removed")
     return 0
 
 
@@ -122,21 +123,21 @@ def _print(store: Store, case_id: str, history: CaseHistory, shown: Sequence[str
     stamp = timeline.stamps(history.runs.values())
     first, last = (history.runs[shown[at]].started_at[:10] for at in (0, -1))
     when = first if first == last else f"{first} to {last}"
-    click.echo(f"{case_id}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
+    echo(f"{case_id}: {pluralize(len(history.series), 'cell')}, {pluralize(len(shown), 'run')}, {when}")
     for line in timeline.grid(history, history.series, shown, columns()):
-        click.echo(line)
+        echo(line)
     if verbose:
-        click.echo()
+        echo()
         for line in timeline.every_verdict(history, history.series, shown):
-            click.echo(line)
+            echo(line)
     every = [(one, each) for one in history.series for each in one.transitions]
     chosen = [(one, each) for one, each in every if one.results[each.after].run_id in shown]
     _, name = timeline.names(history.series)
-    click.echo()
+    echo()
     for line in timeline.blocks(describe(store, history, chosen), name, stamp, whole=verbose):
-        click.echo(line)
+        echo(line)
     if earlier := len(every) - len(chosen):
-        click.echo(f"{pluralize(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
+        echo(f"{pluralize(earlier, 'earlier transition')}: -n {len(history.runs)} shows all")
 
 
 def _json(store: Store, history: CaseHistory, shown: Sequence[str]) -> dict[str, Any]:

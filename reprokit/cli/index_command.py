@@ -11,6 +11,7 @@ import click
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.report.catalogue import catalogue, page, verdicts
 from reprokit.report.catalogue.page import NOTE
@@ -61,9 +62,9 @@ def command(folder: Path | None, results: tuple[Path, ...], check: bool) -> int:
         _write(folder / verdicts.FILE, verdicts.dumps(library.verdicts))
     _write(path, text)
     cells = sum(len(facts.cells) for facts in library.facts.values())
-    click.echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
+    echo(f"{path}: {pluralize(len(library.files), 'case')}, {pluralize(cells, 'cell')}")
     if library.catalogue and library.catalogue.documents and library.unnamed:
-        click.echo(f"not in any entry of the catalogue: {', '.join(library.unnamed)}")
+        echo(f"not in any entry of the catalogue: {', '.join(library.unnamed)}")
     return 0
 
 
@@ -76,13 +77,13 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
     for path in results:
         merged = verdicts.merge(seen, path, files, known)
         seen = merged.verdicts
-        click.echo(f"{path}: verdicts of {pluralize(len(merged.taken), 'case')} copied")
+        echo(f"{path}: verdicts of {pluralize(len(merged.taken), 'case')} copied")
         for names, why in (
             (merged.outdated, "not copied, since the case was changed after the run"),
             (merged.strange, f"not copied, since {folder} has no such case"),
         ):
             if names:
-                click.echo(f"{path}: {why}: {', '.join(names)}")
+                echo(f"{path}: {why}: {', '.join(names)}")
     return page.Library(
         folder=folder,
         files=files,
@@ -95,18 +96,18 @@ def _library(folder: Path, results: tuple[Path, ...]) -> Library:
 def _check(path: Path, text: str) -> int:
     there = path.read_text(encoding="utf-8") if path.is_file() else ""
     if there == text:
-        click.echo(f"{path}: up to date")
+        echo(f"{path}: up to date")
         return 0
     lines = list(
         difflib.unified_diff(there.splitlines(), text.splitlines(), str(path), "as it would be", "", "", 0, "")
     )
     room = columns()
     for line in lines[:DIFF_LINES]:
-        click.echo(line if len(line) <= room else f"{line[: room - 1]}…")
+        echo(line if len(line) <= room else f"{line[: room - 1]}…")
     if len(lines) > DIFF_LINES:
-        click.echo(f"... and {len(lines) - DIFF_LINES} more lines")
+        echo(f"... and {len(lines) - DIFF_LINES} more lines")
     what = "is not up to date" if path.is_file() else "does not exist"
-    click.echo(f"{path} {what}: run `reprokit index {path.parent}` and commit the result", err=True)
+    echo(f"{path} {what}: run `reprokit index {path.parent}` and commit the result", err=True)
     return 1
 
 

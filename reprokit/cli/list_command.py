@@ -14,6 +14,7 @@ from reprokit.case.filters import choose
 from reprokit.cli import options
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, style
 from reprokit.core.text import pluralize
 from reprokit.run.plan import load_all
 from reprokit.store.database import Store
@@ -122,14 +123,12 @@ def _print(rows: list[_Row]) -> None:
         ]
         return "  ".join(texts)
 
-    click.secho(line(header) + ("" if below else "  title"), bold=True)
+    echo(style(line(header) + ("" if below else "  title"), bold=True))
     for values, title in zip(cells, titles, strict=True):
         if below:
-            click.echo(line(values).rstrip())
-            click.secho(
-                textwrap.fill(title, room, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False),
-                dim=True,
-            )
+            echo(line(values).rstrip())
+            folded = textwrap.fill(title, room, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+            echo(style(folded, dim=True))
         else:
-            click.echo(f"{line(values)}  {title}")
-    click.echo(f"{pluralize(len(rows), 'case')}, {pluralize(sum(len(row.facts.cells) for row in rows), 'cell')}")
+            echo(f"{line(values)}  {title}")
+    echo(f"{pluralize(len(rows), 'case')}, {pluralize(sum(len(row.facts.cells) for row in rows), 'cell')}")

@@ -47,7 +47,7 @@ def command(**given: Any) -> int:
     Cells with an up-to-date lock are skipped. An unsupported cell is locked as such, with the reason.
     Exit status: 0, or 3 where a cell cannot be locked, or is unsupported.
     """
-    verbose, store_folder = given.pop("verbose"), options.store_path(given.pop("store_folder"))
+    verbose, store_folder = given.pop("verbose"), options.obeyed_store(given.pop("store_folder"))
     upgrade, check = given.pop("upgrade"), given.pop("check")
     if upgrade and check:
         raise UsageError("--check writes nothing, but --upgrade does: leave one out")

@@ -12,6 +12,7 @@ import click
 from reprokit.case.filters import choose
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
 from reprokit.github.matrix import Runners, plan
@@ -101,12 +102,12 @@ def _cells(cases: tuple[str, ...], supply: Supply, as_json: bool, given: dict[st
             }
             for name, cell, promised, prediction in rows
         ]
-        click.echo(json.dumps(objects, ensure_ascii=False))
+        echo_data(json.dumps(objects, ensure_ascii=False))
         return 0
     for name, cell, promised, prediction in rows:
         columns = [f"{name}: {label(cell)}", f"({promised} expected)" if promised else "", str(prediction)]
-        click.echo("  ".join(filter(None, columns)))
-    click.echo(f"{len(rows)} cell{'s' if len(rows) != 1 else ''}")
+        echo("  ".join(filter(None, columns)))
+    echo(f"{len(rows)} cell{'s' if len(rows) != 1 else ''}")
     return 0
 
 
@@ -134,8 +135,8 @@ def _github(
     fix = any(file.fixed is not None and file.case.fix_applies(cell) for file, cell in chosen)
     tasks = tasks_of(files, dataclasses.replace(asked, fix=fix))
     found = plan(tasks, supply, known(files, options.store_path(store_folder)), runners)
-    click.echo(found.text())
-    click.echo(str(found), err=True)
+    echo_data(found.text())
+    echo(str(found), err=True)
     return 0
 
 

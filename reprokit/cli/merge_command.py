@@ -11,6 +11,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.report import failures
 from reprokit.report.formats import run_format
@@ -76,7 +77,7 @@ def command(
     _print(done, err=Path("-") in (json_file, junit_file))
     _write(done, store, json_file, junit_file)
     if keep and (gone := merging.forget(store, keep)):
-        click.echo(f"{pluralize(len(gone), 'old run')} deleted", err=True)
+        echo(f"{pluralize(len(gone), 'old run')} deleted", err=True)
     store.close()
     own = done.nights[-1].exit_status or 0 if done.nights else 0
     return 1 if own == 1 else 3 if own or done.problems else 0
@@ -95,21 +96,19 @@ def _planned(path: Path) -> Planned:
 
 def _print(done: MergeResult, *, err: bool) -> None:
     for problem in done.problems:
-        click.echo(f"skipped: {problem}", err=err)
+        echo(f"skipped: {problem}", err=err)
     for job, count in done.lost.items():
-        click.echo(f"lost: {job}: {pluralize(count, 'cell')} that no job recorded", err=err)
+        echo(f"lost: {job}: {pluralize(count, 'cell')} that no job recorded", err=err)
     for run in done.nights:
         jobs = len(run.request.merged or ())
-        click.echo(
-            f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err
-        )
-        click.echo(summary(run.cells), err=err)
+        echo(f"run {run.id}, {run.started_at}: {pluralize(jobs, 'job')}, {pluralize(len(run.cells), 'cell')}", err=err)
+        echo(summary(run.cells), err=err)
         for line in failures.lines(run.cells):
-            click.echo(line, err=err)
+            echo(line, err=err)
     if done.imported:
-        click.echo(f"{pluralize(len(done.imported), 'run')} imported unchanged", err=err)
+        echo(f"{pluralize(len(done.imported), 'run')} imported unchanged", err=err)
     if not done.changed:
-        click.echo("nothing new: the store has all of it already", err=err)
+        echo("nothing new: the store has all of it already", err=err)
 
 
 def _write(done: MergeResult, store: Store, json_file: Path | None, junit_file: Path | None) -> None:

@@ -11,6 +11,7 @@ import click
 from reprokit.case.matrix import count
 from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.environment.cases import load_text
 from reprokit.intake.draft import render, summary
@@ -79,7 +80,7 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
         ) from None
     options.write_file(output or Path("-"), text)
     for line in _summary(made, case, origin, output):
-        click.echo(line, err=True)
+        echo(line, err=True)
     return 0
 
 

@@ -17,6 +17,7 @@ from reprokit.case.matrix import Selection, parse_group, parse_values
 from reprokit.cli import case_argument
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.near_match import near
+from reprokit.core.terminal import echo_data
 from reprokit.engine import kinds, registry
 from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
 from reprokit.environment.axis import Axis
@@ -328,6 +329,23 @@ def store_path(given: Path | None) -> Path:
     return given.expanduser().resolve() if given else site.settings().store or find_folder()
 
 
+def obeyed_store(given: Path | None) -> Path:
+    """As :func:`store_path`, for a command that builds or runs by what the store remembers.
+
+    Raises UsageError for another user's that no one named.
+    """
+    from reprokit.core.owned import other_owner
+    from reprokit.engine import site
+
+    folder = store_path(given)
+    if given is None and site.settings().store is None and (owner := other_owner(folder)):
+        raise UsageError(
+            f"{folder} belongs to {owner}, and what a store remembers decides what is built and run: name it with "
+            f"--store {folder}, or another one"
+        )
+    return folder
+
+
 def store_of(given: Path | None) -> Store:
     """The store that is there. Raises UsageError when nothing was run yet."""
     from reprokit.store.database import Store
@@ -387,7 +405,7 @@ def write_file(path: Path, text: str, hint: str = "") -> None:
 
     try:
         if path == Path("-"):
-            click.echo(text, nl=False)
+            echo_data(text, nl=False)
         else:
             write(path, text)
     except OSError as error:

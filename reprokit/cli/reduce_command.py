@@ -15,6 +15,7 @@ from reprokit.case.units import duration
 from reprokit.cli import options, searching
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
+from reprokit.core.terminal import echo
 from reprokit.search.reduce import reducing
 from reprokit.search.reduce.parts import KINDS
 from reprokit.search.reduce.reducing import ReductionRequest
@@ -95,7 +96,7 @@ def _arguments(given: dict[str, Any], out: Path) -> ReductionRequest:
         if parts is not None:
             raise UsageError(f"--parts contents: Lithium shortens files and is not installed: {_EXTRA}")
         kinds = tuple(kind for kind in kinds if kind != "contents")
-        click.echo(f"note: the contents of files are not shortened without Lithium: {_EXTRA}", err=True)
+        echo(f"note: the contents of files are not shortened without Lithium: {_EXTRA}", err=True)
     try:
         seconds = duration(time) if time is not None else 0.0
     except ValueError as error:

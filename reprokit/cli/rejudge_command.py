@@ -13,7 +13,8 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.environment.cases import load, recorded_case
+from reprokit.core.terminal import echo, echo_data
+from reprokit.environment.cases import load, recorded_case, recorded_trouble
 from reprokit.report import rejudged
 from reprokit.report.history.rejudging import Again, CannotJudge, rejudge
 from reprokit.report.history.since import stamp
@@ -71,10 +72,10 @@ def command(
     if write:
         _write(store, found, file)
     if as_json:
-        click.echo(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
+        echo_data(json.dumps(rejudged.to_json(found, skipped, written=write), indent=2, ensure_ascii=False))
     else:
         for line in rejudged.lines(found, skipped, written=write):
-            click.echo(line)
+            echo(line)
     if not found:
         return 3
     return int(not write and any(one.differs for one in found))
@@ -123,10 +124,17 @@ def _judged(
 ) -> Iterator[Again | Skipped]:
     texts = lru_cache(maxsize=None)(store.case_text)
     at = stamp(datetime.now(timezone.utc))
+
+    def recorded(digest: str) -> CaseFile | None:
+        found = recorded_case(texts(digest))
+        if found is None and texts(digest) and (trouble := recorded_trouble(texts(digest))):
+            raise CannotJudge(f"its case is not valid any more: {trouble}; name another with --case", digest)
+        return found
+
     for run, cells in runs:
         for cell in cells:
             try:
-                again = rejudge(run, cell, lambda digest: recorded_case(texts(digest)), store.folder, at, file)
+                again = rejudge(run, cell, recorded, store.folder, at, file)
             except CannotJudge as error:
                 yield run, cell, error
             else:

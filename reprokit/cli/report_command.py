@@ -12,6 +12,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import CaseError, RecordError, UsageError
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.report.formats import PagesFormat, RunFormat, formats
 from reprokit.report.html.building import PagesRequest
@@ -167,7 +168,7 @@ def _files(folder: Path | None) -> Sequence[CaseFile]:
     except CaseError as error:
         if folder:
             raise
-        click.echo(f"{place}/ is left out: {len(error.problems)} problems (reprokit validate {place})", err=True)
+        echo(f"{place}/ is left out: {len(error.problems)} problems (reprokit validate {place})", err=True)
         return ()
 
 
@@ -178,15 +179,13 @@ def _build(store: Store, pages: _Pages, target: Path) -> None:
     except OSError as error:
         raise RecordError(f"{target}: the report cannot be written: {error.strerror}") from error
     size = f"{built.bytes / 1e6:.1f} MB in {pluralize(built.files, 'file')}"
-    click.echo(
+    echo(
         f"{target / 'index.html'}: {pluralize(built.cases, 'case')}, {pluralize(built.cells, 'page')} of cells, {size}"
     )
     if isinstance(pages.scrub, Scrubber) and pages.scrub.left_out:
-        click.echo(f"left out of the texts: {', '.join(pages.scrub.left_out)} (--as-recorded keeps them)")
+        echo(f"left out of the texts: {', '.join(pages.scrub.left_out)} (--as-recorded keeps them)")
     if built.left_out:
-        click.echo(
-            f"{pluralize(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True
-        )
+        echo(f"{pluralize(built.left_out, 'log')} left out, for the size: --runs 0 has fewer pages of cells", err=True)
 
 
 def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
@@ -196,7 +195,7 @@ def _serve(store: Store, pages: _Pages, output: Path | None, port: int) -> int:
     with signals(), tempfile.TemporaryDirectory(prefix="reprokit-report-") as scratch:
         target = output or Path(scratch)
         _build(store, pages, target)
-        serve(target, port, lambda url: click.echo(f"{url}  (Ctrl-C ends it)"))
+        serve(target, port, lambda url: echo(f"{url}  (Ctrl-C ends it)"))
     return 0
 
 

@@ -78,7 +78,7 @@ def command(**given: Any) -> int:
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
     resume, verbose = given.pop("resume"), given.pop("verbose")
     cells_file = given.pop("cells_file")
-    store_folder = options.store_path(given.pop("store_folder"))
+    store_folder = options.obeyed_store(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     options.check_writable("--junit", junit_file)
     from reprokit.cli.display.screen import Screen

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from reprokit.core.terminal import echo_data
 from reprokit.environment.cases import json_schema
 
 
@@ -16,5 +17,5 @@ from reprokit.environment.cases import json_schema
 )
 def command() -> int:
     """Print the JSON Schema of case files: editors complete and check cases with it."""
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    echo_data(json.dumps(json_schema(), indent=2, ensure_ascii=False))
     return 0

@@ -48,7 +48,7 @@ def serve(
     """
     case, resume = given.pop("case"), given.pop("resume")
     json_file, verbose = given.pop("json_file"), given.pop("verbose")
-    store_folder = options.store_path(given.pop("store_folder"))
+    store_folder = options.obeyed_store(given.pop("store_folder"))
     options.check_writable("--json", json_file)
     if not (case or resume):
         raise click.UsageError("no CASE given (a file, the id of a case, a Markdown file, - or a URL)")

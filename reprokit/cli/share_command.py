@@ -8,6 +8,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.intake import sharing
 from reprokit.intake.sharing import choosing
 from reprokit.report import explanation
@@ -65,7 +66,7 @@ def command(what: str, case_id: str | None, output: Path, yes: bool, store_folde
         )
     options.write_file(output, shared.text)
     if scrub.left_out:
-        click.echo(f"left out of the texts: {', '.join(scrub.left_out)}", err=True)
+        echo(f"left out of the texts: {', '.join(scrub.left_out)}", err=True)
     if shared.cut:
-        click.echo(f"shortened or left out to fit an issue: {', '.join(shared.cut)}", err=True)
+        echo(f"shortened or left out to fit an issue: {', '.join(shared.cut)}", err=True)
     return 0

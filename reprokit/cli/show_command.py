@@ -15,6 +15,7 @@ from reprokit.cli import options
 from reprokit.cli.display.live import print_table
 from reprokit.cli.display.plain import columns
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data
 from reprokit.report import detail, explanation, failures
 from reprokit.report.formats import run_format
 from reprokit.report.publishing import Sources
@@ -51,7 +52,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
     store = Store(folder)
     record = store.run(run)
     if part == "json":
-        click.echo(run_format("json").text(record, Sources.of(store, record)), nl=False)
+        echo_data(run_format("json").text(record, Sources.of(store, record)), nl=False)
         return 0
     if cell is None:
         if part:
@@ -61,15 +62,15 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
             _search(**Sources.of(store, record).more["search"])
         else:
             cases = explanation.of_run(record, explanation.files_in(store))
-            click.echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
+            echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
         return 0
     found = next((item for item in record.cells if item.number == cell), None)
     if found is None:
         raise UsageError(f"run {record.id} has no cell {cell}; it has 1 to {len(record.cells)}")
     if part:
-        click.echo(detail.part(found, part, folder, trial), nl=False)
+        echo_data(detail.part(found, part, folder, trial), nl=False)
         return 0
-    click.echo(detail.cell(record, found, folder, trial, colour=_colour()))
+    echo(detail.cell(record, found, folder, trial, colour=_colour()))
     return 0
 
 
@@ -78,26 +79,26 @@ def _colour() -> bool:
 
 
 def _table(record: RunRecord) -> None:
-    from rich.console import Console
+    from reprokit.cli.display.console import console
 
-    console = Console(highlight=False)
+    own = console()
     status = "not finished" if record.exit_status is None else f"exit status {record.exit_status}"
     if record.request.search:
-        click.echo(f"reprokit {shlex.join(record.request.search.line)}")
+        echo(f"reprokit {shlex.join(record.request.search.line)}")
     engine = record.host.engine or (
         "no engine was needed" if record.exit_status is not None else "engine not recorded yet"
     )
-    click.echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
-    if console.is_terminal:
-        print_table(console, record.cells)
+    echo(f"run {record.id}, {record.started_at}, {status}, {engine}")
+    if own.is_terminal:
+        print_table(own, record.cells)
     else:
-        plain = Console(file=io.StringIO(), highlight=False, width=columns())
+        plain = console(io.StringIO(), columns())
         with plain.capture() as captured:
             print_table(plain, record.cells)
-        click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+        echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
     for line in failures.lines(record.cells):
-        click.echo(line)
+        echo(line)
 
 
 def _search(kind: str, answer: Mapping[str, Any] | None, **_: Any) -> None:
-    click.echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")
+    echo("\n".join(answer["words"]) if answer else f"no answer yet; continue with: reprokit {kind} --resume")

@@ -9,6 +9,7 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.run.invocation import now
 from reprokit.store.database import Store
@@ -48,12 +49,12 @@ def check(store_folder: Path | None) -> int:
     folder = _folder(store_folder)
     done = looked_at(folder)
     for text in (*done.problems, *done.notes):
-        click.echo(text)
+        echo(text)
     counts = ", ".join(
         pluralize(count, name) for count, name in ((done.runs, "run"), (done.journals, "journal"), (done.logs, "log"))
     )
     verdict = pluralize(len(done.problems), "problem") if done.problems else "nothing is wrong"
-    click.echo(f"{folder}: {counts}: {verdict}")
+    echo(f"{folder}: {counts}: {verdict}")
     return 3 if done.problems else 0
 
 
@@ -69,7 +70,7 @@ def backup(file: Path, store_folder: Path | None) -> int:
 
     options.check_writable("FILE", file)
     count = back_up(options.store_of(store_folder), file)
-    click.echo(f"{file}: {pluralize(count, 'run')}; restore: mkdir FOLDER && tar -xf {file} -C FOLDER")
+    echo(f"{file}: {pluralize(count, 'run')}; restore: mkdir FOLDER && tar -xf {file} -C FOLDER")
     return 0
 
 
@@ -83,7 +84,7 @@ def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
 
     options.check_writable("FILE", file)
     count = written(options.store_of(store_folder), file, runs)
-    click.echo(f"{file}: {pluralize(count, 'run')}")
+    echo(f"{file}: {pluralize(count, 'run')}")
     return 0
 
 
@@ -98,8 +99,8 @@ def import_(file: Path, store_folder: Path | None) -> int:
         raise UsageError(f"{file} does not exist")
     done = taken_over(Store(options.store_path(store_folder)), file, now())
     for problem in done.problems:
-        click.echo(f"left out: {problem}")
-    click.echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")
+        echo(f"left out: {problem}")
+    echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")
     return 3 if done.problems else 0
 
 
@@ -116,9 +117,9 @@ def rebuild(store_folder: Path | None) -> int:
     folder = _folder(store_folder)
     done = rebuilt(folder, now().replace(":", "").replace("-", "").partition(".")[0])
     for text in done.lost:
-        click.echo(f"lost: {text}")
+        echo(f"lost: {text}")
     kept = f"; the old database is {done.old}" if done.old else ""
-    click.echo(f"{folder}: a new database with {pluralize(done.runs, 'run')}{kept}")
+    echo(f"{folder}: a new database with {pluralize(done.runs, 'run')}{kept}")
     return 3 if done.lost else 0
 
 

@@ -6,6 +6,7 @@ import click
 
 from reprokit.case.matrix import count
 from reprokit.cli import options
+from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
 from reprokit.run.case_warnings import warnings
 from reprokit.run.plan import load_all
@@ -28,12 +29,12 @@ def command(cases: tuple[str, ...], asks: bool) -> int:
     for file in files:
         matrix = file.case.matrix
         cells = count(matrix.axes, matrix.exclude, matrix.include)
-        click.echo(f"{file.path}: {file.case.id}: valid ({pluralize(cells, 'cell')})")
+        echo(f"{file.path}: {file.case.id}: valid ({pluralize(cells, 'cell')})")
         for problem in warnings(file, site_catalog()):
-            click.echo(problem, err=True)
+            echo(problem, err=True)
     if asks:
         from reprokit.case import review
 
         for file in files:
-            click.echo(f"\n{review.summary(file, most=None)}", nl=False)
+            echo(f"\n{review.summary(file, most=None)}", nl=False)
     return 0

@@ -5,19 +5,34 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import stat
 import tempfile
 from pathlib import Path
 
+from reprokit.core.errors import UsageError
+from reprokit.core.owned import other_owner
+
 
 def folder(name: str) -> Path:
-    """The folder for one kind of thing below ``$XDG_CACHE_HOME/reprokit`` (``~/.cache/reprokit``); it may not exist."""
+    """The folder for one kind of thing below ``$XDG_CACHE_HOME/reprokit`` (``~/.cache/reprokit``); it may not exist.
+
+    Raises UsageError for a cache that another user may write: builds take from it without a question.
+    """
     base = os.environ.get("XDG_CACHE_HOME")
-    if base:
-        return Path(base) / "reprokit" / name
     try:
-        return Path.home() / ".cache" / "reprokit" / name
+        return _own(Path(base) if base else Path.home() / ".cache") / name
     except RuntimeError:  # a user without home and name, as in containers: a private folder, for this process alone
         return Path(_scratch()) / name
+
+
+def _own(base: Path) -> Path:
+    found = base / "reprokit"
+    owner = other_owner(found)
+    if owner or (found.is_dir() and found.stat().st_mode & stat.S_IWOTH):
+        whose = f"belongs to {owner}" if owner else "can be written by every user of this host"
+        do = "name another folder by XDG_CACHE_HOME" if owner else f"remove what is not yours, and `chmod o-w {found}`"
+        raise UsageError(f"the cache {found} {whose}, and what is in it is built and run: {do}")
+    return found
 
 
 @functools.cache

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 
 def unused(name: str, suffix: str) -> Path:
@@ -34,6 +37,24 @@ def write(path: Path, text: str) -> None:
     except BaseException:
         Path(scratch).unlink(missing_ok=True)
         raise
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """A file for reading. Raises OSError for what is not a regular file: a pipe or a device may never end."""
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(file).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(stat.S_IFMT(mode), 'not a regular file')}", str(path))
+    return os.fdopen(file, "rb")
+
+
+_KINDS = {
+    stat.S_IFIFO: "a named pipe, not a regular file",
+    stat.S_IFCHR: "a device, not a regular file",
+    stat.S_IFBLK: "a device, not a regular file",
+    stat.S_IFDIR: "a folder, not a regular file",
+}
 
 
 def used_bytes(place: Path) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from reprokit.core import http_client
+from reprokit.core import http_client, json_text
 from reprokit.core.addresses import is_loopback
 from reprokit.core.errors import ReprokitError, UsageError
 
@@ -149,7 +149,7 @@ class Repository:
 
     def _json(self, answer: http_client.Response) -> Any:
         try:
-            return json.loads(answer.data) if answer.data.strip() else None
+            return json_text.loads(answer.data) if answer.data.strip() else None
         except ValueError:
             raise ApiError(f"{self.name}: GitHub's answer is not JSON ({answer.media_type})") from None
 
@@ -176,7 +176,7 @@ def _allow_redirect(before: str, after: str) -> None:
 def _reason(answer: http_client.Response) -> str:
     """What the server says, on one line."""
     try:
-        message = json.loads(answer.data)["message"]
+        message = json_text.loads(answer.data)["message"]
     except (ValueError, LookupError, TypeError):
         message = answer.reason
     words = " ".join(str(message).split())[:300]

@@ -7,7 +7,6 @@ description alone. A token is sent to the one interface that it belongs to, and 
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from reprokit.core import fetch
+from reprokit.core import fetch, json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.github_api import ApiError, Repository
 
@@ -192,7 +191,7 @@ def _in_words(place: _Place, comments: Any) -> Any:
 def _gitlab(place: _Place) -> Issue:
     address = f"{place.apis[0]}/projects/{quote(place.name, safe='')}/issues/{place.number}"
     try:
-        found = _mapping(place, json.loads(fetch.get(address, "application/json").data))
+        found = _mapping(place, json_text.loads(fetch.get(address, "application/json").data))
     except ValueError:
         raise UsageError(f"{place.url}: {urlsplit(address).netloc} does not answer as GitLab does; {INSTEAD}") from None
     body = _part(place, place.url, {**found, "body": found.get("description"), "user": found.get("author")})

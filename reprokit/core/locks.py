@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ def locked(path: Path, cancel: threading.Event | None = None, what: str = "") ->
     from filelock import FileLock, Timeout  # not needed by commands that only read
 
     path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(path)
+    lock = FileLock(_own(path))
     while True:
         try:
             lock.acquire(timeout=-1 if cancel is None else POLL_SECONDS)
@@ -43,7 +44,14 @@ def locked_if_free(path: Path, seconds: float = 0.0) -> Iterator[bool]:
     from filelock import FileLock, Timeout
 
     try:
-        with FileLock(path).acquire(timeout=seconds):
+        with FileLock(_own(path)).acquire(timeout=seconds):
             yield True
     except Timeout:
         yield False
+
+
+def _own(path: Path) -> Path:
+    """The path of a lock. Raises OSError for a link: the file that it leads to would be truncated."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "the lock file is a symbolic link", str(path))
+    return path

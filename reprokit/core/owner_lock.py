@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import fcntl
 import os
+import re
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ _LOCAL = frozenset(
     ("aufs", "bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs")
 )
 """File systems that one kernel alone can mount: a lock that is free on them is held by no process anywhere."""
+
+_NAME = re.compile(r"/(?:.*/)?owner-[0-9a-f]{32}\.lock")
 
 _held: dict[Path, int] = {}
 
@@ -61,6 +64,8 @@ def is_held(name: str, *, same_kernel: bool) -> bool | None:
     which need not pass locks on.
     """
     inode, _, path = name.partition(":")
+    if not _NAME.fullmatch(path):  # of a record that may be a stranger's: opening a device can act on it
+        return None
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError):

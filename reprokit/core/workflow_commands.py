@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, visible
 
 MAX_SUMMARY = 1024**2 - 4096
 """Bytes of one step's summary; GitHub drops one of more than 1 MiB as a whole."""
@@ -31,7 +31,7 @@ def command(name: str, message: str = "", **properties: str | int) -> str:
 
 def _escaped(text: str) -> str:
     # The runner ends a line at \r and \n; the percent sign first, or the others would be escaped twice.
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> None:
@@ -39,7 +39,7 @@ def set_outputs(values: Mapping[str, str], environ: Mapping[str, str] = os.envir
     path = environ.get("GITHUB_OUTPUT")
     if not path:
         for name, value in values.items():
-            print(f"{name}={value}")
+            echo(f"{name}={value}")
         return
     _append(path, "".join(_entry(name, value) for name, value in values.items()))
 
@@ -56,7 +56,7 @@ def add_summary(markdown: str, environ: Mapping[str, str] = os.environ) -> None:
     """Add Markdown to the job's summary, cut at a line where GitHub would drop it as a whole."""
     path = environ.get("GITHUB_STEP_SUMMARY")
     if not path:
-        print(markdown)
+        echo(markdown)
         return
     data = markdown.encode("utf-8", "replace")
     if len(data) > MAX_SUMMARY:
@@ -80,10 +80,9 @@ def quoted(stream: TextIO | None = None) -> Iterator[None]:
     The runner takes ``::name::`` at the start of a line, and ``##[name]`` anywhere in one, until a stop command;
     only a word that cannot be guessed makes it listen again.
     """
-    out = stream or sys.stdout
     word = f"resume-{secrets.token_hex(16)}"
-    print(command("stop-commands", word), file=out, flush=True)
+    echo(command("stop-commands", word), file=stream)
     try:
         yield
     finally:
-        print(f"\n::{word}::", file=out, flush=True)
+        echo(f"\n::{word}::", file=stream)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from reprokit.core import cache, http_client
+from reprokit.core import cache, http_client, json_text
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.locks import locked
 from reprokit.engine.leftovers import private_folder
@@ -121,7 +121,7 @@ def detect_source(setting: str) -> str:
     host = _site_setting("registry") or REGISTRY
     memory = cache.folder("registry") / "answers.json"
     with suppress(OSError, ValueError, KeyError, TypeError):
-        known = json.loads(memory.read_text())
+        known = json_text.loads(memory.read_text())
         if known["host"] == host and 0 <= time.time() - known["at"] < REMEMBERED_SECONDS:
             return "registry" if known["answers"] else "bootstrap"
     answers = answering(host)

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from reprokit.case import files, matrix, schema
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, Selection
-from reprokit.core.errors import ReprokitError
+from reprokit.core.errors import CaseError, ReprokitError
 from reprokit.environment.axes import KNOWN
 
 
@@ -32,6 +32,17 @@ def recorded_case(text: str) -> CaseFile | None:
     except (ReprokitError, ValueError):
         return None
     return file
+
+
+def recorded_trouble(text: str) -> str:
+    """Why :func:`recorded_case` has no case for a text that a store keeps: its first problem, in words."""
+    try:
+        load("-", stdin=io.StringIO(text))
+    except CaseError as error:
+        return error.problems[0].message
+    except (ReprokitError, ValueError) as error:
+        return str(error)
+    return ""
 
 
 def json_schema() -> dict[str, Any]:

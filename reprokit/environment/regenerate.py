@@ -24,6 +24,7 @@ from typing import Any
 import click
 
 from reprokit.core.errors import ReprokitError
+from reprokit.core.terminal import echo
 from reprokit.environment import versions
 from reprokit.environment.catalog import OURS, FrameworkWheel
 from reprokit.environment.frameworks import build_cuda
@@ -185,7 +186,7 @@ def builds(known: Mapping[str, Mapping[str, FrameworkWheel]], packages: Iterable
         for (release, pythons), row in zip(rows.items(), built, strict=True):
             fields = [f"python: [{', '.join(pythons)}]", *(f'{key}: "{value}"' for key, value in row.items())]
             yield f'  "{release}": {{{", ".join(fields)}}}'
-        click.echo(f"{package.name}: {len(rows)} releases", err=True)
+        echo(f"{package.name}: {len(rows)} releases", err=True)
 
 
 def cudnn() -> Iterator[str]:
@@ -218,18 +219,18 @@ def main(check: bool, anew: bool) -> None:
         text = "\n".join(lines) + "\n"
         path = DATA / name
         if path.is_file() and path.read_text("utf-8") == text:
-            click.echo(f"{name}: up to date")
+            echo(f"{name}: up to date")
             continue
         behind = True
         if check:
-            click.echo(f"{name}: the index knows more; run: python -m reprokit.environment.regenerate")
+            echo(f"{name}: the index knows more; run: python -m reprokit.environment.regenerate")
         else:
             fresh = path.with_suffix(".new")
             fresh.write_text(text, encoding="utf-8")
             fresh.replace(path)
-            click.echo(f"{name}: written")
+            echo(f"{name}: written")
     if missing := new_toolkits():
-        click.echo(f"cuda.yaml has no wheels for {', '.join(missing)}: by hand, from the metadata of cuda-toolkit")
+        echo(f"cuda.yaml has no wheels for {', '.join(missing)}: by hand, from the metadata of cuda-toolkit")
     sys.exit(1 if check and behind else 0)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from reprokit.core.patterns import PatternError
 from reprokit.core.text import one_line
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.observation import last_exception
-from reprokit.evidence.text import LineNumbers, bounded, find, is_regex, line_at
+from reprokit.evidence.text import LineNumbers, find
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure
@@ -19,6 +19,9 @@ TRACEBACK_KEYS = frozenset({"exception", "message", "frames"})
 """Keys that are about the last traceback; they imply that the program did not handle the exception."""
 OUTPUT_KEYS = TRACEBACK_KEYS | {"output"}
 """Keys whose evidence is what the program itself wrote, which counts whatever ended the container."""
+
+LONG_LINE = 16 * 1024
+"""Characters of a line, before what matches, that are shown at most."""
 
 HANDLED = "an exception is the failure only of a program that does not end with 0; if this is it, write exit_code: 0"
 """Why a traceback is not the failure, and what to do about it."""
@@ -113,14 +116,14 @@ def _flag(key: str, wanted: bool, seen: bool, words: str) -> Check:
 
 def _output(pattern: str, text: str, numbers: LineNumbers) -> Check:
     try:
-        searched = bounded(text) if is_regex(pattern) else text
-        span = find(pattern, searched)
-    except re.error as error:
+        span = find(pattern, text)
+    except PatternError as error:
         return Check(key="output", matched=False, why=f"{pattern} is not a regular expression: {error}")
     if span is None:
         return Check(key="output", matched=False, why=f"the output has nothing that matches {pattern}")
-    line = text.count("\n", 0, span[0]) + 1 if searched is text else line_at(text, span[0])
-    shown = one_line(searched[searched.rfind("\n", 0, span[0]) + 1 : span[1] + 200])
+    line = text.count("\n", 0, span[0]) + 1
+    start = max(text.rfind("\n", 0, span[0]) + 1, span[0] - LONG_LINE)
+    shown = one_line(text[start : span[1] + 200])
     return Check(key="output", matched=True, why=f"line {numbers.whole(line)}: {shown}", lines=(line,))
 
 
@@ -162,7 +165,7 @@ def _about(failure: Failure, seen: ExceptionSeen) -> tuple[Check, ...]:
         try:
             matched = find(failure.message, seen.message) is not None
             why = "its message matches" if matched else f"its message has nothing that matches {failure.message!r}"
-        except re.error as error:
+        except PatternError as error:
             matched, why = False, f"{failure.message} is not a regular expression: {error}"
         checks.append(Check(key="message", matched=matched, why=why, lines=lines))
     if failure.frames:

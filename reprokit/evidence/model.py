@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
-RULES_VERSION = "2"
+RULES_VERSION = "3"
 """Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
 
 

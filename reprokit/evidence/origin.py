@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.core.ownership import HOST, PID, OwnerState, here, state_of_owner
+from reprokit.core.ownership import HOST, IMPORTED, MACHINE, PID, OwnerState, here, machine, state_of_owner
 
 
 def kind_of(recorded: str | None, description: str | None) -> str:
@@ -61,6 +61,25 @@ class OwnerRecord:
     def is_this_process(self) -> bool:
         """Whether the process is the one that asks."""
         return (self.labels.get(HOST), self.labels.get(PID)) == (here(), str(os.getpid()))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the process certainly ran on this machine."""
+        known = self.labels.get(MACHINE)
+        return self.labels.get(HOST) == here() or (known == machine() and bool(known))
+
+    @property
+    def imported(self) -> bool:
+        """Whether the run was brought here from another store, whose word on what was approved counts for nothing."""
+        return IMPORTED in self.labels
+
+    def as_imported(self) -> OwnerRecord:
+        """The same, of a run that is brought here."""
+        return OwnerRecord(labels={**self.labels, IMPORTED: "1"}) if self.labels else self
+
+    def same_as(self, other: OwnerRecord) -> bool:
+        """Whether both name one process, wherever their runs were brought since."""
+        return {**self.labels, IMPORTED: ""} == {**other.labels, IMPORTED: ""}
 
     @property
     def gone(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
-
-from reprokit.evidence.text import bounded, clean, clean_bytes, find, is_regex
+from reprokit.core.patterns import PatternError, compiled, is_regex
+from reprokit.evidence.text import clean, clean_bytes, find
 
 OVERLAP = 8 * 1024
 """Bytes of the previous block that are seen again: a match may span lines, but not more than this."""
+LONG_LINES = 2 * OVERLAP
+"""Bytes of the lines of a match of which only what is around the match is kept."""
 MATCHES = 16
 """Matches after which the search stops: one is enough to judge."""
 
@@ -54,17 +54,16 @@ class Watch:
     def _matches(self, data: bytes) -> list[tuple[int, int]]:
         assert self._pattern is not None
         text = clean(data.decode("utf-8", "replace"))
-        searched = bounded(text) if is_regex(self._pattern) else text
         found: list[tuple[int, int]] = []
         at = 0
-        while len(found) < MATCHES and (span := find(self._pattern, searched[at:])):
+        while len(found) < MATCHES and (span := find(self._pattern, text[at:])):
             start, end = at + span[0], at + span[1]
-            if searched is text:
-                found.append(_lines(data, text.count("\n", 0, start), text.count("\n", 0, end)))
-            else:  # lines were broken: their numbers say nothing any more, so the bytes around the match are kept
-                offset = len(searched[:start].encode())
-                found.append((max(0, offset - OVERLAP), min(len(data), offset + len(searched[start:end]) + OVERLAP)))
-            line_end = searched.find("\n", max(end, start + 1))
+            lines = _lines(data, text.count("\n", 0, start), text.count("\n", 0, end))
+            if lines[1] - lines[0] > LONG_LINES:  # about where it is: control sequences may stand before it
+                offset = len(text[:start].encode())
+                lines = max(lines[0], offset - OVERLAP), min(lines[1], offset + 4 * (end - start) + OVERLAP)
+            found.append(lines)
+            line_end = text.find("\n", max(end, start + 1))
             if line_end < 0:
                 break
             at = line_end + 1
@@ -89,7 +88,7 @@ def _usable(pattern: str | None) -> str | None:
         return None
     try:
         find(pattern, "")
-    except re.error:
+    except PatternError:
         return None
     return pattern
 
@@ -97,38 +96,8 @@ def _usable(pattern: str | None) -> str | None:
 def _required(pattern: str | None) -> tuple[bytes, bool]:
     """The text that every match holds, empty when none is sure, and whether in any case (it is in lower case then)."""
     if pattern is None or not is_regex(pattern):
-        return (pattern or "").strip("\n").encode(), False
-    text, any_case = required_text(pattern[1:-1])
-    if any_case:
-        return (text.lower().encode() if text.isascii() else b""), True
-    return text.strip("\n").encode(), False
-
-
-def required_text(pattern: str) -> tuple[str, bool]:
-    """The longest plain text that every match of the regular expression must hold, and whether in any case.
-
-    It is empty when none is sure.
-    """
-    try:
-        from re import _parser as parser  # type: ignore[attr-defined]  # Python 3.11 and later
-    except ImportError:
-        import sre_parse as parser
-    parsed = parser.parse(pattern)
-    runs: list[str] = [""]
-    _walk(parsed, runs)
-    return max(runs, key=len), bool(parsed.state.flags & re.IGNORECASE)
-
-
-def _walk(parsed: Any, runs: list[str]) -> None:
-    for operation, value in parsed:
-        name = str(operation)
-        if name == "LITERAL":
-            runs[-1] += chr(value)
-        elif name == "SUBPATTERN" and not value[1]:
-            _walk(value[3], runs)
-        elif name in ("MAX_REPEAT", "MIN_REPEAT") and value[0] >= 1:
-            runs.append("")
-            _walk(value[2], runs)
-            runs.append("")
-        elif name != "AT":
-            runs.append("")
+        return (pattern or "").strip("\n").encode(errors="surrogatepass"), False
+    regex = compiled(pattern[1:-1])
+    if regex.any_case:
+        return (regex.required.lower().encode() if regex.required.isascii() else b""), True
+    return regex.required.strip("\n").encode(errors="surrogatepass"), False

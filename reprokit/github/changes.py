@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.matrix import cell_key, label
+from reprokit.core import json_text
 from reprokit.core.github_api import ApiError
 from reprokit.core.text import pluralize
 from reprokit.report.labels import served_by
@@ -259,7 +260,7 @@ def parse(number: int, text: str, *, is_open: bool) -> CaseIssue | None:
     """The issue that the first line of ``text`` describes; None where that line is not one of ours."""
     found = _MARK.fullmatch(text.partition("\n")[0].strip())
     try:
-        data = json.loads(found[1]) if found else {}
+        data = json_text.loads(found[1]) if found else {}
         cases = {
             str(name): Followed(
                 upto=str(one["upto"]),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.github.reply import Reply, from_json
 
@@ -25,7 +25,7 @@ def run_url(environ: Mapping[str, str]) -> str:
 def read_reply(folder: Path) -> Reply:
     """The reply in reply.json of an earlier job. Raises UsageError when there is none."""
     try:
-        return from_json(json.loads((folder / "reply.json").read_text(encoding="utf-8")))
+        return from_json(json_text.loads((folder / "reply.json").read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError):
         raise UsageError(f"{folder / 'reply.json'}: not a reply of `reprokit github check-issue`") from None
 
@@ -53,7 +53,7 @@ def read_result(folder: Path, digest: str) -> Mapping[str, Any] | None:
     try:
         if not file.is_file() or file.stat().st_size > MAX_RESULT:
             return None
-        data = json.loads(file.read_bytes())
+        data = json_text.loads(file.read_bytes())
         digests = [case["digest"] for case in data["cases"]]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None

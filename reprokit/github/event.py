@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 
 
@@ -45,7 +45,7 @@ def read(environ: Mapping[str, str] = os.environ) -> Event:
     if not path:
         raise UsageError("GITHUB_EVENT_PATH is not set: run this command in a workflow of GitHub Actions")
     try:
-        data = json.loads(Path(path).read_bytes())
+        data = json_text.loads(Path(path).read_bytes())
     except OSError as error:
         raise UsageError(f"{path}: the event cannot be read: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

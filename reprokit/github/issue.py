@@ -83,11 +83,6 @@ def review(body: str) -> Review:
     return Review(state="valid", digest=digest, text=text, file=file)
 
 
-def unreviewed(body: str, reason: str) -> Review:
-    """The review of a text that could not be checked, for that ``reason``."""
-    return Review(state="invalid", digest=digest_of(body), problems=(_problem(1, 1, reason),))
-
-
 def plain(body: str) -> str:
     """A text with LF line ends: forms send CRLF."""
     return body.replace("\r\n", "\n").replace("\r", "\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +10,9 @@ from typing import Any
 
 import click
 
-from reprokit.core import github_api, workflow_commands
+from reprokit.core import github_api, json_text, workflow_commands
 from reprokit.core.errors import ReprokitError, UsageError
+from reprokit.core.terminal import echo
 from reprokit.core.text import first_line, pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, RunRecord
@@ -39,11 +39,9 @@ def history(branch: str) -> None:
     found = newest(list(github_api.from_environment().all("actions", "artifacts", name=ARTIFACT)), branch)
     workflow_commands.set_outputs({"run": str(found["workflow_run"]["id"]) if found else ""})
     if found:
-        click.echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
+        echo(f"history: the store of {found['created_at']}, run {found['workflow_run']['id']}")
     else:
-        click.echo(
-            workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts here")
-        )
+        echo(workflow_commands.command("warning", f"no earlier night left an artifact {ARTIFACT}: history starts here"))
 
 
 def newest(artifacts: Sequence[Mapping[str, Any]], branch: str) -> Mapping[str, Any] | None:
@@ -72,9 +70,7 @@ def summarise(store_folder: Path, changes_file: Path) -> None:
     found = _changes(changes_file)["changes"]
     tonight = [one for one in found if (one["confirmed_by"] or one["after"])["run"] == run.id]
     if lost := [cell for cell in run.cells if run.request.merged is not None and not cell.details.job]:
-        click.echo(
-            workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary")
-        )
+        echo(workflow_commands.command("warning", f"{pluralize(len(lost), 'cell')} left no record: see the summary"))
     workflow_commands.add_summary(f"{night(run)}\n{changed(tonight)}")
 
 
@@ -144,12 +140,12 @@ def issues(changes_file: Path, most: int) -> None:
     actions = changes.plan(found, list(changes.ours(repository)), _here(os.environ), most)
     done = list(_printed(changes.carry_out(repository, actions)))
     if not done:
-        click.echo("no issue has to be opened, updated or closed")
+        echo("no issue has to be opened, updated or closed")
 
 
 def _printed(lines: Iterator[str]) -> Iterator[str]:
     for text in lines:
-        click.echo(line(text))
+        echo(line(text))
         yield text
 
 
@@ -164,7 +160,7 @@ def _here(environ: Mapping[str, str]) -> changes.NightLinks:
 
 def _changes(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json_text.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: expected the output of `reprokit changes --json`: {error}") from None
     if not isinstance(found, dict) or found.get("format") != "reprokit-changes/v1":
@@ -177,7 +173,7 @@ def run() -> int:
     try:
         main.main(standalone_mode=False)
     except ReprokitError as error:
-        click.echo(workflow_commands.command("error", str(error)))
+        echo(workflow_commands.command("error", str(error)))
         return error.exit_status
     except click.ClickException as error:
         error.show()

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import click
-
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import style
 from reprokit.core.text import seconds
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
@@ -16,6 +15,7 @@ from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report.failures import ranges
 from reprokit.report.labels import cell_name, expectation
 from reprokit.store import logs
+from reprokit.store.places import read_log
 
 CONTEXT = 12
 """Lines shown around what the signature matched."""
@@ -43,7 +43,7 @@ def cell(run: RunRecord, record: CellRecord, folder: Path, trial: int, *, colour
 
 def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colour: bool) -> Iterable[str]:
     def head(text: str) -> str:
-        return click.style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
+        return style(f"── {text} ", bold=True) + "─" * max(0, 60 - len(text)) if colour else f"== {text} =="
 
     yield f"{record.case_id}: {record.details.tried or cell_name(record)}"
     if record.verdict:
@@ -125,7 +125,7 @@ def recorded(trial: TrialRecord, folder: Path) -> bytes:
     """The log of a trial as the store has it. Raises UsageError where it is gone."""
     path = folder / trial.log
     try:
-        return path.read_bytes()
+        return read_log(folder, trial.log)
     except FileNotFoundError:
         raise UsageError(logs.removed(folder, trial.log) or f"the log {path} is gone") from None
 
@@ -153,7 +153,7 @@ def mark(log: bytes, trial: TrialRecord, colour: bool) -> Sequence[str]:
         if number > before + 1:
             shown.append(f"      ... {whole(number) - whole(before) - 1} line(s) ...")
         text = f"{'>' if number in matched else ' '} {whole(number):>5} {printable(_cleaned(lines[number - 1]))}"
-        shown.append(click.style(text, fg="red", bold=True) if colour and number in matched else text)
+        shown.append(style(text, fg="red", bold=True) if colour and number in matched else text)
         before = number
     if before < len(lines):
         shown.append(f"      ... {whole(len(lines)) - whole(before)} line(s) ...")

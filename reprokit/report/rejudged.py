@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-import click
-
+from reprokit.core.terminal import style
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.history.rejudging import Again, CannotJudge
@@ -22,7 +21,7 @@ def lines(found: Sequence[Again], skipped: Sequence[Skipped], *, written: bool) 
     """What changed, or would, run by run, then what could not be judged, then how many of how many."""
     changed = [one for one in found if one.differs]
     for run, group in groupby(changed, lambda one: one.run):
-        yield click.style(f"run {run.id}, {run.started_at}", bold=True)
+        yield style(f"run {run.id}, {run.started_at}", bold=True)
         for one in group:
             cell, after = one.before, one.after
             name = f"{cell.number} {cell.case_id}: {cell_name(cell)}"

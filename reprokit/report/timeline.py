@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 
-import click
-
 from reprokit.case.matrix import label
+from reprokit.core.terminal import style
 from reprokit.core.text import pluralize
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import Result, RunRecord
@@ -68,7 +67,7 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
     if common:
         yield f"in all: {common}"
     first = "  " + _line(head, widths)[widths[0] + 2 :] if narrow else _line(head, widths)
-    yield click.style(first.rstrip(), bold=True)
+    yield style(first.rstrip(), bold=True)
     for row, one in zip(rows, series, strict=True):
         strip = "".join(_letter(letter) for letter in _strip(one, shown)) + " " * (widths[3] - len(shown))
         before = _line(row[:3], widths)
@@ -76,7 +75,7 @@ def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], w
             yield row[0]
             before = "  " + before[widths[0] + 2 :]
         yield f"{before}  {strip}  {row[4]}".rstrip()
-    yield click.style(LEGEND, dim=True)
+    yield style(LEGEND, dim=True)
 
 
 def _line(values: Sequence[str], widths: Sequence[int]) -> str:
@@ -93,9 +92,9 @@ def _letter(result: Result | None) -> str:
     if result is None or result.verdict is None:
         return " "
     if not result.verdict.conclusive:
-        return click.style(INCONCLUSIVE, fg="yellow")
+        return style(INCONCLUSIVE, fg="yellow")
     colour = {True: "green", False: "red", None: "cyan"}[result.as_expected]
-    return click.style(LETTERS[result.verdict], fg=colour, bold=result.as_expected is False)
+    return style(LETTERS[result.verdict], fg=colour, bold=result.as_expected is False)
 
 
 def now(history: CaseHistory, one: Series, stamp: Callable[[str], str]) -> str:
@@ -160,7 +159,7 @@ def _block(alike: Sequence[CellChange], name: Names, stamp: Callable[[str], str]
     after, before = change.after[0], change.before[0]
     cells = [name(one.series) for one in alike]
     which = f": {cells[0]}" if len(cells) == 1 else f", {len(cells)} cells"
-    yield click.style(f"{stamp(after.started_at)}  {change.transition.words}{which}", bold=True)
+    yield style(f"{stamp(after.started_at)}  {change.transition.words}{which}", bold=True)
     if len(cells) > 1:
         yield from _first([f"  {cell}" for cell in cells], whole, "  ", "cells")
     if not change.transition.confirmed:
@@ -210,7 +209,7 @@ def every_verdict(history: CaseHistory, series: Sequence[Series], shown: Sequenc
     _, name = names(series)
     wanted: Mapping[str, int] = {run: at for at, run in enumerate(shown)}
     for one in series:
-        yield click.style(name(one), bold=True)
+        yield style(name(one), bold=True)
         for result in reversed(one.results):
             if result.run_id in wanted:
                 run = history.runs[result.run_id]

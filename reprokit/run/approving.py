@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import click
-
 from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import confirm, echo
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -47,10 +46,10 @@ def approve(
                     f"{file.path}: a stranger's case that no one has read gets no part of this host itself, as engine "
                     f"{on_host} gives it: choose another --engine, or read it and give --reviewed {file.digest}"
                 )
-            click.echo(f"{file.path}: runs unread, as a stranger's: {file.digest}", err=True)
+            echo(f"{file.path}: runs unread, as a stranger's: {file.digest}", err=True)
         return list(files)
     for file in strangers:
-        click.echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
+        echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
     if ask is None and not (sys.stdin and sys.stdin.isatty()):
         raise UsageError(
@@ -74,4 +73,4 @@ def _check(files: Sequence[CaseFile], reviewed: Sequence[str]) -> None:
 
 
 def _at_the_terminal(question: str) -> bool:
-    return click.confirm(question, default=False, err=True)
+    return confirm(question)

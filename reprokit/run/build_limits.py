@@ -19,6 +19,7 @@ from reprokit.core.text import seconds as spelt
 from reprokit.engine.failure import TAIL
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.environment.granting import shown_bytes
+from reprokit.environment.steps import short_step
 
 LOOK = 0.2
 """Seconds between two looks at the limits."""
@@ -110,7 +111,7 @@ class BuildWatch:
 
     def _passed(self, took: float) -> str:
         """The limit that was passed, in words; ''."""
-        where = f" in the step {self._step.name.splitlines()[0]}" if self._step.name else ""
+        where = f" in the step {short_step(self._step.name)}" if self._step.name else ""
         if self._seconds is not None and took > self._seconds:
             return (
                 f"the build was stopped{where} after {spelt(self._seconds)}, the most that an image takes here "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from reprokit.case.matrix import Cell, Selection, in_matrix, label
+from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.core.text import pluralize
@@ -69,7 +70,7 @@ def to_json(chosen: Iterable[Chosen]) -> list[dict[str, Any]]:
 def read(text: str, where: str) -> tuple[Chosen, ...]:
     """The cells that an entry names. ``where``: the file, for messages. Raises UsageError."""
     try:
-        entry = _Entry.model_validate(json.loads(text))
+        entry = _Entry.model_validate(json_text.loads(text))
     except ValueError as error:
         raise UsageError(
             f"{where}: {_wrong(error)}; expected an entry of what `reprokit matrix --github` prints"
@@ -80,7 +81,7 @@ def read(text: str, where: str) -> tuple[Chosen, ...]:
 def read_all(text: str, where: str) -> dict[str, tuple[Chosen, ...]]:
     """The cells that each job of a whole matrix names, by the job's name. Raises UsageError."""
     try:
-        entries = {str(entry["name"]): entry for entry in json.loads(text)["include"]}
+        entries = {str(entry["name"]): entry for entry in json_text.loads(text)["include"]}
     except (ValueError, KeyError, TypeError):
         raise UsageError(f"{where}: expected what `reprokit matrix --github` prints") from None
     return {name: read(json.dumps(entry), f"{where}: {name}") for name, entry in entries.items()}

@@ -23,6 +23,7 @@ from reprokit.environment.granting import Caps
 from reprokit.environment.host import HostFacts
 from reprokit.evidence.origin import HostRecord, OwnerRecord, WorkflowRecord
 from reprokit.evidence.records import RunRecord
+from reprokit.run.approving import approve
 from reprokit.run.confirming import Planner
 from reprokit.run.display import Display
 from reprokit.run.keeping.collecting import Keeper, Wanted
@@ -33,6 +34,7 @@ from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
 from reprokit.run.supplying import supply_of
 from reprokit.run.task import Task
+from reprokit.store.places import run_folder
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -142,7 +144,7 @@ class Invocation:
 
     def _own(self, run_id: str) -> OwnerRecord:
         """Who writes that run: this process, whose lock in the run's folder tells others that it lives."""
-        hold_lock(self.folder / "runs" / run_id)
+        hold_lock(run_folder(self.folder, run_id))
         return OwnerRecord(labels=ownership())
 
     def _say(self, text: str) -> None:
@@ -162,19 +164,27 @@ def site_caps(own: site.Settings) -> Caps:
     )
 
 
-def load_again(store: Store, request: Request, known: Mapping[str, tuple[str, Trust]]) -> list[CaseFile]:
+def load_again(
+    store: Store, record: RunRecord, request: Request, known: Mapping[str, tuple[str, Trust]]
+) -> list[CaseFile]:
     """The cases of a run that is gone on with, in its order: files as they are now, other texts as they were read then.
 
     ``known``: its cases' paths and how far each was trusted, by digest; they stay so. What came from standard input or
-    an address is not read again: it may be gone, and it is that text, and no other, of which was said that it may run.
-    Raises as ``load_all`` does.
+    an address is not read again: it may be gone, and it is that text, and no other, of which was said that it may run:
+    where that was on another machine, it is asked again. Raises as ``load_all`` does, and UsageError for what may not
+    run.
     """
     files = load_all(case for case in request.cases if not _read_once(case))
-    for digest, (path, _) in known.items():
-        if _read_once(path):
-            files.append(load_text("<stdin>" if path == "-" else path, store.case_text(digest)))
-    trust = {digest: recorded(level) for digest, (_, level) in known.items()}
-    files = [replace(file, trust=trust.get(file.digest, file.trust)) for file in files]
+    texts = [
+        load_text("<stdin>" if path == "-" else path, store.case_text(digest))
+        for digest, (path, _) in known.items()
+        if _read_once(path)
+    ]
+    if record.owner.is_here:
+        trust = {digest: recorded(level) for digest, (_, level) in known.items()}
+        files = [replace(file, trust=trust.get(file.digest, file.trust)) for file in [*files, *texts]]
+    else:  # what such a record says of trust is not believed
+        files += approve([replace(file, trust=Trust.STRANGER) for file in texts], request)
     places = {digest: place for place, digest in enumerate(known)}
     return sorted(files, key=lambda file: places.get(file.digest, len(places)))
 

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-import click
-
 from reprokit.case.cellspec import SourceSpec
 from reprokit.case.matrix import label
 from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported, UsageError
+from reprokit.core.terminal import echo, echo_data
 from reprokit.engine import bases
 from reprokit.engine.protocol import Engine, ImageInfo
 from reprokit.environment.model import SourceTree
@@ -38,25 +37,25 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
             image = wanted(task, supply, trees, whole=True)
         except Unsupported as error:
             refused += 1
-            click.echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
+            echo(f"{task.case.id}: {label(task.cell)}: unsupported: {error}", err=True)
             continue
         images.setdefault(image.key, (image, []))[1].append(task)
     taken: set[Path] = set()
     for image, sharing in images.values():
         names = "".join(f"\n#   {task.case.id}: {label(task.cell)} [{task.variant}]" for task in sharing)
         if output is None:
-            click.echo(f"# {len(sharing)} cell(s) of this image:{names}\n{image.rendered.dockerfile}")
+            echo_data(f"# {len(sharing)} cell(s) of this image:{names}\n{image.rendered.dockerfile}")
             continue
         folder = output / folder_name(sharing[0])
         if folder in taken:  # values that differ only in what a folder's name cannot hold
             folder = folder.with_name(f"{folder.name}-{hashlib.sha256(image.key.encode()).hexdigest()[:8]}")
         taken.add(folder)
         write_folder(folder, image)
-        click.echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
+        echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
     if output is not None:
         _make_bases({image.environment.base.reference: image for image, _ in images.values()}, request)
     for text in trees.missing.values():
-        click.echo(f"the build context is incomplete: {text}", err=True)
+        echo(f"the build context is incomplete: {text}", err=True)
     return 3 if refused else 0
 
 
@@ -76,7 +75,7 @@ def _make_bases(wanted: Mapping[str, ImageSpec], request: Request) -> None:
             else:
                 ensure_base(engine, image.held.entry, partial(_packages, engine), cancel, lambda progress: None)
         except (EngineError, Unsupported) as error:
-            click.echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
+            echo(f"note: {base.reference} is not in the engine and cannot be made here: {error}", err=True)
 
 
 def _packages(engine: Engine, base: ImageInfo) -> Mapping[str, str]:
@@ -88,7 +87,7 @@ class _Lenient(SourceTrees):
     """A source that cannot be fetched here leaves its folder empty: the Dockerfile is still worth reading."""
 
     def __init__(self, stand_ins: StandIns) -> None:
-        super().__init__(stand_ins, lambda text: click.echo(f"note: {text}", err=True))
+        super().__init__(stand_ins, lambda text: echo(f"note: {text}", err=True))
         self.missing: dict[str, str] = {}
         self._empty = tempfile.TemporaryDirectory(prefix="reprokit-render-")
 

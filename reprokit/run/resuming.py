@@ -48,6 +48,7 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
         run
         for run in store.runs()
         if run.owner.labels  # not one that was merged from several
+        and not run.owner.imported  # nor one of another store: what it asks for, and may run, is its word alone
         and not run.searches
         and (cases is None or list(run.request.cases) == list(cases))
         and is_over(run, unseen)

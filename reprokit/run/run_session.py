@@ -84,8 +84,10 @@ class Session(Invocation):
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
+        if asked is not None:
+            request = dataclasses.replace(request, yes=asked.yes, reviewed=asked.reviewed)
         read = {cell.case_digest: (cell.case_path, cell.details.trust) for cell in record.cells}
-        files = load_again(store, request, read)
+        files = load_again(store, record, request, read)
         if asked is not None and asked.reviewed:
             files = approve(files, asked)
         tasks = plan(files, request)

@@ -27,6 +27,7 @@ from reprokit.run.locking.verify import departures
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.recovering import EngineRecovery, check_awake, slept
 from reprokit.run.task import Task
+from reprokit.store.places import below, unlinked
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 """What a program finds beside the variables of its case, which may unset it by an empty value."""
@@ -236,9 +237,9 @@ def _folder(context: TrialContext, task: Task) -> Path:
 
 def _kept_files(context: TrialContext, task: Task) -> Path:
     """Keep a copy of the files that the containers get: evidence, and what the line that repeats a trial mounts."""
-    folder = (context.folder / _folder(context, task) / "files").absolute()
+    folder = unlinked(context.folder, *_folder(context, task).parts, "files").absolute()
     for path, file in handed_files(task).items():
-        target = folder / path
+        target = unlinked(folder, *Path(path).parts)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(file.text, encoding="utf-8")
         target.chmod(file.permissions | 0o600)  # this copy is ours to read, whatever the case asks for
@@ -270,7 +271,7 @@ def _one(
     context: TrialContext, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
 ) -> TrialRecord:
     relative = _folder(context, task) / f"trial-{number}.log"
-    log = context.folder / relative
+    log = below(context.folder, *relative.parts)
     log.parent.mkdir(parents=True, exist_ok=True)
     awake = slept()
     try:

@@ -167,7 +167,8 @@ class SearchSession(Invocation):
         request = Request.from_json(record.request.asked)
         self.request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
         self.arguments = known.arguments
-        self.file = _the_case(load_again(store, request, {known.digest: (request.cases[0], known.trust)}), request)
+        read = {known.digest: (request.cases[0], known.trust)}
+        self.file = _the_case(load_again(store, record, request, read), request)
         if self.file.digest != known.digest:
             raise UsageError(
                 f"{kind} {record.id} cannot be resumed: its case has changed since; start again without --resume"
@@ -445,7 +446,7 @@ def _unanswered(store: Store, kind: str, cases: Sequence[str]) -> RunRecord | No
     unseen: list[RunRecord] = []
     for run in store.runs():
         search = run.request.search
-        if search is None or search.kind != kind or (cases and list(run.request.cases) != wanted):
+        if search is None or run.owner.imported or search.kind != kind or (cases and list(run.request.cases) != wanted):
             continue
         if run.exit_status == UsageError.exit_status:
             continue  # its arguments were wrong: resuming would fail again

@@ -12,22 +12,26 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePath
+from typing import IO, Any, BinaryIO
 
 from reprokit import __version__
+from reprokit.core import json_text
 from reprokit.core.errors import RecordError, UsageError
+from reprokit.core.files import open_regular
 from reprokit.core.text import pluralize
 from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
+from reprokit.store.errors import StoreError
 from reprokit.store.journal import FILE, PENDING, pending, recorded
 from reprokit.store.merging.merge import MergeResult, merge
 from reprokit.store.merging.sources import StoreSource
+from reprokit.store.places import is_log, is_name, open_log
 from reprokit.store.sqlite_file import DATABASE, backup
-from reprokit.store.validating import is_log, is_name, unfit
+from reprokit.store.validating import unfit
 
 FORMAT = "reprokit-store/v1"
 LINES = "reprokit-store.jsonl"
@@ -53,7 +57,7 @@ def back_up(store: Store, target: Path) -> int:
         backup(store.file, copy)
         archive.add(copy, DATABASE)
         for path in _files(folder):
-            _add(archive, path, str(path.relative_to(folder)))
+            _add(archive, lambda path=path: open_regular(path), str(path.relative_to(folder)))  # type: ignore[misc]
         for run_id in marks | set(pending(folder)) | (set(recorded(folder)) - begun):
             archive.addfile(tarfile.TarInfo(f"{PENDING}/{run_id}"))
     return len(store.runs(limit=None))
@@ -62,21 +66,23 @@ def back_up(store: Store, target: Path) -> int:
 def _files(folder: Path) -> Iterator[Path]:
     """What is kept of a store's folder beside the database, the locks and the marks."""
     for place in sorted(folder.iterdir()):
+        if place.is_symlink():
+            continue
         if place.is_dir() and place.name in ("runs", "measured"):
             yield from (path for path in sorted(place.rglob("*")) if path.is_file() and not path.is_symlink())
         elif place.name in ("bases.json", ".gitignore"):
             yield place
 
 
-def _add(archive: tarfile.TarFile, path: Path, name: str) -> None:
-    """Add a file as long as it is now: a run may append to it, or remove it."""
+def _add(archive: tarfile.TarFile, opened: Callable[[], BinaryIO], name: str) -> None:
+    """Add a file as long as it is now: a run may append to it, or remove it. One that is a link or a pipe is left."""
     try:
-        stream = path.open("rb")
-    except FileNotFoundError:
+        stream = opened()
+    except (OSError, StoreError):
         return
     with stream:
         info = archive.gettarinfo(arcname=name, fileobj=stream)
-        if path.name == FILE:  # whole, even where its writer takes a half line back
+        if PurePath(name).name == FILE:  # whole, even where its writer takes a half line back
             text = stream.read(info.size)
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
@@ -91,6 +97,7 @@ def _archive(target: Path) -> Iterator[tarfile.TarFile]:
         raise UsageError(f"{target} is not a regular file: name a file for the archive")
     scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        scratch.touch(mode=0o600)  # it holds logs
         with tarfile.open(scratch, "w:gz" if target.suffix in (".gz", ".tgz") else "w") as archive:
             yield archive
         scratch.replace(target)
@@ -104,20 +111,20 @@ def export(store: Store, target: Path, runs: Iterable[str] = ()) -> int:
     """Write runs, all or these, with their logs; returns their number. Raises UsageError, RecordError."""
     ids = [store.run(one).id for one in runs] or [run.id for run in reversed(store.runs(limit=None))]
     with tempfile.TemporaryFile() as lines, _archive(target) as archive:
-        logs: dict[str, Path] = {}
+        logs: dict[str, None] = {}
         _line(lines, {"format": FORMAT, "version": __version__})
         for run_id in ids:
             run = store.run(run_id)
             for digest, (case_id, title, text) in store.texts(cell.case_digest for cell in run.cells).items():
                 _line(lines, {"kind": "case", "digest": digest, "id": case_id, "title": title, "text": text})
             _line(lines, {"kind": "run", "run": run.to_json(), "findings": store.findings(run_id)})
-            logs |= {log: store.folder / log for log in _logs(run)}
+            logs |= dict.fromkeys(_logs(run))
         info = tarfile.TarInfo(LINES)
         info.size = lines.tell()
         lines.seek(0)
         archive.addfile(info, lines)
-        for name, path in logs.items():
-            _add(archive, path, name)
+        for name in logs:
+            _add(archive, lambda name=name: os.fdopen(open_log(store.folder, name), "rb"), name)  # type: ignore[misc]
     return len(ids)
 
 
@@ -182,8 +189,8 @@ def _content(archive: tarfile.TarFile, source: Path) -> _Content:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
+        data = json_text.loads(line)
+    except ValueError:
         return None
     return data if isinstance(data, dict) else None
 

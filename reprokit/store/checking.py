@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from reprokit.evidence.records import RunRecord
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
 from reprokit.store.journal import entries, path_of, pending, recorded
+from reprokit.store.places import log_path
 from reprokit.store.sqlite_file import DATABASE, faults
 
 
@@ -66,7 +68,7 @@ def _runs(store: Store, done: CheckResult) -> Iterator[RunRecord]:
             continue
         done.runs += 1
         logs = [trial.log for cell in run.cells for trial in cell.trials]
-        lost = [log for log in logs if not (store.folder / log).is_file()]
+        lost = [log for log in logs if not _is_there(store.folder, log)]
         done.logs += len(logs)
         if lost:
             done.problems.append(f"run {run_id}: {pluralize(len(lost), 'log')} missing, such as {lost[0]}")
@@ -74,6 +76,12 @@ def _runs(store: Store, done: CheckResult) -> Iterator[RunRecord]:
         if words:
             done.notes.append(f"run {run_id}: verdicts that a newer reprokit knows: {', '.join(words)}")
         yield run
+
+
+def _is_there(folder: Path, log: str) -> bool:
+    with suppress(StoreError):
+        return log_path(folder, log).is_file()
+    return False
 
 
 def _check_journal(folder: Path, run_id: str, done: CheckResult) -> None:

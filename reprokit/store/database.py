@@ -7,7 +7,6 @@ WAL mode lets other commands read meanwhile.
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from reprokit.store.errors import unreadable
 from reprokit.store.folder import make_folder
 from reprokit.store.journal import PENDING, Journal, path_of
 from reprokit.store.opening import LOCK, open_database
+from reprokit.store.places import below, remove_run
 from reprokit.store.replay import replay
 from reprokit.store.rows import bare_run, cell_of, trial_of
 
@@ -99,14 +99,14 @@ class Store:
 
     def forget(self, run_id: str) -> None:
         """Remove a run with its cells, trials, findings, journal and logs."""
-        folder = path_of(self.folder, run_id).parent
+        mark = below(self.folder, PENDING, run_id)
         with contextlib.ExitStack() as held:
             with contextlib.suppress(OSError, NotImplementedError):
                 held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
-            (self.folder / PENDING / run_id).unlink(missing_ok=True)
+            mark.unlink(missing_ok=True)
             with self._opened.transaction() as connection:
                 writing.forget(connection, run_id)
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_run(self.folder, run_id)
 
     def find(self, run_id: str, key: str, value: Any) -> None:
         """Keep what a search learned or found (JSON); what was kept under the key before is replaced."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from reprokit.core import json_text
 from reprokit.core.errors import UsageError
 from reprokit.core.files import write
 from reprokit.core.locks import locked
 from reprokit.environment.measured import Measured
+from reprokit.store.places import unlinked
 
 FOLDER = ".reprokit"
 
@@ -27,11 +30,14 @@ def find_folder(start: Path | None = None) -> Path:
 
 
 def make_folder(folder: Path) -> Path:
-    """Make the store's folder, which git ignores. Raises UsageError when it cannot be written."""
+    """Make the store's folder, which git ignores. Raises UsageError when it cannot be written.
+
+    A new one is closed to other users, since logs hold what programs print: who shares a store opens it with chmod.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ignore = folder / ".gitignore"
-        if not ignore.exists():
+        if not os.path.lexists(ignore):
             ignore.write_text("*\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(
@@ -47,7 +53,7 @@ class SeenBases:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "bases.json"
+        self._path = unlinked(folder, "bases.json")
 
     def digest(self, reference: str, since: float = 0.0) -> str:
         """The digest (``sha256:...``) of a reference as seen at ``since`` (seconds since 1970) or later, else ''."""
@@ -61,7 +67,7 @@ class SeenBases:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
-            found: dict[str, dict[str, Any]] = json.loads(self._path.read_text(encoding="utf-8"))
+            found: dict[str, dict[str, Any]] = json_text.loads(self._path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return found
@@ -71,12 +77,12 @@ class Measurements:
     """What was measured in which image, by which probe: a file each, since an image never changes under its id."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder / "measured"
+        self._folder = unlinked(folder, "measured")
 
     def get(self, image_id: str, probe: str) -> Measured | None:
         """What that probe measured in that image, if it did."""
         try:
-            return Measured.from_json(json.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
+            return Measured.from_json(json_text.loads(self._path(image_id, probe).read_text(encoding="utf-8")))
         except (OSError, ValueError):
             return None
 
@@ -85,4 +91,6 @@ class Measurements:
         write(self._path(image_id, probe), json.dumps(measured.to_json()))
 
     def _path(self, image_id: str, probe: str) -> Path:
-        return self._folder / f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"
+        return unlinked(
+            self._folder, f"{image_id.removeprefix('sha256:').replace('/', '-').replace(':', '-')}-{probe}.json"
+        )

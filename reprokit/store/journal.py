@@ -15,9 +15,13 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
+from reprokit.core import json_text
 from reprokit.core.errors import RecordError
+from reprokit.core.files import open_regular
+from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.places import RUNS, below, is_name, unlinked
 
 FILE = "journal.jsonl"
 PENDING = "pending"
@@ -40,26 +44,31 @@ class Entry(NamedTuple):
 
 
 def path_of(folder: Path, run_id: str) -> Path:
-    """The journal of a run of the store in ``folder``."""
-    return folder / "runs" / run_id / FILE
+    """The journal of a run of the store in ``folder``. Raises StoreError for an id that is not a name, and a link."""
+    return below(folder, RUNS, run_id, FILE)
 
 
 def pending(folder: Path) -> list[str]:
     """The runs whose journals the database may not have whole."""
     try:
-        return sorted(path.name for path in (folder / PENDING).iterdir())
+        return sorted(path.name for path in unlinked(folder, PENDING).iterdir() if is_name(path.name))
     except FileNotFoundError:
         return []
 
 
 def recorded(folder: Path) -> list[str]:
     """The runs that have a journal, the oldest first."""
-    return sorted(path.parent.name for path in folder.glob(f"runs/*/{FILE}"))
+    found = folder.glob(f"{RUNS}/*/{FILE}")
+    return sorted(path.parent.name for path in found if is_name(path.parent.name) and not _is_linked(path, folder))
+
+
+def _is_linked(path: Path, folder: Path) -> bool:
+    return any(place.is_symlink() for place in (folder / RUNS, path.parent, path))
 
 
 def entries(path: Path, start: int = 0) -> Iterator[Entry]:
     """The lines from the byte ``start`` on, without a last one that is only half written."""
-    with path.open("rb") as stream:
+    with _opened(path) as stream:
         stream.seek(start)
         for line in stream:
             if not line.endswith(b"\n"):
@@ -68,10 +77,19 @@ def entries(path: Path, start: int = 0) -> Iterator[Entry]:
             yield Entry(*_content(line), start)
 
 
+def _opened(path: Path) -> BinaryIO:
+    try:
+        return open_regular(path)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StoreError(f"the journal {path} cannot be read: {error.strerror}", Trouble.OTHER) from error
+
+
 def _content(line: bytes) -> tuple[str, Mapping[str, Any]]:
     head, _, body = line.rstrip(b"\n").partition(b",")
     if head == _head(body):
-        data = json.loads(b"{" + body)
+        data = json_text.loads(b"{" + body)
         return str(data.pop("kind")), data
     return "", {}
 
@@ -92,7 +110,8 @@ class Journal:
         self._synced = -1
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            self._file = os.open(path, flags, 0o666)
         except OSError as error:
             raise self._error(error) from error
         size = self.size

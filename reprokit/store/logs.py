@@ -5,26 +5,28 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from pathlib import Path
 
+from reprokit.store.places import RUNS, below, is_log, log_path, run_folder
+
 NOTE = "logs-removed.txt"
 """The file of a run's folder that says when its logs were removed."""
 
 
 def logs_of(folder: Path, run_id: str) -> list[Path]:
     """The logs of a run's trials in the store in ``folder``."""
-    return sorted((folder / "runs" / run_id).rglob("*.log"))
+    return sorted(path for path in run_folder(folder, run_id).rglob("*.log") if not path.is_symlink())
 
 
 def remove_logs(folder: Path, run_id: str) -> None:
     """Remove them, and leave a note: a run without logs and without a note was damaged."""
-    (folder / "runs" / run_id / NOTE).write_text(f"{datetime.now(timezone.utc):%Y-%m-%d}\n", encoding="utf-8")
+    below(folder, RUNS, run_id, NOTE).write_text(f"{datetime.now(timezone.utc):%Y-%m-%d}\n", encoding="utf-8")
     for log in logs_of(folder, run_id):
         log.unlink(missing_ok=True)
 
 
 def removed(folder: Path, log: str) -> str:
     """That the log of a trial, given as its record has it, was removed on purpose; '' where it was not."""
-    for above in (folder / log).parents:
-        if (above / NOTE).is_file():
+    for above in log_path(folder, log).parents if is_log(log) else ():
+        if (above / NOTE).is_file() and not (above / NOTE).is_symlink():
             at = (above / NOTE).read_text(encoding="utf-8", errors="replace").strip()
             return f"the logs of this run were removed by reprokit gc on {at}; its verdicts stay"
     return ""

@@ -16,9 +16,10 @@ from reprokit.core.locks import locked
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import tables
 from reprokit.store.database import Store
-from reprokit.store.errors import StoreError, Trouble
+from reprokit.store.errors import StoreError, Trouble, foreign
 from reprokit.store.journal import entries, path_of, recorded
 from reprokit.store.opening import LOCK
+from reprokit.store.places import unlinked
 from reprokit.store.rows import bare_run
 from reprokit.store.sqlite_file import DATABASE, copy_files, wal_of
 
@@ -40,8 +41,10 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
 
     Raises UsageError where that would lose something: a database of a newer reprokit, or of another program.
     """
-    done, database = RebuildResult(), folder / DATABASE
-    with locked(folder / LOCK), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
+    done, database = RebuildResult(), unlinked(folder, DATABASE)
+    if database.exists() and not database.is_file():
+        raise foreign(database, "it is not a regular file")
+    with locked(unlinked(folder, LOCK)), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
         place = Path(scratch) / "new"
         new = Store(place, f"sqlite:///{place / DATABASE}")
         try:

@@ -19,6 +19,7 @@ from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.journal import PENDING, Journal, entries, path_of
+from reprokit.store.places import below
 from reprokit.store.sqlite_file import DATABASE, version
 
 SYNC_SECONDS = 1.0
@@ -67,8 +68,9 @@ class Recorder:
                     self._append("resume", {"owner": run.owner.to_json()})
                 else:
                     self._append("begin", {"run": run.to_json()})
-                (self._folder / PENDING).mkdir(exist_ok=True)
-                (self._folder / PENDING / run.id).touch()
+                mark = below(self._folder, PENDING, run.id)
+                mark.parent.mkdir(exist_ok=True)
+                mark.touch()
         except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
             raise RecordError(
                 f"the store {self._folder} cannot be written ({error}): name another store with --store"

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, select
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store import tables, writing
 from reprokit.store.journal import PENDING, entries, path_of
+from reprokit.store.places import below
 
 
 def lacks(connection: Connection, folder: Path, run_id: str) -> bool:
@@ -41,7 +42,7 @@ def replay(connection: Connection, folder: Path, run_id: str) -> bool:
 
 def settle(folder: Path, run_id: str) -> None:
     """Remember that the database has a run's journal whole. The caller holds the store's lock."""
-    (folder / PENDING / run_id).unlink(missing_ok=True)
+    below(folder, PENDING, run_id).unlink(missing_ok=True)
 
 
 def apply(connection: Connection, run_id: str, kind: str, data: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+from reprokit.core.files import open_regular
 from reprokit.store.errors import foreign, newer, store_error
 
 DATABASE = "reprokit.db"
@@ -30,7 +31,7 @@ _OURS = {"runs", "cells", "trials", "cases"}
 def version(path: Path) -> int:
     """The version of the tables in the file; 0 where there are none yet. Raises StoreError where it cannot be used."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             header = stream.read(_HEADER)
     except FileNotFoundError:
         return 0
@@ -79,7 +80,7 @@ def copy_files(path: Path, target: Path) -> None:
     for _ in range(COPY_ATTEMPTS):
         before = _stamps(path)
         for file in (path, wal_of(path)):
-            if file.exists():
+            if file.is_file():
                 shutil.copyfile(file, target.with_name(target.name + file.name.removeprefix(path.name)))
         if _stamps(path) == before:
             return

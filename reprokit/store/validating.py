@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 
 from reprokit.core.json_record import fits
 from reprokit.evidence.records import RunRecord
+from reprokit.store.places import is_name
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-LONGEST_RUN, LONGEST_CASE, LONGEST_PATH = 40, 200, 1000
+LONGEST_RUN, LONGEST_CASE = 40, 200
 VARIANTS = ("case", "fix")
 
 
@@ -34,14 +33,3 @@ def unfit(run: RunRecord) -> str:
         if len({trial.number for trial in cell.trials}) < len(cell.trials):
             return f"two trials of its cell {cell.number} have the same number"
     return ""
-
-
-def is_name(text: str, longest: int) -> bool:
-    """Whether a text can be the name of a folder, and nothing else."""
-    return len(text) <= longest and NAME.fullmatch(text) is not None
-
-
-def is_log(path: str) -> bool:
-    """Whether a path is of a log below the folder ``runs`` of a store."""
-    first, *others = path.split("/")
-    return first == "runs" and len(path) <= LONGEST_PATH and bool(others) and all(map(NAME.fullmatch, others))

@@ -199,6 +199,14 @@ def scrubbing(folder: Path) -> None:
         print(f"scrubbing 1 MB of {text!r}: {took:.2f} s, {ratio:.1f} times that of a quarter")
 
 
+def growth(folder: Path) -> None:
+    """How the time of each reader of foreign text grows with what is worst for it."""
+    from tests.bench.growth import growth
+
+    for reader, text, took, ratio in growth():
+        print(f"{reader}, {text}: {took:.2f} s, {ratio:.1f} times for twice the text")
+
+
 def logs(folder: Path) -> None:
     """What people see of logs of 9 MiB, and patterns in a flood."""
     from tests.bench.logs import ratios, watching
@@ -229,6 +237,7 @@ BENCHES = {
     "claims": claims,
     "explaining": explaining,
     "scrubbing": scrubbing,
+    "growth": growth,
     "logs": logs,
     "pages": pages,
 }

@@ -9,7 +9,7 @@ import pytest
 
 from reprokit.engine.site import authorities, network, pipconfig
 
-KEPT = ("PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
+KEPT = ("REPROKIT_VENV_AS_ROOT", "PATH", "TMPDIR", "UPDATE_SNAPSHOTS")
 """Variables that unit tests see as they are; UPDATE_SNAPSHOTS is the developer's own request."""
 
 

@@ -40,6 +40,7 @@ class Nights:
 
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder)
+        (folder / "runs").mkdir(exist_ok=True)
         self.count = 0
 
     def run(
@@ -104,5 +105,12 @@ def _cell(
 
 def _trial(number: int, outcome: Outcome) -> TrialRecord:
     return TrialRecord(
-        number=number, outcome=outcome, exit_code=1, seconds=0.1, oom=False, timed_out=False, reason="so", log="none"
+        number=number,
+        outcome=outcome,
+        exit_code=1,
+        seconds=0.1,
+        oom=False,
+        timed_out=False,
+        reason="so",
+        log="runs/none.log",
     )

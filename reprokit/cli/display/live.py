@@ -10,11 +10,12 @@ from types import TracebackType
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
+from rich.markup import escape as escape_markup
 from rich.table import Table
 from rich.text import Text
 
 from reprokit.cli.display.plain import UNLIMITED, labels
+from reprokit.core.terminal import visible
 from reprokit.core.text import seconds
 from reprokit.evidence.records import CellRecord
 from reprokit.report.labels import expectation, short_reason, style, summary
@@ -37,6 +38,11 @@ class _State:
         steps = self.kind == "building" and self.at is not None and self.at != self.since
         step = f"{seconds(now - (self.at or now))}, " if steps and self.text and now - (self.at or now) >= 1 else ""
         return elapsed, step + self.text
+
+
+def escape(text: str) -> str:
+    """A text as it is, for Rich's markup, as wide as it will be shown."""
+    return escape_markup(visible(text))
 
 
 class LiveListener:

@@ -9,6 +9,8 @@ import time
 from collections import deque
 from typing import TextIO
 
+from reprokit.core.terminal import visible
+
 BACKLOG = 4 * 1024 * 1024
 """Characters that may wait for the reader before output of programs and builds is left out."""
 PATIENCE = 2.0
@@ -35,20 +37,23 @@ class Output:
     def line(self, text: str) -> None:
         """Show a line, however many wait."""
         with self._changed:
-            self._put(f"{text}\n")
+            self._put(f"{visible(text)}\n")
 
     def offer(self, text: str, lines: int) -> None:
         """Show so many whole ``lines``, or leave them out and say so later while more than ``BACKLOG`` waits."""
+        self._offer(visible(text), lines)
+
+    def write(self, text: str) -> int:
+        """Show a picture of Rich's, from :func:`.console.console`; one that is left out is followed by the next."""
+        self._offer(text, 0)
+        return len(text)
+
+    def _offer(self, text: str, lines: int) -> None:
         with self._changed:
             if self._size > BACKLOG:
                 self._missed += lines
             else:
                 self._put(text)
-
-    def write(self, text: str) -> int:
-        """Show a picture of Rich's; one that is left out is followed by the next."""
-        self.offer(text, 0)
-        return len(text)
 
     def flush(self) -> None:
         """Nothing: the thread writes at once."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from reprokit.case.matrix import label
 from reprokit.cli.display.output import Output
+from reprokit.core.terminal import plain
 from reprokit.core.text import seconds
 from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
@@ -96,7 +97,7 @@ class PlainListener:
     def build_output(self, numbers: Sequence[int], text: str) -> None:
         """The output of a build, when verbose."""
         if self._verbose and text:
-            lines = text.rstrip("\n").splitlines()
+            lines = plain(text).rstrip("\n").splitlines()
             self._out.offer("".join(f"  build | {line}\n" for line in lines), len(lines))
 
     def output(self, number: int, data: bytes) -> None:
@@ -114,8 +115,8 @@ class PlainListener:
     def _offer(self, number: int, lines: bytes) -> None:
         """Show lines of a container, of which the last has no line end."""
         before = f"  #{number} | "
-        text = lines.decode(errors="replace").replace("\n", f"\n{before}")
-        self._out.offer(f"{before}{text}\n", lines.count(b"\n") + 1)
+        text = plain(lines.removesuffix(b"\r").decode(errors="replace"))
+        self._out.offer("{}{}\n".format(before, text.replace("\n", f"\n{before}")), text.count("\n") + 1)
 
     def decided(self, record: CellRecord) -> None:
         """The verdict in one line, with the reason."""

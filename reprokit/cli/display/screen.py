@@ -49,9 +49,9 @@ class Screen:
                 yield PlainListener(self._out, verbose=self._verbose)
                 return
             # Importing rich takes 0.1 s, which only a terminal needs.
-            from rich.console import Console
+            from reprokit.cli.display.console import console
 
-            self._console = Console(file=cast("IO[str]", self._out), highlight=False)
+            self._console = console(cast("IO[str]", self._out))
             with LiveListener(self._console) as listener:
                 yield listener
         except BaseException as error:

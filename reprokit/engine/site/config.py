@@ -3,7 +3,8 @@
 Weakest first: the defaults; the user's file, ``$XDG_CONFIG_HOME/reprokit/reprokit.toml`` (``~/.config`` by default);
 the project's, ``reprokit.toml`` of the nearest folder upwards that has one; environment variables ``REPROKIT_<KEY>``.
 Options of the command line, where there are any, win over all of it. ``REPROKIT_CONFIG`` names one file that is read
-instead of the two. ``datasets`` and ``sources`` are merged by name; for any other key the strongest place counts.
+instead of the two; a file of another user is read only so. ``datasets`` and ``sources`` are merged by name; for any
+other key the strongest place counts.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 from reprokit.core.errors import UsageError
 from reprokit.core.home import home, is_file
 from reprokit.core.near_match import near
+from reprokit.core.owned import other_owner
 from reprokit.engine.site.keys import GCC_PROVIDERS, PARSERS, PYTHON_PROVIDERS
 
 if sys.version_info >= (3, 11):
@@ -123,7 +125,8 @@ def load(environ: Mapping[str, str] | None = None, start: Path | None = None) ->
 def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
     """The files to read, weakest first.
 
-    Raises UsageError when REPROKIT_CONFIG names none, or when a file of the former form is found.
+    Raises UsageError when REPROKIT_CONFIG names none, when a file of the former form is found, and for a file of
+    another user, which is obeyed only where REPROKIT_CONFIG names it.
     """
     if named := environ.get("REPROKIT_CONFIG"):
         path = Path(named).expanduser()
@@ -134,10 +137,17 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
     user = own / "reprokit" / FILE
     above = (start, *start.parents)
     for old, new in ((own / OLD_FILES[1], user), *((folder / OLD_FILES[0], folder / FILE) for folder in above)):
-        if is_file(old):
+        if is_file(old) and not other_owner(old, environ):
             raise UsageError(f'{old} is no longer read: move its keys to {new} (KEY = "VALUE"), and remove it')
     found = [user, *[folder / FILE for folder in above if is_file(folder / FILE)][:1]]
-    return [path for path in dict.fromkeys(found) if is_file(path)]
+    files = [path for path in dict.fromkeys(found) if is_file(path)]
+    for path in files:
+        if owner := other_owner(path, environ):
+            raise UsageError(
+                f"{path} belongs to {owner}, and its settings decide what runs here as you: read it, then obey it with "
+                f"REPROKIT_CONFIG={path}, or use none with REPROKIT_CONFIG={os.devnull}"
+            )
+    return files
 
 
 def variable(key: str) -> str:
@@ -190,6 +200,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         return text, tomllib.loads(text)
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
+    except RecursionError:
+        raise UsageError(f"{path}: its values are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
         place = re.fullmatch(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", str(error))
         if place is None:

@@ -84,12 +84,13 @@ def _programs(
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
     _write(build, context)
+    variables = layout.variables(folder)  # before there is a folder for CUDA
     parts = [folder / name for name in layout.PARTS]
     for place in (work, *parts):
         place.mkdir()
         layout.hand_over(place)
     environ = {
-        **layout.variables(folder),
+        **variables,
         **served.environ,
         **_secrets(served, secrets),
         "UV_PYTHON_INSTALL_DIR": str(keeping.pythons()),
@@ -117,7 +118,7 @@ def _programs(
         keeping.pythons().mkdir(parents=True, exist_ok=True)
         layout.hand_over(keeping.pythons())
         mounts = [*common, SandboxMount(source=str(keeping.pythons()), target=str(keeping.pythons()))]
-        command = ("bash", "-c", f'{_RELAY} && exec uv python install "$0"', version)
+        command: tuple[str, ...] = ("bash", "-c", f'{_RELAY} && exec uv python install "$0"', version)
         yield SandboxProgram(command=command, environ=environ | _uv(), mounts=mounts, cut_off=True, user=user)
     mounts = [
         *common,

@@ -52,7 +52,7 @@ def refusal() -> str:
         return (
             "--engine venv does not run as root unless told to, since builds and trials are processes of this host: run "
             "reprokit as another user, or set REPROKIT_VENV_AS_ROOT=yes (venv_as_root of the configuration), and they "
-            "run as nobody in their sandbox"
+            "run as an unprivileged user in their sandbox"
         )
     return bubblewrap.refusal() or _tried()
 

@@ -1,6 +1,7 @@
 """Where environments are kept: a folder each in the user's cache, complete when it has its description."""
 
 from __future__ import annotations
+from reprokit.core import json_text
 
 import hashlib
 import json
@@ -85,7 +86,7 @@ def remove(tag: str) -> None:
 
 def _read(folder: Path) -> KeptVenv | None:
     try:
-        description = json.loads((folder / DESCRIPTION).read_text())
+        description = json_text.loads((folder / DESCRIPTION).read_text())
     except (OSError, ValueError):
         return None
     return KeptVenv(folder=folder, description=description)

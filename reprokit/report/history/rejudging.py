@@ -19,6 +19,8 @@ from reprokit.evidence.model import RULES_VERSION, Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
+from reprokit.store.errors import StoreError
+from reprokit.store.places import read_log
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -87,7 +89,7 @@ def rejudge(
     digest = judged_by(cell)
     file = edited or read(digest)
     if file is None:
-        raise CannotJudge("its case is not kept, or no longer valid: name one with --case", digest)
+        raise CannotJudge("its case is not kept: name one with --case", digest)
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
     another = file.digest != digest
     trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
@@ -121,8 +123,8 @@ def _policy(cell: CellRecord) -> Trials:
 def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> TrialRecord:
     """A trial judged again; ``another``: by a signature that its log was not kept for."""
     try:
-        text = (folder / trial.log).read_bytes().decode("utf-8", "replace")
-    except OSError:
+        text = read_log(folder, trial.log).decode("utf-8", "replace")
+    except (OSError, StoreError):
         raise CannotJudge("its log is gone", trial.log) from None
     ending = Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds)
     found = judged(expect, trial.number, ending, text, trial.log)

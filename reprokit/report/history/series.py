@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from reprokit.core import json_text
 from reprokit.engine import registry
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import Result, RunRecord
@@ -85,7 +85,7 @@ def gather(
     grouped: dict[tuple[str, str, str, str], list[Result]] = {}
     for one in store.results(cases):
         if one.cell_key not in kept:
-            kept[one.cell_key] = keep(json.loads(one.cell_key))
+            kept[one.cell_key] = keep(json_text.loads(one.cell_key))
         # A run may have begun since the runs were read.
         if kept[one.cell_key] and one.row not in rewritten and one.run_id in runs:
             key = one.case_id, one.cell_key, one.variant, engines[one.run_id]

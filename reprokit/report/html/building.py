@@ -19,6 +19,8 @@ from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 from reprokit.store import logs
+from reprokit.store.errors import StoreError
+from reprokit.store.places import read_log
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
@@ -113,10 +115,9 @@ def _case(store: Store, folder: Folder, known: RecordedCase, request: PagesReque
 
 
 def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
-    whole = store / trial.log
     try:
-        text = whole.read_bytes().decode("utf-8", "replace")
-    except OSError:
+        text = read_log(store, trial.log).decode("utf-8", "replace")
+    except (OSError, StoreError):
         return Log(text="", note=logs.removed(store, trial.log) or "the log is gone")
     kept: Set[int] | None = None
     shown, note = "", ""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from reprokit.core import cache
+from reprokit.core import cache, json_text
 from reprokit.core.files import write
 from reprokit.core.locks import locked
 
@@ -46,7 +46,7 @@ def last(key: str) -> Use | None:
     """What is remembered of a key, None for nothing."""
     path = _memory(key)
     try:
-        known = json.loads(path.read_text(encoding="utf-8"))
+        known = json_text.loads(path.read_text(encoding="utf-8"))
         return Use(at=path.stat().st_mtime, **known)
     except (OSError, ValueError, TypeError):
         return None

@@ -14,6 +14,7 @@ from typing import Any
 from packaging.utils import canonicalize_name
 
 from reprokit.case.cellspec import Limits
+from reprokit.core import json_text
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine import site
@@ -208,7 +209,7 @@ def _read(engine: Engine, image: ImageInfo, cancel: threading.Event) -> dict[str
     engine.run(trial, output.append, cancel)
     text = b"".join(output).decode("utf-8", "replace")
     try:
-        found: dict[str, Any] = json.loads(text)
+        found: dict[str, Any] = json_text.loads(text)
     except ValueError:
         raise EngineError(f"the hashes that were taken in {image.tag} cannot be read: {text[-200:]}") from None
     return found

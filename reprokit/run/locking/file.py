@@ -14,6 +14,7 @@ from reprokit.case.read import LOCK_SUFFIX as SUFFIX
 from reprokit.case.read import MARKDOWN_SUFFIXES
 from reprokit.case.tree import CaseTree, parse, value_at
 from reprokit.core.errors import UsageError
+from reprokit.core.files import open_regular
 from reprokit.environment.lock import (
     FORMAT,
     GROUPS,
@@ -57,7 +58,8 @@ def path_of(case_path: str, case_id: str) -> Path:
 def load(path: Path) -> Lock | None:
     """The lock at ``path``; None where there is no such file. Raises UsageError, with the line, for what is no lock."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with open_regular(path) as stream:
+            text = stream.read().decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

@@ -24,6 +24,7 @@ from reprokit.search.reduce.algorithm import Reduced, reduced
 from reprokit.search.reduce.signature import FailedTrial, tightened
 from reprokit.search.reduce.trying import Trying
 from reprokit.search.search_session import SearchAnswer, SearchSession
+from reprokit.store.places import read_log
 
 SHOWN = 5
 """Most cells that are listed where none reproduces."""
@@ -164,7 +165,7 @@ def _seen(record: CellRecord, folder: Path) -> list[FailedTrial]:
     return [
         FailedTrial(
             ending=Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds),
-            log=(folder / trial.log).read_text("utf-8", "replace"),
+            log=read_log(folder, trial.log).decode("utf-8", "replace"),
         )
         for trial in record.trials
         if trial.outcome is Outcome.REPRODUCED

@@ -13,12 +13,15 @@ from pathlib import Path
 
 from reprokit.case.matrix import cell_key
 from reprokit.core.errors import UsageError
+from reprokit.core.ownership import IMPORTED
 from reprokit.core.text import pluralize
 from reprokit.evidence.origin import WorkflowRecord
 from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.store.database import Store
+from reprokit.store.errors import StoreError
 from reprokit.store.merging.joining import Missing, Night, join, key_of, new_id, nights, workflow_of
 from reprokit.store.merging.sources import StoreSource
+from reprokit.store.places import below, is_name, open_log
 
 
 @dataclass
@@ -117,11 +120,12 @@ def _unique(sources: Sequence[StoreSource]) -> tuple[list[RunRecord], dict[str, 
 
 
 def _same(one: RunRecord, other: RunRecord) -> bool:
-    return one.started_at == other.started_at and one.owner == other.owner
+    return one.started_at == other.started_at and one.owner.same_as(other.owner)
 
 
 def _renamed(run: RunRecord) -> RunRecord:
-    identity = json.dumps([run.started_at, run.owner.to_json()], sort_keys=True)
+    labels = {name: value for name, value in run.owner.labels.items() if name != IMPORTED}
+    identity = json.dumps([run.started_at, labels], sort_keys=True)
     return dataclasses.replace(run, id=f"{run.id[:15]}-{hashlib.sha256(identity.encode()).hexdigest()[:12]}")
 
 
@@ -182,7 +186,7 @@ class _Merger:
             self._with_logs(cell, run.id, f"runs/{run.id}/{cell.number:03d}-{cell.case_id}-{cell.variant}")
             for cell in run.cells
         )
-        self._write(dataclasses.replace(run, cells=tuple(cells)))
+        self._write(dataclasses.replace(run, cells=tuple(cells), owner=run.owner.as_imported()))
         for key, value in source.findings.get(run.id, {}).items():
             self._store.find(run.id, key, value)
 
@@ -201,8 +205,9 @@ class _Merger:
         trials = []
         lost = 0
         for trial in cell.trials:
-            log = f"{folder}/{Path(trial.log).name}"
-            lost += not _copy(source.folder, trial.log, self._store.folder / log)
+            name = trial.log.rpartition("/")[2]
+            log = f"{folder}/{name if is_name(name) else f'trial-{trial.number}.log'}"
+            lost += not _copy(source.folder, trial.log, below(self._store.folder, *log.split("/")))
             trials.append(dataclasses.replace(trial, log=log))
         if lost:
             self._done.problems.append(f"{source.name}: {pluralize(lost, 'log')} of {cell.case_id} cannot be read")
@@ -211,17 +216,18 @@ class _Merger:
 
 def _copy(folder: Path, relative: str, target: Path) -> bool:
     """Copy a log, whole or not at all; whether it could be had. What an artifact names outside of itself cannot."""
-    log = (folder / relative).resolve()
-    if not log.is_relative_to(folder.resolve()) or not log.is_file():
-        return False
-    target.parent.mkdir(parents=True, exist_ok=True)
-    scratch = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        shutil.copyfile(log, scratch)
-        scratch.replace(target)
-    except OSError as error:
-        scratch.unlink(missing_ok=True)
-        if error.filename == str(log):
-            return False
-        raise UsageError(f"{target} cannot be written: {error.strerror}") from error
+        log = os.fdopen(open_log(folder, relative), "rb")
+    except (OSError, StoreError):
+        return False
+    scratch = target.with_name(f".{target.name}.{os.getpid()}")
+    with log:
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with scratch.open("wb") as copy:
+                shutil.copyfileobj(log, copy)
+            scratch.replace(target)
+        except OSError as error:
+            scratch.unlink(missing_ok=True)
+            raise UsageError(f"{target} cannot be written: {error.strerror}") from error
     return True

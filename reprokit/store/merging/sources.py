@@ -70,8 +70,9 @@ def read(name: str, folder: Path) -> StoreSource:
     with tempfile.TemporaryDirectory(prefix="reprokit-merge-") as scratch:
         try:
             # A copy: opening a database finishes what was half written, and makes tables that it lacks.
-            for file in folder.glob(f"{DATABASE}*"):
-                shutil.copyfile(file, Path(scratch) / file.name)
+            for file in (folder / f"{DATABASE}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")):
+                if file.is_file() and not file.is_symlink():
+                    shutil.copyfile(file, Path(scratch) / file.name)
             return _read(name, folder, Path(scratch))
         except (UsageError, DatabaseError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             cause = error.__cause__ or error  # the store tells of a path, which here is the copy's

@@ -381,9 +381,31 @@ def test_a_command_is_needed(tmp_path: Path, command: str, message: str) -> None
     assert [message in problem[2] for problem in found] == [True], found
 
 
-def test_a_huge_matrix_is_validated_at_once(tmp_path: Path) -> None:
-    axes = ", ".join(f"a{n}: [{', '.join(map(str, range(100)))}]" for n in range(8))
-    assert reported(tmp_path, f"matrix: {{{axes}, exclude: [{{a0: 1}}]}}\n") == []
+@pytest.mark.parametrize(("values", "axes"), [(100, 8), (30, 12), (2, 400), (200_001, 1)], ids=str)
+@pytest.mark.parametrize("exclude", ["", ", exclude: [{a0: 1}]"], ids=["whole", "exclude"])
+def test_a_huge_matrix_is_refused_before_it_is_expanded(tmp_path: Path, values: int, axes: int, exclude: str) -> None:
+    if values * axes > 40_000:  # as many values as a case may have, a thousandth of which is enough
+        values, axes = 600, 2
+    listed = ", ".join(f"a{n}: [{', '.join(map(str, range(values)))}]" for n in range(axes))
+    [(_, _, message, _)] = reported(tmp_path, f"matrix: {{{listed}{exclude}}}\n")
+    assert "and at most 200,000 can be looked through" in message
+
+
+def test_excludes_over_many_sets_of_axes_are_refused_before_they_are_compared(tmp_path: Path) -> None:
+    axes = ", ".join(f"a{n}: ['1', '2']" for n in range(17))
+    sets = ", ".join(
+        "{" + ", ".join(f"a{n}: '1'" for n in range(17) if number >> n & 1) + "}" for number in range(1, 1500)
+    )
+    [(_, _, message, _)] = reported(tmp_path, f"matrix: {{{axes}, exclude: [{sets}]}}\n")
+    assert "with excludes over 1499 sets of axes" in message
+
+
+def test_as_many_excludes_as_a_case_may_have_are_compared(tmp_path: Path) -> None:
+    axes = ", ".join(f"a{n}: ['1', '2']" for n in range(12))
+    sets = ", ".join(
+        "{" + ", ".join(f"a{n}: '1'" for n in range(12) if number >> n & 1) + "}" for number in range(1, 1500)
+    )
+    assert reported(tmp_path, f"matrix: {{{axes}, exclude: [{sets}]}}\n") == []
 
 
 def test_an_alias_bomb_is_refused_quickly(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from reprokit.cli.display.live import LiveListener
 from reprokit.cli.display.output import BACKLOG, Output
 from reprokit.cli.display.plain import LONGEST, PlainListener
 from reprokit.cli.display.screen import Screen
+from reprokit.core.terminal import plain
 
 
 def test_a_build_is_shown_with_its_step_and_both_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,5 +139,6 @@ def test_shown_lines_are_those_of_the_program(pieces: list[bytes]) -> None:
     for piece in pieces:
         listener.output(7, piece)
     whole = b"".join(pieces)
-    expected = [f"  #7 | {line.decode(errors='replace')}" for line in whole.split(b"\n")[:-1]]
-    assert stream.getvalue() == "".join(f"{line}\n" for line in expected)
+    expected = plain(whole.rpartition(b"\n")[0].removesuffix(b"\r").decode(errors="replace")).split("\n")
+    assert stream.getvalue() == "".join(f"  #7 | {line}\n" for line in expected if b"\n" in whole)
+    assert not re.search("[\0-\x08\x0b-\x1f\x7f-\x9f]", stream.getvalue())

@@ -121,6 +121,12 @@ def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(
         assert url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(url) as answer:
             assert b"data/overview.js" in answer.read()
+        base, token = url.rstrip("/").rsplit("/", 1)
+        for wrong in ("", "/", f"/{token[:-1]}/", f"/{token}x/", f"/x/../{token}/", "/data/overview.js"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(base + wrong)
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}data/")
         elsewhere = urllib.request.Request(url, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(elsewhere)

@@ -284,7 +284,6 @@ def test_root_has_to_allow_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, t
     monkeypatch.setattr(host.bubblewrap, "refusal", lambda: "the next thing that is looked at")
     monkeypatch.setenv("REPROKIT_VENV_AS_ROOT", told)
     monkeypatch.setenv("REPROKIT_CONFIG", "/dev/null")
-    host.sites.settings.cache_clear() if hasattr(host.sites.settings, "cache_clear") else None
     host.refusal.cache_clear()
     try:
         assert ("does not run as root unless told to" in host.refusal()) == refused

@@ -13,10 +13,9 @@ import pytest
 from reprokit.case.model import Expect, Failure, Known
 from reprokit.evidence import judge
 from reprokit.evidence.judging import concluded, judged
-from reprokit.evidence.match import HANDLED, frames_match, type_matches
+from reprokit.evidence.match import HANDLED, LONG_LINE, frames_match, type_matches
 from reprokit.evidence.model import RULES_VERSION, Ending, ExceptionSeen, Frame, Outcome
 from reprokit.evidence.sequential import Trials
-from reprokit.evidence.text import LONG_LINE
 
 LOG = """\
 iteration 1, loss 0.5

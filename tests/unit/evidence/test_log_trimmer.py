@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.model import Failure
+from reprokit.core.patterns import compiled
 from reprokit.evidence import LogTrimmer, judge, observe
 from reprokit.evidence.log_trimmer import BLOCK, Trimmed
 from reprokit.evidence.model import Ending, Outcome
 from reprokit.evidence.text import LineNumbers, clean, clean_bytes
-from reprokit.evidence.watch import Watch, required_text
+from reprokit.evidence.watch import Watch
 
 KIB = 1024
 CUT = re.compile(rb"^\[reprokit: (\d+) bytes (?:\((\d+) lines\)|of a line) cut\]\n", re.MULTILINE)
@@ -254,7 +255,8 @@ def test_output_can_be_followed_while_it_comes(tmp_path: Path) -> None:
     ],
 )
 def test_the_plain_text_that_a_regex_cannot_do_without(pattern: str, text: str) -> None:
-    assert required_text(pattern) == (text, pattern.startswith("(?i)"))
+    found = compiled(pattern)
+    assert (found.required, found.any_case) == (text, pattern.startswith("(?i)"))
 
 
 @pytest.mark.parametrize(

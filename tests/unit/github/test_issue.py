@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from reprokit.cli import github_command, invoke
+from reprokit.case.confined import TOO_LONG
+from reprokit.cli import invoke
 from reprokit.github.issue import LABEL, MAX_BODY, MAX_CELLS, MAX_TEXT, digest_of, label_of, review
 from reprokit.github.reply import MARKER, MAX_COMMENT, from_json, of_review, verdict
 
@@ -214,11 +215,10 @@ def test_a_template_that_loops_is_stopped(
     )
     monkeypatch.setenv("GITHUB_EVENT_PATH", str(event))
     monkeypatch.delenv("GITHUB_OUTPUT", raising=False)
-    monkeypatch.setattr(github_command, "LOOKING", 1)
     assert invoke(["github", "check-issue", "-o", str(tmp_path / "review")]) == 0
     assert "state=invalid" in capsys.readouterr().out
     reply = json.loads((tmp_path / "review" / "reply.json").read_text())
-    assert "took more than 1 s" in reply["markdown"]
+    assert TOO_LONG in reply["markdown"]
 
 
 @settings(deadline=None)

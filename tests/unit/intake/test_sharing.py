@@ -33,10 +33,11 @@ def shared(
 
 
 def failing(number: int, values: dict[str, str], folder: Path, log: str, lines: tuple[int, ...] = (1,)) -> CellRecord:
-    (folder / "trial.log").write_text(log, encoding="utf-8")
+    (folder / "runs").mkdir(exist_ok=True)
+    (folder / "runs" / "trial.log").write_text(log, encoding="utf-8")
     trial = TrialRecord(
         number=1, outcome=Outcome.REPRODUCED, exit_code=1, seconds=1, oom=False, timed_out=False, reason="r",
-        log="trial.log", lines=lines,
+        log="runs/trial.log", lines=lines,
     )  # fmt: skip
     return cell(number, Verdict.REPRODUCED, values, trials=(trial,))
 

@@ -33,7 +33,7 @@ ALL = formats.formats()
 @pytest.fixture
 def run(nights: Nights) -> RunRecord:
     """A recorded run that says private things in every field that can hold them."""
-    (nights.store.folder / "none").write_text(f"one\n{PRIVATE}\n")  # the log of every trial
+    (nights.store.folder / "runs/none.log").write_text(f"one\n{PRIVATE}\n")  # the log of every trial
     failure = FailureRecord(id="0123456789ab", kind="ValueError", title=PRIVATE, message=PRIVATE, version="1")
     build = FailedBuildRecord(step=PRIVATE, tail=(PRIVATE,))
     nights.run(

@@ -165,11 +165,25 @@ def test_what_has_no_log_any_more_is_said_and_left_alone(folder: Path, said: Sai
     assert "0 cells of 0 runs judged again" in said(status=3)
 
 
-def test_a_case_that_is_no_longer_valid_is_said_and_another_may_be_named(folder: Path, said: Said) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "its case is not kept: name one with --case (sha256:"),
+        ("schema: reprokit/v0", "its case is not valid any more: "),
+        (
+            "schema: reprokit/v1\nid: a\ntitle: A\ncommand: a\nexpect: {failure: {output: /(?=a)b/}}\n",
+            "looking ahead or behind is not available",
+        ),
+    ],
+    ids=["lost", "old-format", "pattern-of-old-that-is-not-available"],
+)
+def test_a_case_that_is_no_longer_valid_is_said_and_another_may_be_named(
+    folder: Path, said: Said, text: str, words: str
+) -> None:
     store = Store(folder / "store")
     with store.engine.begin() as connection:
-        connection.exec_driver_sql("UPDATE cases SET text = 'schema: reprokit/v0'")
-    assert "its case is not kept, or no longer valid: name one with --case (sha256:" in said(status=3)
+        connection.exec_driver_sql("UPDATE cases SET text = ?", (text,))
+    assert words in said(status=3)
     assert "none would change" in said("--case", str(folder / "case.yaml"))
 
 
@@ -218,8 +232,8 @@ def test_outcomes_are_judged_from_how_each_trial_ended(folder: Path) -> None:
 
     from reprokit.environment.cases import recorded_case
 
-    stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="none"),))
-    (folder / "store" / "none").write_text("")
+    stopped = replace(record.cells[0], trials=(replace(timed_out, timed_out=True, exit_code=137, log="runs/none.log"),))
+    (folder / "store" / "runs" / "none.log").write_text("")
     again = rejudging.rejudge(
         record, stopped, lambda digest: recorded_case(store.case_text(digest)), store.folder, "2026-01-01T00:00:00.000Z"
     )

@@ -181,7 +181,7 @@ def test_what_is_private_is_in_no_file(nights: Nights, capsys: pytest.CaptureFix
     token = "ghp_" + "a1B2" * 9
     key = f"-----BEGIN PRIVATE KEY-----\n{'Ab1+' * 16}\n-----END PRIVATE KEY-----"
     log = f"one\n/home/alice/train.py\n{key}\nsix {token}\n"
-    (nights.store.folder / "none").write_text(log)  # the log of every trial
+    (nights.store.folder / "runs/none.log").write_text(log)  # the log of every trial
     owner = OwnerRecord(labels={"org.reprokit.host": "dune-7.corp.example/boot/pid"})
     nights.run(
         {"1": "R"},

@@ -262,7 +262,7 @@ def test_of_a_long_log_a_key_and_a_long_line_give_nothing_away() -> None:
 @pytest.mark.system
 def test_a_cell_page_of_a_long_log_says_what_is_left_out(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
-    (nights.store.folder / "none").write_text("\n".join(LONG_LOG))
+    (nights.store.folder / "runs/none.log").write_text("\n".join(LONG_LOG))
     target = nights.store.folder / "pages"
     build(nights.store, target, PagesRequest(), lambda text: scrub(text).text)
     written = "".join(path.read_text() for path in target.glob("data/**/*") if path.is_file())

@@ -53,7 +53,7 @@ def test_a_strangers_case_is_shown_and_asked_about(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().err
     assert case_at(URL).digest in shown
     assert "5:22: runs 1 line while it is built: id" in shown
-    assert "on this host itself, as you" in shown
+    assert "on this host itself, in a sandbox" in shown
 
 
 def test_without_a_terminal_it_is_refused_with_both_ways_out(monkeypatch: pytest.MonkeyPatch) -> None:

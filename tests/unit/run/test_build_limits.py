@@ -72,7 +72,7 @@ def test_what_a_stopped_build_raises_becomes_the_limit(error: Exception) -> None
             assert watch.stop.wait(LATE)
             raise error
 
-    with pytest.raises(BuildFailed, match=r"stopped in the step RUN sleep after .*max_build_time") as failed:
+    with pytest.raises(BuildFailed, match=r"stopped in the step sleep more after .*max_build_time") as failed:
         stopped()
     assert (failed.value.step, failed.value.tail) == ("RUN sleep\nmore", ("one", "two"))
     assert len(seen) == 4

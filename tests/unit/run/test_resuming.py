@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
+from reprokit.cli import invoke
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.core.ownership import ownership as labels_of_this_process
 from reprokit.engine.protocol import Build
 from reprokit.evidence.model import RULES_VERSION, Ending, Verdict
 from reprokit.evidence.origin import HostRecord, OwnerRecord
-from reprokit.evidence.records import CellRecord
+from reprokit.evidence.records import CellRecord, RequestRecord, RunRecord
 from reprokit.run import resuming
 from reprokit.run.request import Request
 from reprokit.store.database import Store
 from tests.stored import finish
+from tests.unit.nights import Nights
 from tests.unit.run.test_runner import CASE, Project, toy
 
 THERE = "elsewhere/0000-boot/pid:[1]"
@@ -161,3 +163,31 @@ def test_another_kernel_than_at_the_start_is_said(project: Project) -> None:
     assert "this host has changed since the run began (kernel 1.0 then, " in said
     assert "GPUs old then, none now" in said
     assert resuming.changes_of_host(HostRecord(kernel="6.1"), HostRecord(kernel="6.1")) == ""
+
+
+def test_a_run_of_another_store_is_never_resumed(tmp_path: Path) -> None:
+    labels = {ownership.PID: "1", ownership.HOST: "elsewhere"}
+    stopped = RunRecord(
+        id="stopped", started_at="2026-01-01T00:00:00Z", version="0", finished_at="2026-01-01T00:00:01Z",
+        exit_status=130, owner=OwnerRecord(labels=labels),
+    )  # fmt: skip
+    store = Store(tmp_path / "store")
+    store.put(stopped, {})
+    assert resuming.find(store, None) is not None
+    store.put(replace(stopped, owner=stopped.owner.as_imported()), {})
+    assert resuming.find(store, None) is None
+    assert stopped.owner.same_as(stopped.owner.as_imported())
+    assert not stopped.owner.is_here
+
+
+@pytest.mark.parametrize("path", ["https://evil.example/x.yaml", "<stdin>"])
+def test_a_text_that_was_read_on_another_machine_is_asked_about_again(
+    path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = Request(cases=("-" if path == "<stdin>" else path,)).to_json()
+    labels = {ownership.PID: "1", ownership.HOST: "elsewhere"}
+    nights = Nights(tmp_path / "store")
+    nights.run({"1": "E"}, case_path=path, request=RequestRecord(asked=asked), owner=OwnerRecord(labels=labels))
+    nights.store.close()
+    assert invoke(["run", "--resume", "--store", str(tmp_path / "store")]) == 2
+    assert "there is no terminal to ask at" in capsys.readouterr().err

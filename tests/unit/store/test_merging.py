@@ -410,3 +410,23 @@ def test_each_cell_is_there_once_and_a_decided_one_is_not_lost(
         assert (one.verdict is Verdict.CANCELLED) <= (verdicts <= {None, Verdict.CANCELLED})
     again, _ = join(dataclasses.replace(night, runs=(whole, *runs)), "x", text=lambda digest: TEXT)
     assert again == whole
+
+
+def test_what_a_run_of_another_store_asks_for_is_not_resumed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its text, folders and engine are its own word: no one here agreed to them."""
+    record = RunRecord(
+        id="run-1", started_at="2026-01-01T00:00:00Z", version="0", finished_at="2026-01-01T00:00:01Z", exit_status=130,
+        request=RequestRecord(asked={"cases": ["https://evil.example/x.yaml"], "engine": "venv"}),
+        owner=OwnerRecord(labels={"org.reprokit.host": "x", "org.reprokit.pid": "1"}),
+    )  # fmt: skip
+    theirs = Store(tmp_path / "theirs")
+    theirs.put(record, {})
+    theirs.close()
+    for _ in range(2):  # doing it again changes nothing
+        assert invoke(["merge", str(tmp_path / "theirs"), "--store", str(tmp_path / "own")]) in (0, 3)
+    assert [run.owner.imported for run in Store(tmp_path / "own").runs()] == [True]
+    capsys.readouterr()
+    assert invoke(["run", "--resume", "--store", str(tmp_path / "own")]) == 2
+    assert "nothing to resume" in capsys.readouterr().err

@@ -47,7 +47,7 @@ TRIAL = TrialRecord(
     oom=False,
     timed_out=False,
     reason="r",
-    log="l",
+    log="runs/l.log",
     lines=(3,),
 )
 

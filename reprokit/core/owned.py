@@ -1,0 +1,35 @@
+"""Whose a file is: settings are obeyed only where they are the user's own, as git obeys configuration.
+
+https://git-scm.com/docs/git-config#Documentation/git-config.txt-safedirectory
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+
+def other_owner(path: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """The user who owns the file or folder, or the link to it, where that is not this user or root; else ''.
+
+    Under sudo, what belongs to the user who called it is this user's. What does not exist is no one's.
+    """
+    own = {0, os.geteuid()}
+    if os.geteuid() == 0 and (caller := environ.get("SUDO_UID", "")).isdecimal():
+        own.add(int(caller))
+    with suppress(OSError):
+        for found in (path.lstat(), path.stat()):
+            if found.st_uid not in own:
+                return user_name(found.st_uid)
+    return ""
+
+
+def user_name(uid: int) -> str:
+    """``alice``, or ``the user 1001`` where it has no name."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"the user {uid}"
