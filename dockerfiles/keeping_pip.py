@@ -1,8 +1,5 @@
-"""pip, with three habits that suit a build step.
+"""pip, with two habits that suit a build step.
 
-- It keeps downloads in its cache even when an index does not say how long they are good for. PyPI says so, but many
-  mirrors and proxies drop those headers, and pip then fetches the same wheel for every image. A distribution file never
-  changes under its address.
 - It gives up on a host for good once all attempts to connect to it have failed. pip on its own tries again, with all
   pauses, for every requirement, which makes an extra index that this site cannot reach cost minutes.
 - It knows PyPI by its present name. pip 9, which Ubuntu 18.04 brings, has an older one that many sites do not let
@@ -15,31 +12,10 @@ different inside, it is pip as it is.
 import contextlib
 import runpy
 import sys
-from email.utils import formatdate
 from urllib.parse import urlsplit
 
 sys.path.pop(0)  # this script's folder is no place to import from
 sys.argv[0] = "pip"
-
-YEAR = "max-age=31536000"
-ARCHIVES = (".whl", ".tar.gz", ".tar.bz2", ".zip")
-SAID = ("cache-control", "expires", "etag", "pragma")
-
-
-def keep_archives():
-    from pip._vendor.cachecontrol.adapter import CacheControlAdapter
-
-    plain = CacheControlAdapter.build_response
-
-    def build_response(self, request, response, from_cache=False, *rest, **more):
-        archive = request.url.partition("#")[0].partition("?")[0].endswith(ARCHIVES)
-        if archive and not from_cache and response.status == 200 and not any(name in response.headers for name in SAID):
-            response.headers["cache-control"] = YEAR
-            if "date" not in response.headers:
-                response.headers["date"] = formatdate(usegmt=True)
-        return plain(self, request, response, from_cache, *rest, **more)
-
-    CacheControlAdapter.build_response = build_response
 
 
 def give_up_on_hosts():
@@ -76,7 +52,7 @@ def know_pypi():
     options["default"] = options["default"].replace(".python.", ".")
 
 
-for habit in (keep_archives, give_up_on_hosts, know_pypi):
+for habit in (give_up_on_hosts, know_pypi):
     with contextlib.suppress(ImportError, AttributeError):
         habit()
 runpy.run_module("pip", run_name="__main__", alter_sys=True)

@@ -1,8 +1,25 @@
-# Makes known to this build step what the site that builds has set, where it has: mounted secrets, gone afterwards.
-export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
-# pip is the one of the interpreter that comes first on PATH, with a cache that also keeps what mirrors serve.
+# Makes known to this build step what the site that builds has set, where it has: mounts, gone afterwards. No password is
+# among them: the site's gateway, outside the build, fetches packages with its credentials and proxies.
+export DEBIAN_FRONTEND=noninteractive PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_NO_INPUT=1
+# Downloads are kept by the gateway, where no step can change them; "off" is what every pip takes for no cache.
+export PIP_NO_CACHE_DIR=off
+unset SSH_AUTH_SOCK  # the mount of the gateway sets it, and no agent is there
+# pip is the one of the interpreter that comes first on PATH.
 pip() { "$(command -v python || command -v python3)" /run/reprokit/keeping_pip.py "$@"; }
+for gateway in /run/reprokit/gateway.sock /run/reprokit/gateway/gateway.sock; do
+    [ -S "$gateway" ] || continue
+    if command -v perl > /dev/null; then
+        perl /run/reprokit/relay.pl "$gateway" 17890
+    elif command -v python3 || command -v python; then
+        "$(command -v python3 || command -v python)" /run/reprokit/relay.py "$gateway" 17890
+    else
+        echo "reprokit: this image has neither perl nor python, so this step reaches no package index of the site" >&2
+    fi
+    break
+done > /dev/null
+[ ! -s /run/secrets/site_env ] || . /run/secrets/site_env
 [ ! -s /run/secrets/pip_conf ] || export PIP_CONFIG_FILE=/run/secrets/pip_conf
+# Steps that fetch an interpreter or a compiler alone have this: they run no code of a case.
 [ ! -s /run/secrets/netrc ] || export NETRC=/run/secrets/netrc
 if [ -s /run/secrets/ca_bundle ]; then
     export PIP_CERT=/run/secrets/ca_bundle SSL_CERT_FILE=/run/secrets/ca_bundle

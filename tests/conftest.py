@@ -25,6 +25,7 @@ from reprokit.engine import registry
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Build, Engine, Trial
 from reprokit.engine.venv import host
+from reprokit.environment import dockerfile
 
 # A shell that starts the tests in the background, or nohup, has them ignore signals, and so would the programs that
 # they start.
@@ -222,6 +223,17 @@ def trial(image: str, script: str, **changes: object) -> Trial:
 def build_of(tag: str, dockerfile: str, context: dict[str, bytes | Path] | None = None) -> Build:
     """A build of that Dockerfile."""
     return Build(tag=tag, dockerfile=dockerfile, context=context or {}, labels={"org.reprokit.image": "1"})
+
+
+def site_build(tag: str, base: str, script: str) -> Build:
+    """A build of one step with all that steps of ours have of the site, where ``pip`` is ours."""
+    step = (
+        "{% import 'macros.j2' as m %}RUN {{ m.apt_mounts() }} {{ m.pip_run() }} {{ m.site() }} . /run/reprokit/site.sh"
+    )
+    text = f"FROM {base}\n{dockerfile._templates().from_string(step).render(pins=None)} && {script}\n"
+    folder = Path(dockerfile.__file__).parents[2] / "dockerfiles"
+    names = [name for name in dockerfile.SUPPORT if f"source=reprokit/{name}," in text]
+    return build_of(tag, text, {f"reprokit/{name}": (folder / name).read_bytes() for name in names})
 
 
 def never() -> threading.Event:

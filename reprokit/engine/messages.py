@@ -1,6 +1,7 @@
 """The few protobuf messages of BuildKit that we speak, declared from field numbers at import time.
 
 Sources: moby/buildkit ``session/secrets/secrets.proto``, ``session/auth/auth.proto``,
+``session/sshforward/ssh.proto``,
 ``api/services/control/control.proto`` and grpc's ``health.proto``. Fields that we never read are left out: protobuf
 skips what it does not know.
 """
@@ -28,6 +29,9 @@ _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
     "GetSecretResponse": (("data", 1, "bytes", False),),
     "CredentialsRequest": (("Host", 1, "string", False),),
     "CredentialsResponse": (("Username", 1, "string", False), ("Secret", 2, "string", False)),
+    "BytesMessage": (("data", 1, "bytes", False),),
+    "CheckAgentRequest": (("ID", 1, "string", False),),
+    "CheckAgentResponse": (),
     "HealthCheckRequest": (("service", 1, "string", False),),
     "HealthCheckResponse": (("status", 1, "int32", False),),
     "Vertex": (
@@ -71,6 +75,9 @@ GetSecretRequest = _CLASSES["GetSecretRequest"]
 GetSecretResponse = _CLASSES["GetSecretResponse"]
 CredentialsRequest = _CLASSES["CredentialsRequest"]
 CredentialsResponse = _CLASSES["CredentialsResponse"]
+BytesMessage = _CLASSES["BytesMessage"]
+CheckAgentRequest = _CLASSES["CheckAgentRequest"]
+CheckAgentResponse = _CLASSES["CheckAgentResponse"]
 HealthCheckRequest = _CLASSES["HealthCheckRequest"]
 HealthCheckResponse = _CLASSES["HealthCheckResponse"]
 StatusResponse = _CLASSES["StatusResponse"]

@@ -51,6 +51,8 @@ SUPPORT = (
     "keeping_pip.py",
     "locked-apt.sh",
     "locked-setup.conf",
+    "relay.pl",
+    "relay.py",
     "site.sh",
     "uv-python.sh",
 )
@@ -154,7 +156,6 @@ def render(
             files=any(name.startswith("files/") for name in context),
             executables=any(name.startswith("executables/") for name in context),
             modes=modes,
-            release=environment.os or re.sub(r"[^A-Za-z0-9.]+", "-", environment.base.reference),
             pip_options=installing.common_options(environment, locked=pins is not None),
             pins=pins,
             pip=installs,
@@ -169,6 +170,7 @@ def render(
         if f"source=reprokit/{name}," in text:
             context[f"reprokit/{name}"] = "".join(line + "\n" for line in lines).encode()
     if recipe == "script":
+        context["reprokit/relay.py"] = (_folder() / "relay.py").read_bytes()
         assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])

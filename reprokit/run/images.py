@@ -77,6 +77,15 @@ class ImageSpec:
             return self.rendered.tag(self.environment.base.reference)
         return self.rendered.tag(" ".join(base.id for base in bases.values()))
 
+    def name(self, bases: Mapping[str, ImageInfo]) -> str:
+        """What the image is called in the engine: :meth:`tag`, with the domain of the trust in its cases.
+
+        So an image that a stranger's case made is never taken for one of the user's own cases, whatever is in it.
+        """
+        repository, _, digest = self.tag(bases).partition(":")
+        domain = ALLOWANCES[self.trust].domain
+        return f"{repository}:{domain}-{digest}" if domain else f"{repository}:{digest}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class BuiltImage:
@@ -228,7 +237,7 @@ def make_ready(
     watch = BuildWatch(cancel, image.build_time, engine.info())
     with watch.watching():
         found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since)
-    tag = image.tag(found_bases)
+    tag = image.name(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
         return _find_or_build(

@@ -39,7 +39,7 @@ def cost(
     standing = {name: base for name, base in found.items() if base is not None}
     if len(standing) < len(found):
         return NEW_BASE + unshared(text, known), text
-    return (0 if engine.image(image.tag(standing)) else unshared(text, known)), text
+    return (0 if engine.image(image.name(standing)) else unshared(text, known)), text
 
 
 def unshared(dockerfile: str, known: Collection[str]) -> int:

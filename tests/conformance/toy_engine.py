@@ -165,7 +165,7 @@ class ToyEngine:
                         (context / name).write_bytes(content)
                 places = {name.upper(): str(folder / name) for name in ("venv", "cuda", "tools")}
                 places |= {"CONTEXT": str(context), "WORK": str(folder / "workspace")}
-                environ = {**self._environ(folder), **served.build_args, **places, "REPROKIT_PYTHON": sys.executable}
+                environ = {**self._environ(folder), **served.environ, **places, "REPROKIT_PYTHON": sys.executable}
                 ending = run_program(("bash", str(context / "build.sh")), environ, folder, feed, cancel)
             if ending.exit_code:
                 raise BuildFailed(f"exit code: {ending.exit_code}", step=step, tail=tuple(lines[-40:]))

@@ -16,6 +16,8 @@ from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
+from reprokit.engine.site.assembly import RELAYED
+from reprokit.engine.site.gateway import SiteAccess
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -57,35 +59,33 @@ def test_secrets_are_read_and_do_not_stay(engine: DockerEngine, tiny: str, tag: 
     word = uuid.uuid4().hex
     dockerfile = (
         f"FROM {tiny}\n"
-        "RUN --mount=type=secret,id=pip_conf --mount=type=secret,id=netrc "
-        f": {tag}; head -c 8 /run/secrets/pip_conf > /seen; ls /run/secrets >> /seen\n"
+        "RUN --mount=type=secret,id=conda_channel --mount=type=secret,id=netrc "
+        f": {tag}; head -c 8 /run/secrets/conda_channel > /seen; ls /run/secrets >> /seen\n"
     )
-    site = Site(secrets={"pip_conf": word.encode(), "unused": b"x" * 400_000})
+    site = Site(secrets={"conda_channel": word.encode(), "unused": b"x" * 400_000})
     engine.build(build_of(tag, dockerfile), site, lambda _: None, never())
     # What is not set on this host is not mounted, and no error.
-    assert read(engine, tag, "cat /seen") == word[:8] + "pip_conf\n"
+    assert read(engine, tag, "cat /seen") == word[:8] + "conda_channel\n"
     assert word not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
 
 
 def test_a_secret_does_not_change_the_cache_key(engine: DockerEngine, tiny: str, tag: str) -> None:
-    dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=pip_conf echo {tag} > /x\n"
-    engine.build(build_of(tag, dockerfile), Site(secrets={"pip_conf": b"one"}), lambda _: None, never())
+    dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=conda_channel echo {tag} > /x\n"
+    engine.build(build_of(tag, dockerfile), Site(secrets={"conda_channel": b"one"}), lambda _: None, never())
     steps: list[Progress] = []
-    engine.build(build_of(tag, dockerfile), Site(secrets={"pip_conf": b"two"}), steps.append, never())
+    engine.build(build_of(tag, dockerfile), Site(secrets={"conda_channel": b"two"}), steps.append, never())
     assert any(step.cached and step.name.startswith("RUN") for step in steps)
 
 
-def test_proxies_reach_steps_but_neither_history_nor_cache(engine: DockerEngine, tiny: str, tag: str) -> None:
-    dockerfile = f"FROM {tiny}\nRUN echo {tag}; env; echo length ${{#HTTP_PROXY}}\n"
+def test_a_proxy_of_the_site_reaches_no_step(engine: DockerEngine, tiny: str, tag: str) -> None:
+    dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=site_env echo {tag}; cat /run/secrets/site_env; env\n"
     steps: list[Progress] = []
-    proxy = "http://user:pr0xypass@proxy.invalid:3128"
-    site = Site(proxies={"HTTP_PROXY": proxy, "no_proxy": "localhost"})
-    engine.build(build_of(tag, dockerfile), site, steps.append, never())
+    proxies = {"http_proxy": "http://user:pr0xypass@proxy.invalid:3128", "no_proxy": "intern"}
+    engine.build(build_of(tag, dockerfile), Site(access=SiteAccess(proxies=proxies)), steps.append, never())
     logs = "".join(step.log for step in steps)
-    assert f"length {len(proxy)}" in logs, "the step has the whole address"
-    assert "pr0xypass" not in logs, "what the step prints of it is redacted"
-    assert "no_proxy=localhost" in logs
-    assert "proxy.invalid" not in docker("history", "--no-trunc", tag) + docker("inspect", tag)
+    assert f"export http_proxy={RELAYED}\n" in logs, "the step has the gateway in its place"
+    assert "no_proxy=127.0.0.1,localhost,::1,intern" in logs
+    assert "proxy.invalid" not in logs + docker("history", "--no-trunc", tag) + docker("inspect", tag)
     again: list[Progress] = []
     engine.build(build_of(tag, dockerfile), Site(), again.append, never())
     assert any(step.cached and step.name.startswith("RUN") for step in again)
@@ -144,8 +144,10 @@ def test_cancel_stops_the_engine_too(engine: DockerEngine, tiny: str, tag: str, 
 def test_parallel_builds_have_their_own_secrets(engine: DockerEngine, tiny: str, tag: str) -> None:
     def one(number: int) -> str:
         mine = f"{tag}-{number}"
-        dockerfile = f"FROM {tiny}\nRUN --mount=type=secret,id=pip_conf echo {mine}; cat /run/secrets/pip_conf > /s\n"
-        site = Site(secrets={"pip_conf": f"secret {number}".encode()})
+        dockerfile = (
+            f"FROM {tiny}\nRUN --mount=type=secret,id=conda_channel echo {mine}; cat /run/secrets/conda_channel > /s\n"
+        )
+        site = Site(secrets={"conda_channel": f"secret {number}".encode()})
         engine.build(build_of(mine, dockerfile), site, lambda _: None, never())
         return read(engine, mine, "cat /s")
 

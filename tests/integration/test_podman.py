@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, EngineLost
 from reprokit.engine.docker.engine import DockerEngine
@@ -23,10 +26,10 @@ from tests.integration.test_engine_build import (  # noqa: F401
     read,
     tag,
     test_a_base_that_cannot_be_had,
+    test_a_proxy_of_the_site_reaches_no_step,
     test_a_secret_does_not_change_the_cache_key,
     test_cancel_stops_the_engine_too,
     test_parallel_builds_have_their_own_secrets,
-    test_proxies_reach_steps_but_neither_history_nor_cache,
     test_pull_of_an_unreachable_registry,
     test_secrets_are_read_and_do_not_stay,
     test_wrong_dockerfiles_are_build_failures,
@@ -77,6 +80,36 @@ def test_the_steps_and_mounts_of_our_dockerfiles(engine: DockerEngine, tiny: str
     assert read(engine, tag, "./run.sh; cat /var/cache/x/file 2>/dev/null") == "1000\n"
     assert f"kept\ncounted to {tag}\n" in "".join(step.log for step in steps)
     assert [step.name.split()[0] for step in steps if not step.log][:5] == ["FROM", "ENTRYPOINT", "COPY", "RUN", "USER"]
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+def test_steps_reach_the_gateway_and_not_this_hosts_network(
+    engine: DockerEngine,
+    tiny: str,
+    tag: str,  # noqa: F811
+    trust: Trust,
+) -> None:
+    mount = "--mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666"
+    script = "tail -n +3 /proc/net/dev; cat /run/reprokit/gateway/gateway.sock; touch /run/reprokit/gateway/pwned"
+    dockerfile = f"FROM {tiny}\nRUN {mount} : {tag}; ls -l /run/reprokit/gateway; {script}; true\n"
+    steps: list[Progress] = []
+    engine.build(replace(build_of(tag, dockerfile), trust=trust), Site(), steps.append, never())
+    logs = "".join(step.log for step in steps)
+    assert "srw-rw-rw-" in logs
+    assert "pwned: Read-only file system" in logs
+    devices = {line.partition(":")[0].strip() for line in logs.splitlines() if re.match(r" *[a-z0-9]+:\s+\d+ ", line)}
+    assert devices == ({"lo"} if trust is Trust.STRANGER else {"lo", "eth0"})
+
+
+def test_another_script_is_another_layer(engine: DockerEngine, tiny: str, tag: str) -> None:  # noqa: F811
+    dockerfile = (
+        f"FROM {tiny}\nRUN --mount=type=bind,source=reprokit/one.sh,target=/one.sh sh /one.sh > /said; : {tag}\n"
+    )
+    said = []
+    for word in (b"one", b"two"):
+        engine.build(build_of(tag, dockerfile, {"reprokit/one.sh": b"echo " + word}), Site(), lambda _: None, never())
+        said.append(read(engine, tag, "cat /said"))
+    assert said == ["one\n", "two\n"]
 
 
 def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEngine, tiny: str, tag: str) -> None:  # noqa: F811

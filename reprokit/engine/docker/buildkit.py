@@ -9,8 +9,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
+from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
 
@@ -30,7 +32,8 @@ def build(
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
-    with site.serving(local=not site.needs_loopback or wire.shares_loopback()) as served:
+    gets = ALLOWANCES[build.trust]
+    with site.serving(build.trust, hosts=named_hosts(build)) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         trace = progress.Trace(on_progress, served.redact)
@@ -45,7 +48,10 @@ def build(
                     "this engine has no BuildKit, which builds need: use Docker Engine 20.10 or newer (Podman has none)"
                 ) from error
 
-        with buildkit_session.serve(open_session, served.secrets, lambda host: credentials(wire, host)) as session_id:
+        def login(host: str) -> tuple[str, str]:
+            return credentials(wire, host) if gets.credentials else ("", "")
+
+        with buildkit_session.serve(open_session, served.secrets, login, served.gateway) as session_id:
             error = exchange.build(
                 wire,
                 parameters(build, served, session_id),
@@ -55,7 +61,7 @@ def build(
             )
         if error:
             step, tail, cause = trace.failed()
-            raise failure.of_build(served.redact(cause or error), step=step, tail=tail)
+            raise failure.of_build(served.redact(cause or error), step=step, tail=(*tail, *served.refused))
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(
@@ -65,17 +71,12 @@ def build(
 
 
 def parameters(build: Build, served: Served, session_id: str) -> dict[str, str]:
-    """The query of ``POST /build``. Pure.
-
-    Proxies travel as BuildKit's predefined build arguments, which stay out of history and cache keys as long as the
-    Dockerfile does not declare them.
-    """
+    """The query of ``POST /build``. Pure."""
     query = {
         "version": _BUILDKIT,
         "t": build.tag,
         "session": session_id,
         "dockerfile": context.DOCKERFILE,
-        "buildargs": json.dumps(dict(served.build_args), sort_keys=True),
         "labels": json.dumps(dict(build.labels), sort_keys=True),
     }
     if served.network != "default":

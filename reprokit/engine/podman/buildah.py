@@ -7,27 +7,34 @@ sends them so). Everything else of the request is what Docker's classic builder 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
 from reprokit.engine.containers import podman_limits
 from reprokit.engine.failure import LONGEST_LINE, TAIL
+from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.wire import Wire
 
 if TYPE_CHECKING:
     from reprokit.engine.site import Served, Site
 
-# buildah 1.28 keeps a cache's lock as a file in the cache. apt-get update would remove it from the folder of package
-# lists as no list of its own, and the next build waits for that lock for ever.
-_KEEP_LOCK = b'APT::Get::List-Cleanup "false";\n'
+_GATEWAY = re.compile(r"--mount=type=ssh,id=gateway,[^ ]+")
+_FOLDER = "--mount=type=bind,from=reprokit-gateway,source=.,target=/run/reprokit/gateway"
+"""The folder of the gateway's socket: buildah's mount of type ssh passes on what an agent understands, and no more."""
+
+_BOUND = re.compile(r"(?<=--mount=type=bind,source=)reprokit/(?P<name>[^,/]+)(?=,)")
+_FROM = re.compile(r"^FROM .+$", re.M)
 
 _STEP = re.compile(r"STEP (?P<number>\d+)/(?P<total>\d+): (?P<name>.*)", re.S)
 _LAYER = re.compile(r"--> (?P<cached>Using cache )?[0-9a-f]{7,64}")
@@ -41,24 +48,24 @@ def build(
 
     if cancel.is_set():
         raise Cancelled("cancelled before the build started")
-    with site.serving(local=not site.needs_loopback or wire.shares_loopback()) as served:
+    with site.serving(build.trust, hosts=named_hosts(build), reached=wire.is_local()) as served:
         for warning in served.warnings:
             on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
         steps = Steps(on_progress, served.redact)
-        secrets = {**served.secrets, "apt_conf": served.secrets.get("apt_conf", b"") + _KEEP_LOCK}
+        dockerfile, files = as_buildah_takes_it(build, gateway=served.gateway is not None)
         # A name that no context has; it tells nothing and reaches no layer.
-        beside = {name: f".secret-{uuid.uuid4().hex}" for name in secrets}
-        files = {**build.context, **{beside[name]: secret for name, secret in secrets.items()}}
+        beside = {name: f".secret-{uuid.uuid4().hex}" for name in served.secrets}
+        files = {**files, **{beside[name]: secret for name, secret in served.secrets.items()}}
         error = exchange.build(
             wire,
             parameters(build, served, beside, podman_limits()),
-            context.stream(build.dockerfile, files),
+            context.stream(dockerfile, files),
             lambda message: steps.feed(str(message.get("stream") or "")),
             cancel,
         )
         if error:
             step, tail = steps.last()
-            raise failure.of_buildah(served.redact(error), step=step, tail=tail)
+            raise failure.of_buildah(served.redact(error), step=step, tail=(*tail, *served.refused))
     image = images.find(wire, build.tag)
     if image is None:
         raise EngineError(f"Podman says that it built {build.tag}, yet has no such image: was it removed meanwhile?")
@@ -68,25 +75,54 @@ def build(
 def parameters(build: Build, served: Served, secrets: Mapping[str, str], limits: Mapping[str, int]) -> dict[str, str]:
     """The query of ``POST /build``; ``secrets``: id -> the file of the context that holds it; ``limits``: of steps.
 
-    Pure. Proxies travel as predefined build arguments, as they do for BuildKit.
+    Pure.
     """
+    # Without this, a build through Docker's API is on the network of the service's host.
+    apart = [{"Name": "network", "Host": False}]
     query = {
         "t": build.tag,
         "dockerfile": context.DOCKERFILE,
-        "buildargs": json.dumps(dict(served.build_args), sort_keys=True),
         "labels": json.dumps(dict(build.labels), sort_keys=True),
         "layers": "1",
+        "nsoptions": json.dumps(apart),
+        "networkmode": "NetworkDisabled" if served.network == "none" else "NetworkDefault",
+        # Not the proxies of the service's own environment.
+        "httpproxy": "0",
         # No container of a failed step is left behind.
         "rm": "1",
         "forcerm": "1",
         "ulimits": json.dumps([f"{name}={value}:{value}" for name, value in limits.items()]),
         "secrets": json.dumps([f"id={name},src={file}" for name, file in secrets.items()]),
     }
-    if served.network != "default":
-        query["networkmode"] = served.network
+    if served.gateway is not None:
+        place = {"IsURL": False, "IsImage": False, "Value": str(served.gateway.parent)}
+        query["additionalbuildcontexts"] = json.dumps({"reprokit-gateway": place})
     if build.platform:
         query["platform"] = build.platform
     return query
+
+
+def as_buildah_takes_it(build: Build, *, gateway: bool) -> tuple[str, dict[str, bytes | Path]]:
+    """The Dockerfile and context for buildah. Pure.
+
+    buildah finds a layer by the texts of the steps up to it, whatever the files hold that they mount: hence files that
+    are mounted have their digest in their name, and the first line after FROM tells the domain of the case's trust. A
+    layer of another content, or of a case that is trusted less, is so never taken.
+    """
+    names: dict[str, str] = {}
+
+    def with_digest(found: re.Match[str]) -> str:
+        content = build.context[found[0]]
+        assert isinstance(content, bytes), "what is mounted is a file of ours"
+        names[found[0]] = f"reprokit/{hashlib.sha256(content).hexdigest()[:32]}-{found['name']}"
+        return names[found[0]]
+
+    text = _BOUND.sub(with_digest, build.dockerfile)
+    if domain := ALLOWANCES[build.trust].domain:
+        text = _FROM.sub(lambda found: f"{found[0]}\nLABEL org.reprokit.domain={domain}", text)
+    if gateway:
+        text = _GATEWAY.sub(_FOLDER, text)
+    return text, {names.get(name, name): content for name, content in build.context.items()}
 
 
 class Steps:

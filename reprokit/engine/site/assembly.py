@@ -1,41 +1,66 @@
-"""The site put together: from the host's settings to secrets, build arguments and network of a build."""
+"""The site put together: from the host's settings to the gateway, secrets and network of a build.
+
+Downloads that builds share are the gateway's, on this host. In the engine, builds share layers alone: a layer is found
+by the text of its steps and the content of all that they read, and no step can write where another build reads.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from reprokit.core import netrc_file, redaction
+from reprokit.case.trust import ALLOWANCES, Allowance, Trust
+from reprokit.core import cache, netrc_file, redaction
+from reprokit.engine import leftovers
 from reprokit.engine.site import authorities, credentials, network, pipconfig, providers
 from reprokit.engine.site.config import Settings
 from reprokit.engine.site.config import load as load_settings
-from reprokit.engine.site.gateway import SiteAccess
+from reprokit.engine.site.gateway import RELAY_PORT, Address, Allowed, Gateway, SiteAccess
+from reprokit.engine.site.gateway.access import LOCATIONS, without_login
 from reprokit.engine.site.links import local_path
-from reprokit.engine.site.local_index import LocalIndexServer
 from reprokit.environment import bootstrap
 
 CA_BUNDLE = "/run/secrets/ca_bundle"
 """Where the secret ``ca_bundle`` is mounted in builds."""
 
-_LOCATIONS = ("index-url", "extra-index-url", "find-links")
+RELAYED = f"http://127.0.0.1:{RELAY_PORT}"
+"""Where a build reaches its gateway: the relay that ``dockerfiles/site.sh`` starts."""
+
+_OUT_OF_REACH = (
+    "the engine is on another machine, from where builds cannot reach this host's gateway: they read package indexes "
+    "themselves, without logins, without folders of this host and without what it has downloaded before"
+)
+_PROXIES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")
+_LOOPBACK = "127.0.0.1,localhost,::1"
+_AT_HOST = ("cert", "client-cert", "proxy")
+"""Options of pip that name files and proxies of this host."""
+
+_LOGIN = re.compile(rb"://[^/@\s'\"]*@")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """What one build gets: ``secrets`` by id, predefined ``build_args``, ``network`` ("default" or "host").
+    """What one build gets: ``secrets`` by id, ``environ`` for its steps, ``network`` ("default" or "none").
 
-    ``warnings``: what of the host's settings cannot reach the build, in words. ``redact`` leaves secrets out of text.
+    ``gateway``: the unix socket that its steps' connections go to, None without one. ``warnings``: what of the host's
+    settings cannot reach the build, in words. ``refused``: what the gateway did not fetch so far, in sentences; it
+    grows while the build runs. ``redact`` leaves secrets out of text, and puts the addresses in that the gateway stands
+    for.
     """
 
     secrets: Mapping[str, bytes] = field(default_factory=dict)
-    build_args: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = field(default_factory=dict)
     network: str = "default"
+    gateway: Path | None = None
     warnings: tuple[str, ...] = ()
+    refused: Sequence[str] = ()
     redact: Callable[[str], str] = lambda text: text
 
 
@@ -43,73 +68,92 @@ class Served:
 class Site:
     """The host's settings, as far as builds need them. ``Site()`` is a host without any.
 
-    ``pip``: option -> values of the host's pip. ``secrets``: ready-made secrets by id (``ca_bundle``, ``netrc``,
-    ``apt_conf``). ``proxies``: proxy variables. ``loopback``: an index or proxy is on this host's loopback.
-    ``local_index`` serves the local folders that ``pip`` names, if any. ``known``: secret words -> what is put in
-    their place in whatever a build writes. ``access``: what the gateway of builds uses.
+    ``access``: what the gateway fetches with; builds do not see it. ``secrets``: ready-made secrets by id
+    (``ca_bundle``, ``uv_python``, ``apt_snapshot`` ...); logins are in those alone which only steps that fetch an
+    interpreter or a compiler mount, and these run no code of a case. ``apt_mirror``: of Debian's archive, '' for none.
+    ``known``: secret words -> what is put in their place in whatever a build writes.
     """
 
-    pip: Mapping[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    access: SiteAccess = field(default_factory=SiteAccess)
     secrets: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    proxies: Mapping[str, str] = field(default_factory=dict, repr=False)
-    loopback: bool = False
-    local_index: LocalIndexServer | None = None
+    apt_mirror: str = ""
     known: Mapping[str, str] = field(default_factory=dict, repr=False)
     warnings: tuple[str, ...] = ()
-    access: SiteAccess = field(default_factory=SiteAccess)
-
-    @property
-    def needs_loopback(self) -> bool:
-        """Whether builds have to reach something on this host's loopback."""
-        return self.loopback or self.local_index is not None
 
     @contextmanager
-    def serving(self, *, local: bool = True) -> Iterator[Served]:
-        """Hold ready what builds need while the block runs; parallel builds share one server of local folders.
-
-        ``local``: whether the engine shares this host's loopback. Where it does not, local folders are left out, with
-        a warning.
-        """
-        if self.local_index is None:
-            yield self._served(self.pip, self.proxies, host=self.loopback and local, local=local)
-            return
-        if not local:
-            pip, dropped = _relocated(self.pip, {})
-            warning = (
-                "the engine does not share this host's loopback, so builds cannot install from local folders: "
-                + ", ".join(dropped)
-            )
-            yield self._served(pip, self.proxies, host=False, local=False, warnings=(warning,))
-            return
-        with self.local_index.open() as root:
-            pip, _ = _relocated(self.pip, self.local_index.addresses(root))
-            served = urlsplit(root)
-            pip["trusted-host"] = (*pip.get("trusted-host", ()), f"{served.hostname}:{served.port}")
-            proxies = network.without_proxy(self.proxies)
-            yield self._served(pip, proxies, host=True, local=True, known=redaction.literals([self.local_index.token]))
-
-    def _served(
+    def serving(
         self,
-        pip: Mapping[str, tuple[str, ...]],
-        proxies: Mapping[str, str],
+        trust: Trust = Trust.OWN,
         *,
-        host: bool,
-        local: bool,
-        warnings: tuple[str, ...] = (),
-        known: Mapping[str, str] | None = None,
-    ) -> Served:
-        if self.loopback and not local:
-            warnings += ("an index or proxy of this host is at a loopback address, which the engine cannot reach",)
+        hosts: frozenset[str] = frozenset(),
+        reached: bool = True,
+        apart: bool = False,
+    ) -> Iterator[Served]:
+        """Hold ready what a build needs while the block runs: a gateway of its own.
+
+        ``trust``: in the case that is built. ``hosts``: what the case itself names. ``reached``: whether the engine can
+        reach a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
+        ``apart``: whether steps have no network but the gateway, as a stranger's have.
+        """
+        gets = ALLOWANCES[trust]
+        apart = apart or not gets.open_network
+        if not reached:
+            yield self._served(gets, None, apart)
+            return
+        allowed = Allowed(credentials=gets.credentials, any_host=gets.open_network, hosts=hosts)
+        with leftovers.private_folder("gateway", socket=True) as folder:
+            # An engine that mounts the folder of the socket shows it to steps of every user; the one above is private.
+            shown = folder / "shown"
+            with Gateway(self.access, allowed, cache.folder("downloads")).open(shown) as address:
+                shown.chmod(0o755)
+                address.socket.chmod(0o666)
+                yield self._served(gets, address, apart)
+
+    def _served(self, gets: Allowance, gateway: Address | None, apart: bool) -> Served:
+        environ = self._environ(apart, relayed=gateway is not None)
+        pip = gateway.pip if gateway else self._pip_alone()
         secrets = dict(self.secrets)
-        if pip:
-            secrets["pip_conf"] = pipconfig.render(pip).encode()
+        if not gets.credentials:
+            secrets.pop("netrc", None)
+            secrets = {name: _LOGIN.sub(b"://", text) for name, text in secrets.items()}
+        bundle = CA_BUNDLE if "ca_bundle" in secrets else ""
+        pip = {**pip, "cert": (bundle,)} if bundle and pip else pip
+        apt = dict.fromkeys(("Acquire::http::Proxy", "Acquire::https::Proxy"), RELAYED) if gateway else {}
+        made = {
+            "pip_conf": pipconfig.render(pip) if pip else "",
+            "apt_conf": network.apt_conf(apt, ca_bundle=bundle, mirror=self.apt_mirror),
+            "site_env": "".join(f"export {name}={shlex.quote(value)}\n" for name, value in environ.items()),
+        }
         return Served(
-            secrets=secrets,
-            build_args=proxies,
-            network="host" if host else "default",
-            warnings=self.warnings + warnings,
-            redact=functools.partial(_without_secrets, {**self.known, **(known or {})}),
+            secrets=secrets | {name: text.encode() for name, text in made.items() if text},
+            environ=environ,
+            network="none" if apart else "default",
+            gateway=gateway.socket if gateway else None,
+            warnings=(*self.warnings, *(() if gateway else (_OUT_OF_REACH,))),
+            refused=gateway.notes if gateway else (),
+            redact=functools.partial(_as_recorded, gateway.known if gateway else {}, self.known),
         )
+
+    def _environ(self, apart: bool, *, relayed: bool) -> dict[str, str]:
+        """Proxy variables of steps: the gateway, where this site has proxies or a build no other way out."""
+        proxies = self.access.proxies
+        upstream = {name: without_login(proxies[name]) for name in _PROXIES if proxies.get(name)}
+        if relayed and (upstream or apart):
+            upstream = dict.fromkeys(_PROXIES, RELAYED)
+        if not upstream:
+            return {}
+        exempt = [_LOOPBACK, *([proxies["no_proxy"]] if proxies.get("no_proxy") and not apart else [])]
+        return {**upstream, **dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(exempt))}
+
+    def _pip_alone(self) -> dict[str, tuple[str, ...]]:
+        """pip's options for a build that reads indexes itself: without logins, and without folders of this host."""
+        found = {
+            name: tuple(without_login(value) for value in values if local_path(value) is None)
+            if name in LOCATIONS
+            else values
+            for name, values in self.access.pip.items()
+        }
+        return {name: values for name, values in found.items() if values}
 
 
 def current(environ: Mapping[str, str] | None = None, settings: Settings | None = None) -> Site:
@@ -120,53 +164,37 @@ def current(environ: Mapping[str, str] | None = None, settings: Settings | None 
     environ = os.environ if environ is None else environ
     settings = load_settings(environ) if settings is None else settings
     found = pip_options(environ, settings)
-    bundle = authorities.bundle_path(found.pop("cert", ""), environ, settings.ca_bundle)
-    client_cert = Path(found.pop("client-cert")).expanduser() if "client-cert" in found else None
-    if client_cert is not None and bundle is None:
-        bundle = authorities.system_bundle()  # the two travel as one file, which has to be able to verify servers
-    proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.pop("proxy", ""))
-    pip, warnings = _split(found)
-    of_gateway = dict(pip)
-
-    secrets: dict[str, bytes] = {}
-    if bundle is not None and (pem := authorities.read_bundle(bundle, client_cert)):
-        secrets["ca_bundle"] = pem
-        pip["cert"] = (CA_BUNDLE,)
-        if client_cert is not None:
-            pip["client-cert"] = (CA_BUNDLE,)
-    urls = [url for name in (*_LOCATIONS, "constraint") for url in pip.get(name, ()) if local_path(url) is None]
-    urls += providers.addresses(settings)
-    if login := credentials.netrc_for([urlsplit(url).hostname or "" for url in urls], environ):
-        secrets["netrc"] = login
+    bundle = authorities.bundle_path(found.get("cert", ""), environ, settings.ca_bundle)
+    pem = authorities.read_bundle(bundle) if bundle is not None else b""
+    client_cert = Path(found["client-cert"]).expanduser() if "client-cert" in found else None
+    proxies = network.proxies(environ, configured=settings.proxy, pip_proxy=found.get("proxy", ""))
+    pip, warnings = _split({name: value for name, value in found.items() if name not in _AT_HOST})
     apt = network.apt_proxies()
-    bundled = CA_BUNDLE if "ca_bundle" in secrets else ""
-    if text := network.apt_conf(apt, ca_bundle=bundled, mirror=settings.apt_mirror):
-        secrets["apt_conf"] = text.encode()
-
-    secrets |= providers.secrets(settings)
-    everywhere = [
-        *urls,
-        *apt.values(),
-        *(value for name, value in proxies.items() if name.upper() != "NO_PROXY"),
-    ]
-    return Site(
+    own = [*providers.addresses(settings), *filter(None, (settings.apt_mirror, settings.apt_snapshot))]
+    access = SiteAccess(
         pip=pip,
-        secrets=secrets,
+        logins=netrc_file.logins(environ),
+        bundle=pem.decode(),
+        client_cert=client_cert,
         proxies=proxies,
-        loopback=any(network.is_loopback(url) for url in everywhere if url != "DIRECT"),
-        local_index=_local_index(pip),
+        apt_proxies=apt,
+        archives=(*_archives(settings), *providers.addresses(settings)),
+        hosts=settings.build_hosts,
+    )
+    secrets = providers.secrets(settings)
+    if pem:
+        secrets["ca_bundle"] = pem
+    fetched = [urlsplit(url).hostname or "" for url in providers.addresses(settings)]
+    if login := credentials.netrc_for(fetched, environ):
+        secrets["netrc"] = login
+    urls = [url for name in LOCATIONS for url in pip.get(name, ()) if local_path(url) is None]
+    everywhere = [*urls, *own, *apt.values(), *(value for name, value in proxies.items() if name.upper() != "NO_PROXY")]
+    return Site(
+        access=access,
+        secrets=secrets,
+        apt_mirror=without_login(settings.apt_mirror),
         known={**redaction.of_netrc(environ), **_passwords(everywhere)},
         warnings=warnings,
-        access=SiteAccess(
-            pip=of_gateway,
-            logins=netrc_file.logins(environ),
-            bundle="" if bundle is None else authorities.read_bundle(bundle).decode("ascii", errors="replace"),
-            client_cert=client_cert,
-            proxies=proxies,
-            apt_proxies=apt,
-            archives=(*_archives(settings), *providers.addresses(settings)),
-            hosts=settings.build_hosts,
-        ),
     )
 
 
@@ -183,8 +211,13 @@ def _passwords(urls: Iterable[str]) -> dict[str, str]:
     return {word: replacement for url in urls for word, replacement in redaction.of_url(url).items()}
 
 
-def _without_secrets(known: Mapping[str, str], text: str) -> str:
-    """What a build wrote, as it may be recorded. Who and where someone is stays, until a report is made of it."""
+def _as_recorded(addresses: Mapping[str, str], known: Mapping[str, str], text: str) -> str:
+    """What a build wrote, as it may be recorded: with the real addresses of what the gateway fetched, without secrets.
+
+    Who and where someone is stays, until a report is made of it.
+    """
+    for address in sorted(addresses, key=len, reverse=True):
+        text = text.replace(address, addresses[address])
     return redaction.scrub(text, known=known, people=False).text
 
 
@@ -213,7 +246,7 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tupl
         values = tuple(value.split()) if name in pipconfig.LISTS else (value,)
         kept = []
         for one in values:
-            place = local_path(one) if name in (*_LOCATIONS, "constraint") else None
+            place = local_path(one) if name in LOCATIONS else None
             if place is not None and not place.exists():
                 warnings.append(f"pip's {name} of this host names {one}, which does not exist")
             else:
@@ -221,40 +254,3 @@ def _split(options: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], tupl
         if kept:
             pip[name] = tuple(kept)
     return pip, tuple(warnings)
-
-
-def _local_index(pip: Mapping[str, tuple[str, ...]]) -> LocalIndexServer | None:
-    def places(*names: str) -> tuple[Path, ...]:
-        found = (local_path(value) for name in names for value in pip.get(name, ()))
-        return tuple(dict.fromkeys(place for place in found if place is not None))
-
-    indexes, links, plain = places("index-url", "extra-index-url"), places("find-links"), places("constraint")
-    return _shared(indexes, links, plain) if indexes or links or plain else None
-
-
-@functools.lru_cache(maxsize=8)
-def _shared(indexes: tuple[Path, ...], links: tuple[Path, ...], plain: tuple[Path, ...]) -> LocalIndexServer:
-    # Builds that run at once read the site one by one; they share one server all the same.
-    return LocalIndexServer(indexes=indexes, links=links, plain=plain)
-
-
-def _relocated(
-    pip: Mapping[str, tuple[str, ...]], addresses: Mapping[tuple[str, Path], str]
-) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """pip's options with local places replaced by their addresses, and those that have none."""
-    changed: dict[str, tuple[str, ...]] = {}
-    dropped = []
-    for name, values in pip.items():
-        kind = {"find-links": "links", "constraint": "plain"}.get(name, "index")
-        kept = []
-        for value in values:
-            place = local_path(value) if name in (*_LOCATIONS, "constraint") else None
-            if place is None:
-                kept.append(value)
-            elif (kind, place) in addresses:
-                kept.append(addresses[kind, place])
-            else:
-                dropped.append(value)
-        if kept:
-            changed[name] = tuple(kept)
-    return changed, dropped

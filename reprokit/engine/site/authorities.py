@@ -13,7 +13,7 @@ MAX_BYTES = 500 * 1024
 """BuildKit's limit on one secret."""
 
 _VARIABLES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE")
-_PEM = re.compile(rb"-----BEGIN (?P<kind>[A-Z0-9 ]+)-----.+?-----END (?P=kind)-----", re.S)
+_PEM = re.compile(rb"-----BEGIN (?P<kind>(?:TRUSTED |X509 )?CERTIFICATE)-----.+?-----END (?P=kind)-----", re.S)
 
 ANCHORS = (
     Path("/usr/local/share/ca-certificates"),
@@ -58,15 +58,14 @@ def system_bundle() -> Path | None:
     return next((path for path in (*_SYSTEM, Path(default or "/nonexistent")) if path.is_file()), None)
 
 
-def read_bundle(path: Path, client_cert: Path | None = None) -> bytes:
-    """The PEM blocks of a bundle file or folder, without the comments between them.
+def read_bundle(path: Path) -> bytes:
+    """The certificates of a bundle file or folder, without what is between them, private keys included.
 
-    ``client_cert``, a file with certificate and key, goes first: OpenSSL takes a client's certificate and key from the
-    beginning of a file, and authorities from all of it. Raises UsageError when that is larger than a secret may be.
+    Raises UsageError when that is larger than a secret may be.
     """
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
-        texts = ([client_cert.read_bytes()] if client_cert else []) + [file.read_bytes() for file in files]
+        texts = [file.read_bytes() for file in files]
     except OSError as error:
         raise UsageError(f"the CA bundle {path} cannot be read: {error}") from error
     blocks = dict.fromkeys(match.group(0) for text in texts for match in _PEM.finditer(text))

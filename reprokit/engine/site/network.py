@@ -1,31 +1,18 @@
-"""Proxies and apt settings of the host, and which addresses only the host itself can reach."""
+"""Proxies and apt settings of the host."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "FTP_PROXY", "ALL_PROXY", "NO_PROXY")
-"""BuildKit's predefined build arguments (with their lower-case forms): outside history and cache keys."""
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+"""Variables that name proxies, with their lower-case forms."""
 
 APT_FILES = (Path("/etc/apt/apt.conf"), Path("/etc/apt/apt.conf.d"))
 _APT_PROXY = re.compile(r'^(?P<key>Acquire::(?:http|https|ftp)::Proxy(?:::[^\s"]+)?) "(?P<value>[^"]*)";$', re.M | re.I)
-
-
-def is_loopback(url: str) -> bool:
-    """Whether a URL names this host's loopback, which a build reaches on the host's network only."""
-    host = urlsplit(url if "://" in url else f"//{url}").hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 def proxies(environ: Mapping[str, str], *, configured: str = "", pip_proxy: str = "") -> dict[str, str]:
@@ -38,14 +25,6 @@ def proxies(environ: Mapping[str, str], *, configured: str = "", pip_proxy: str 
         chosen = chosen if "://" in chosen else f"http://{chosen}"  # pip takes host:port
         found["HTTP_PROXY"] = found["HTTPS_PROXY"] = chosen
     return {key: value for name, value in found.items() if value for key in (name, name.lower())}
-
-
-def without_proxy(variables: Mapping[str, str]) -> dict[str, str]:
-    """The same variables with loopback exempt: our own server is there. Unchanged when no proxy is set."""
-    if not any(name.upper() != "NO_PROXY" for name in variables):
-        return dict(variables)
-    exempt = ",".join(dict.fromkeys([*filter(None, variables.get("NO_PROXY", "").split(",")), *LOOPBACK]))
-    return {**variables, "NO_PROXY": exempt, "no_proxy": exempt}
 
 
 def apt_proxies(roots: tuple[Path, ...] | None = None) -> dict[str, str]:

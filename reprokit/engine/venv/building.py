@@ -1,4 +1,7 @@
-"""Makes an environment: the rendered script runs shut off like a trial, but with the network and the site's settings."""
+"""Makes an environment: the rendered script runs shut off like a trial, but reaches this site's gateway.
+
+It has no network of its own, whoever wrote the case: this host's network holds what listens on its loopback.
+"""
 
 from __future__ import annotations
 
@@ -12,22 +15,28 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from reprokit.case.trust import ALLOWANCES
 from reprokit.engine import site as sites
 from reprokit.engine import failure
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.leftovers import private_folder
+from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress
 from reprokit.engine.venv import beneath, keeping, layout, sandbox
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram, shown
 from reprokit.core.errors import Cancelled
 from reprokit.engine.site import Served, Site
+from reprokit.engine.site.gateway import RELAY_PORT
 
 SECRETS = "/run/secrets"
 """Where builds of images have the site's secrets, as the settings that are made for them say."""
 
 UV_PLACE = "/opt/reprokit/uv"
 """Where builds find this host's uv, and nothing of the folder that it lies in."""
+
+GATEWAY = "/run/reprokit/gateway"
+"""Where builds find the folder of the gateway's socket."""
+
+_RELAY = f'"$REPROKIT_PYTHON" "$CONTEXT/reprokit/relay.py" {GATEWAY}/gateway.sock {RELAY_PORT}'
 
 MARK = b"\x1e"
 """Begins a line of output that names the next step."""
@@ -47,7 +56,8 @@ def build(
     with keeping.making(build.tag, cancel) as folder:
         if (kept := keeping.find(build.tag)) is not None:
             return kept.info
-        with site.serving() as served, private_folder("build") as scratch:
+        hosts = named_hosts(build)
+        with site.serving(build.trust, hosts=hosts, apart=True) as served, private_folder("build") as scratch:
             for warning in served.warnings:
                 on_progress(Progress(number=0, total=0, name="site settings", log=f"warning: {warning}\n"))
             steps = _Steps(build.dockerfile, on_progress, served.redact)
@@ -56,7 +66,7 @@ def build(
                 ended = sandbox.run(program, steps.feed, cancel)
                 if ended.code:
                     message = f"did not complete successfully: exit code: {ended.code}"
-                    raise failure.of_build(message, step=steps.name, tail=steps.tail)
+                    raise failure.of_build(message, step=steps.name, tail=(*steps.tail, *served.refused))
         for name in layout.PARTS:
             with suppress(OSError):
                 (folder / name).rmdir()  # what the build left empty
@@ -73,8 +83,6 @@ def _programs(
     """
     layout.scratch_folders(scratch, "repro")
     context, secrets, work = scratch / "context", scratch / "secrets", folder / "workspace"
-    allowance = ALLOWANCES[build.trust]
-    site = {**served.build_args, **_secrets(served, secrets)} if allowance.credentials else {}
     _write(build, context)
     variables = layout.variables(folder)  # before there is a folder for CUDA
     parts = [folder / name for name in layout.PARTS]
@@ -83,8 +91,11 @@ def _programs(
         layout.hand_over(place)
     environ = {
         **variables,
-        **site,
-        **_uv(),
+        **served.environ,
+        **_secrets(served, secrets),
+        "UV_PYTHON_INSTALL_DIR": str(keeping.pythons()),
+        "UV_NO_CONFIG": "1",
+        "UV_NO_CACHE": "1",
         "PIP_CACHE_DIR": f"{layout.HOME}/.cache/pip",
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "REPROKIT_PYTHON": sys.executable,
@@ -94,28 +105,29 @@ def _programs(
         "TOOLS": str(folder / "tools"),
         "WORK": description["workdir"],
     }
+    assert served.gateway is not None, "this host reaches its own gateway"
     seen = [sys.prefix, sys.base_prefix, sites.settings().uv_python_downloads]
+    read = {str(context): str(context), str(secrets): str(secrets), str(served.gateway.parent): GATEWAY}
     common = [*layout.mounts(scratch, user="repro"), *shown(seen)]
+    common += [SandboxMount(source=source, target=target, kind="read-only") for source, target in read.items()]
     if uv := shutil.which("uv"):
         environ["PATH"] += f":{Path(UV_PLACE).parent}"
         common.append(SandboxMount(source=os.path.realpath(uv), target=UV_PLACE, kind="read-only"))
-    cut_off = not allowance.open_network
     user = layout.user_of("repro")
     if version := description.get("uv"):
         keeping.pythons().mkdir(parents=True, exist_ok=True)
         layout.hand_over(keeping.pythons())
         mounts = [*common, SandboxMount(source=str(keeping.pythons()), target=str(keeping.pythons()))]
-        command: tuple[str, ...] = ("uv", "python", "install", version)
-        yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=cut_off, user=user)
+        command: tuple[str, ...] = ("bash", "-c", f'{_RELAY} && exec uv python install "$0"', version)
+        yield SandboxProgram(command=command, environ=environ | _uv(), mounts=mounts, cut_off=True, user=user)
     mounts = [
         *common,
-        *(SandboxMount(source=str(place), target=str(place), kind="read-only") for place in (context, secrets) if place.is_dir()),
         *shown(layout.interpreters(description)),
         *(SandboxMount(source=str(place), target=str(place)) for place in parts),
         SandboxMount(source=str(work), target=description["workdir"]),
     ]
-    command = ("bash", str(context / "build.sh"))
-    yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=cut_off, user=user)
+    command = ("bash", "-c", f'{_RELAY} && exec bash "$0"', str(context / "build.sh"))
+    yield SandboxProgram(command=command, environ=environ, mounts=mounts, cut_off=True, user=user)
 
 
 def _write(build: Build, context: Path) -> None:
@@ -134,7 +146,8 @@ def _write(build: Build, context: Path) -> None:
 def _secrets(served: Served, folder: Path) -> dict[str, str]:
     """Write the site's secrets to a private folder; the variables that lead to them. Gone after the build."""
     folder.mkdir(mode=0o700)
-    for name, content in served.secrets.items():
+    kept = {name: served.secrets[name] for name in ("pip_conf", "ca_bundle") if name in served.secrets}
+    for name, content in kept.items():
         (folder / name).write_bytes(content.replace(SECRETS.encode(), str(folder).encode()))
         (folder / name).chmod(0o400)
         layout.hand_over(folder / name)
@@ -142,17 +155,15 @@ def _secrets(served: Served, folder: Path) -> dict[str, str]:
     found = {}
     if "pip_conf" in served.secrets:
         found["PIP_CONFIG_FILE"] = str(folder / "pip_conf")
-    if "netrc" in served.secrets:
-        found["NETRC"] = str(folder / "netrc")
     if "ca_bundle" in served.secrets:
         found |= dict.fromkeys(_CA, str(folder / "ca_bundle"))
     return found
 
 
 def _uv() -> dict[str, str]:
-    """Settings of the uv that makes virtual environments and, where asked to, installs an interpreter."""
+    """Where uv has interpreters from: for the program that installs one, since an address may hold a login."""
     settings = sites.settings()
-    found = {"UV_PYTHON_INSTALL_DIR": str(keeping.pythons()), "UV_NO_CONFIG": "1", "UV_NO_CACHE": "1"}
+    found = {}
     if settings.uv_python_mirror:
         found["UV_PYTHON_INSTALL_MIRROR"] = settings.uv_python_mirror
     if settings.uv_python_downloads:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import docker.errors
 import pytest
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.trust import Trust
 from reprokit.core import interrupts
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
 from reprokit.engine.containers import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of, in_kernel_log
+from reprokit.engine.podman import buildah
 from reprokit.engine.podman.buildah import Steps, parameters
 from reprokit.engine.protocol import EngineInfo, Progress
 from reprokit.engine.site import Served
@@ -82,11 +85,44 @@ def test_a_podman_that_is_not_there_is_not_docker() -> None:
     assert "catatonit" in str(failure.of_engine("container create: container-init binary not found on the host"))
 
 
+def layers(setup: bytes, trust: Trust = Trust.OWN) -> str:
+    """The Dockerfile for buildah of a build that mounts a script."""
+    text = "FROM x AS y\nRUN --mount=type=bind,source=reprokit/setup.sh,target=/run/s sh /run/s\nFROM z\nUSER repro\n"
+    build = replace(build_of("a:1", text, {"reprokit/setup.sh": setup}), trust=trust)
+    made, context = buildah.as_buildah_takes_it(build, gateway=False)
+    (name,) = context
+    assert f"--mount=type=bind,source={name},target=/run/s sh /run/s\n" in made
+    return made
+
+
+def test_a_layer_is_found_by_the_content_of_what_its_step_mounts() -> None:
+    assert layers(b"one") == layers(b"one") != layers(b"two")
+
+
+@pytest.mark.parametrize("trust", [Trust.REVIEWED, Trust.STRANGER])
+def test_layers_of_cases_of_other_trust_are_never_taken(trust: Trust) -> None:
+    line = f"LABEL org.reprokit.domain={trust.value}"
+    assert layers(b"one", trust).splitlines()[:2] == ["FROM x AS y", line]
+    assert layers(b"one", trust).splitlines()[3:5] == ["FROM z", line]
+    assert "LABEL" not in layers(b"one")
+
+
+def test_the_folder_of_the_gateway_stands_for_the_mount_of_its_socket() -> None:
+    text = "FROM x\nRUN --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 true\n"
+    made, _ = buildah.as_buildah_takes_it(build_of("a:1", text), gateway=True)
+    assert "RUN --mount=type=bind,from=reprokit-gateway,source=.,target=/run/reprokit/gateway true\n" in made
+    query = parameters(build_of("a:1", text), Served(gateway=Path("/tmp/g/shown/gateway.sock")), {}, {})
+    place = {"IsURL": False, "IsImage": False, "Value": "/tmp/g/shown"}
+    assert json.loads(query["additionalbuildcontexts"]) == {"reprokit-gateway": place}
+
+
 def test_secrets_go_beside_the_context() -> None:
-    query = parameters(build_of("a:1", "FROM x\n"), Served(network="host"), {"netrc": ".secret-1"}, {"nofile": 9})
+    query = parameters(build_of("a:1", "FROM x\n"), Served(network="none"), {"netrc": ".secret-1"}, {"nofile": 9})
     assert json.loads(query["ulimits"]) == ["nofile=9:9"]
     assert json.loads(query["secrets"]) == ["id=netrc,src=.secret-1"]
-    assert query["networkmode"] == "host"
+    assert query["networkmode"] == "NetworkDisabled"
+    # Without this, the steps of a build through Docker's API are on the network of the service's host.
+    assert json.loads(query["nsoptions"]) == [{"Name": "network", "Host": False}]
 
 
 def test_podman_gets_limits_that_this_host_grants() -> None:

@@ -11,11 +11,15 @@ from typing import Any
 
 import pytest
 
+from reprokit.case.trust import Trust
 from reprokit.core.errors import UsageError
 from reprokit.engine import failure, messages, progress
 from reprokit.engine.podman import buildah
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Settings, Site, authorities, credentials, current, network, pipconfig
+from reprokit.engine.site.assembly import RELAYED
+
+LOOPBACK = "127.0.0.1,localhost,::1"
 
 
 @pytest.fixture(autouse=True)
@@ -50,15 +54,17 @@ def test_own_indexes_stand_in_for_the_hosts(tmp_path: Path) -> None:
     own = Settings(pip_index_url="http://me:s3cr3t@plain.example:81/simple")
     with site(home(tmp_path, conf, PIP_INDEX_URL="https://variable"), own).serving() as served:
         found = pip_conf(served.secrets)
-    assert found["index-url"] == "http://me:s3cr3t@plain.example:81/simple"
+    assert found["index-url"] == f"{RELAYED}/index/0"
     assert found["trusted-host"].split() == ["a", "b", "plain.example:81"]
-    assert found["extra-index-url"] == "https://extra"
+    assert found["extra-index-url"] == f"{RELAYED}/index/1"
     assert "no-index" not in found
+    assert "s3cr3t" not in str(served.secrets)
+    assert served.redact(f"GET {RELAYED}/index/0/six/") == "GET http://plain.example:81/simple/six/"
     assert served.redact("Looking at http://me:s3cr3t@plain") == "Looking at http://me:<secret>@plain"
     with site(home(tmp_path, conf), Settings(pip_extra_index_urls=("https://x", "https://y"))).serving() as served:
         found = pip_conf(served.secrets)
-    assert found["extra-index-url"].split() == ["https://x", "https://y"]
-    assert (found["index-url"], found["no-index"]) == ("https://user", "true")
+    assert found["no-index"] == "true"
+    assert "index-url" not in found
 
 
 def test_order_of_files_sections_and_variables(tmp_path: Path) -> None:
@@ -114,44 +120,83 @@ def test_a_broken_file_is_named(tmp_path: Path) -> None:
         pipconfig.read(home(tmp_path, "index-url = x\n"))
 
 
-def test_a_host_without_settings_changes_nothing(tmp_path: Path) -> None:
+def test_a_host_without_settings_has_pips_own_index(tmp_path: Path) -> None:
     bare = site(home(tmp_path))
     with bare.serving() as served:
-        assert "pip_conf" not in served.secrets
-        assert "netrc" not in served.secrets
-        assert served.build_args == {}
+        assert set(served.secrets) == {"pip_conf", "apt_conf"}
+        assert pip_conf(served.secrets)["index-url"] == f"{RELAYED}/index/0"
+        assert f'Acquire::http::Proxy "{RELAYED}";' in served.secrets["apt_conf"].decode()
+        assert served.environ == {}
         assert served.network == "default"
+        assert served.gateway is not None
+        assert served.gateway.is_socket()
         assert served.redact("plain text") == "plain text"
+    assert not served.gateway.exists()
 
 
-def test_urls_credentials_and_proxies(tmp_path: Path) -> None:
-    environ = home(
-        tmp_path,
-        "[global]\nindex-url = https://u:p%40ss@index.example/simple\nextra-index-url = https://t0ken@b.example/s\n"
-        "    https://c.example/s\nproxy = proxy.example:3128\ntrusted-host = c.example\n",
-        NO_PROXY="intern",
-    )
+CREDENTIALS = """\
+[global]
+index-url = https://u:p%40ss@index.example/simple
+extra-index-url = https://t0ken@b.example/s
+    https://c.example/s
+find-links = https://l:l1nk@links.example/
+proxy = http://proxy-user:pr0xy@proxy.example:3128
+trusted-host = c.example
+"""
+SECRET = ("p%40ss", "p@ss", "t0ken", "l1nk", "pr0xy", 's#cr"et', "upl0ad")
+
+
+@pytest.mark.parametrize("trust", list(Trust))
+@pytest.mark.parametrize("reached", [True, False], ids=["gateway", "no-gateway"])
+@pytest.mark.parametrize("more", ["", "no-index = true\n"], ids=["index", "no-index"])
+def test_no_build_has_a_password_of_the_site(tmp_path: Path, trust: Trust, reached: bool, more: str) -> None:
     (tmp_path / ".netrc").write_text(
-        'machine c.example login me password s#cr"et\nmachine git.example login x password other\n'
+        'machine c.example login me password s#cr"et\nmachine git.example login x password upl0ad\n'
     )
-    made = site(environ)
+    made = site(
+        home(tmp_path, CREDENTIALS + more, NO_PROXY="intern"), Settings(apt_mirror="http://a:apt1@mirror.example/d")
+    )
     assert "p%40ss" not in repr(made)
-    with made.serving() as served:
-        conf = pip_conf(served.secrets)
-        assert conf["index-url"] == "https://u:p%40ss@index.example/simple"
-        assert conf["extra-index-url"].split() == ["https://t0ken@b.example/s", "https://c.example/s"]
-        assert "proxy" not in conf
-        assert served.build_args["HTTPS_PROXY"] == served.build_args["http_proxy"] == "http://proxy.example:3128"
-        assert served.build_args["no_proxy"] == "intern"
-        assert served.network == "default"
-        # Hosts that pip is not told of keep their secrets: builds run code of strangers.
-        assert served.secrets["netrc"] == b'machine c.example login me password s#cr"et\n'
+    with made.serving(trust, reached=reached) as served:
+        seen = str(served.secrets) + str(served.environ)
+        assert [word for word in (*SECRET, "apt1") if word in seen] == []
+        assert "netrc" not in served.secrets
+        assert "proxy" not in pip_conf(served.secrets)
         assert served.redact("GET https://u:p%40ss@x p@ss t0ken") == "GET https://u:<secret>@x <secret> <secret>"
         assert (
             served.redact("clone https://a:b@c.example of /home/ann")
             == "clone https://<credentials>@c.example of /home/ann"
         )
         assert served.redact('401 for me, who said s#cr"et') == "401 for me, who said <secret>"
+
+
+@pytest.mark.parametrize(
+    ("trust", "network", "exempt"),
+    [
+        (Trust.OWN, "default", f"{LOOPBACK},intern"),
+        (Trust.REVIEWED, "default", f"{LOOPBACK},intern"),
+        (Trust.STRANGER, "none", LOOPBACK),
+    ],
+)
+def test_network_and_proxy_of_a_build(tmp_path: Path, trust: Trust, network: str, exempt: str) -> None:
+    made = site(home(tmp_path, "[global]\nproxy = http://u:pr0xy@proxy.example:3128\n", NO_PROXY="intern"))
+    with made.serving(trust) as served:
+        assert served.network == network
+        assert {served.environ[name] for name in ("http_proxy", "https_proxy", "HTTP_PROXY")} == {RELAYED}
+        assert served.environ["no_proxy"] == served.environ["NO_PROXY"] == exempt
+        assert f"export http_proxy={RELAYED}\n" in served.secrets["site_env"].decode()
+    with made.serving(trust, reached=False) as served:
+        assert served.network == network
+        assert served.environ["http_proxy"] == "http://proxy.example:3128"
+        assert "the engine is on another machine" in served.warnings[0]
+
+
+def test_without_proxies_only_strangers_builds_are_led_through_the_gateway(tmp_path: Path) -> None:
+    made = site(home(tmp_path))
+    with made.serving(Trust.REVIEWED) as served:
+        assert served.environ == {}
+    with made.serving(Trust.STRANGER) as served:
+        assert served.environ["https_proxy"] == RELAYED
 
 
 def test_what_a_build_writes_holds_no_word_of_the_hosts_netrc(tmp_path: Path) -> None:
@@ -189,28 +234,9 @@ def test_buildahs_text_is_redacted_by_lines_wherever_it_is_cut() -> None:
     assert seen[-1].log == "says -\n"
 
 
-@pytest.mark.parametrize(
-    "conf",
-    [
-        "[global]\nindex-url = http://127.0.0.1:3141/root/pypi\n",
-        "[global]\nextra-index-url = http://localhost:3141/x\n",
-        "[global]\nfind-links = http://[::1]:8000/\n",
-        "[global]\nproxy = localhost:3128\n",
-    ],
-)
-def test_loopback_addresses_need_the_hosts_network(tmp_path: Path, conf: str) -> None:
-    made = site(home(tmp_path, conf))
-    assert made.needs_loopback
-    with made.serving() as served:
-        assert served.network == "host"
-    with made.serving(local=False) as served:
-        assert served.network == "default"
-        assert "loopback" in served.warnings[0]
-
-
 def test_settings_win_over_the_environment(tmp_path: Path) -> None:
     made = site(home(tmp_path, HTTPS_PROXY="http://old:1"), Settings(proxy="http://new:2"))
-    assert made.proxies["HTTPS_PROXY"] == made.proxies["https_proxy"] == "http://new:2"
+    assert made.access.proxies["HTTPS_PROXY"] == made.access.proxies["https_proxy"] == "http://new:2"
 
 
 def test_render_keeps_lists_apart() -> None:
@@ -220,34 +246,22 @@ def test_render_keeps_lists_apart() -> None:
 
 def test_what_does_not_exist_is_left_out_with_a_warning(tmp_path: Path) -> None:
     made = site(home(tmp_path, f"[global]\nfind-links = {tmp_path}/absent https://x/\n"))
-    assert made.local_index is None
-    assert made.pip["find-links"] == ("https://x/",)
+    assert made.access.pip["find-links"] == ("https://x/",)
     assert "absent, which does not exist" in made.warnings[0]
 
 
-def test_local_folders_stay_behind_when_the_engine_is_elsewhere(tmp_path: Path) -> None:
+def test_local_folders_are_the_gateways(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     made = site(home(tmp_path, f"[global]\nfind-links = {wheels} https://x/\nindex-url = file://{wheels}\n"))
-    with made.serving(local=False) as served:
-        assert pip_conf(served.secrets) == {"find-links": "https://x/"}
-        assert str(wheels) in served.warnings[0]
-        assert served.network == "default"
-
-
-def test_local_folders_are_served_past_proxies(tmp_path: Path) -> None:
-    wheels = tmp_path / "wheels"
-    wheels.mkdir()
-    made = site(home(tmp_path, f"[global]\nfind-links = {wheels}\n", HTTP_PROXY="http://p:1", no_proxy="a,b"))
-    assert made.local_index is not None
     with made.serving() as served:
-        conf = pip_conf(served.secrets)
-        assert conf["find-links"].startswith("http://127.0.0.1:")
-        assert conf["trusted-host"] == conf["find-links"].split("/")[2]
-        assert served.build_args["NO_PROXY"] == served.build_args["no_proxy"] == "a,b,127.0.0.1,localhost,::1"
-        assert served.network == "host"
-        assert made.local_index.token not in served.redact(conf["find-links"])
+        assert pip_conf(served.secrets)["find-links"].split() == [f"{RELAYED}/links/0/", f"{RELAYED}/links/1/"]
         assert str(wheels) not in served.secrets["pip_conf"].decode()
+        assert served.redact(f"Looking in links: {RELAYED}/links/0/") == f"Looking in links: {wheels}"
+        assert served.network == "default"
+    with made.serving(reached=False) as served:
+        assert pip_conf(served.secrets) == {"find-links": "https://x/"}
+        assert "folders of this host" in served.warnings[0]
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="netrc knows quotes since Python 3.11")
@@ -262,22 +276,27 @@ def test_netrc_words_come_back_as_they_were(tmp_path: Path, word: str) -> None:
 def test_where_interpreters_and_compilers_come_from_reaches_builds_as_secrets(tmp_path: Path) -> None:
     listing = tmp_path / "downloads.json"
     listing.write_text("{}")
+    (tmp_path / ".netrc").write_text("machine uv.example login me password n3trc\nmachine x login y password z\n")
     settings = Settings(
-        uv_python_mirror="http://127.0.0.1:8080/it's",
+        uv_python_mirror="http://uv.example:8080/it's",
         uv_python_downloads=str(listing),
         conda_channel="https://me:s3cret@mirror.example/conda-forge",
     )
     found = site(home(tmp_path), settings)
-    assert found.loopback
     assert "s3cret" in found.known
     with found.serving() as served:
         assert served.secrets["uv_downloads"] == b"{}"
+        # The steps that have these run no code of a case.
         assert served.secrets["conda_channel"] == b"https://me:s3cret@mirror.example/conda-forge"
+        assert served.secrets["netrc"] == b"machine uv.example login me password n3trc\n"
         said = subprocess.run(
             ["sh", "-c", served.secrets["uv_python"].decode() + "env"], capture_output=True, text=True, check=True
         ).stdout
-        assert "UV_PYTHON_INSTALL_MIRROR=http://127.0.0.1:8080/it's\n" in said
+        assert "UV_PYTHON_INSTALL_MIRROR=http://uv.example:8080/it's\n" in said
         assert "UV_PYTHON_DOWNLOADS_JSON_URL=/run/secrets/uv_downloads\n" in said
+    with found.serving(Trust.STRANGER) as served:
+        assert served.secrets["conda_channel"] == b"https://mirror.example/conda-forge"
+        assert "netrc" not in served.secrets
     with site(home(tmp_path)).serving() as plain:
         assert not {"uv_python", "uv_downloads", "conda_channel"} & set(plain.secrets)
 

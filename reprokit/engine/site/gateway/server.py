@@ -165,11 +165,11 @@ def _pip(access: SiteAccess) -> dict[str, tuple[str, ...]]:
     """The host's pip options as a build gets them."""
     pip = {name: values for name, values in access.pip.items() if name not in _HANDLED}
     indexes = tuple(f"{ROOT}/index/{number}" for number in range(len(access.indexes)))
-    if indexes:
-        pip["index-url"] = indexes[:1]
-        pip.pop("extra-index-url", None)
-        if indexes[1:]:
-            pip["extra-index-url"] = indexes[1:]
+    # With no-index there are none, and the host's own addresses, logins included, stay here all the same.
+    for name, places in (("index-url", indexes[:1]), ("extra-index-url", indexes[1:])):
+        pip.pop(name, None)
+        if places:
+            pip[name] = places
     for name, kind in (("find-links", "links"), ("constraint", "plain")):
         if values := access.pip.get(name):
             ends = ["/" if kind == "links" else f"/{_name(value)}" for value in values]

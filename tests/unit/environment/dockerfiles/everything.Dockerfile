@@ -8,55 +8,67 @@ RUN grep -q '^repro:' /etc/passwd \
    && mkdir -p /home/repro \
    && chown 1000:1000 /home/repro; }
 ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
-RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y ca-certificates python3 python3-venv \
  && python3 -m venv /opt/venv
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install pip==24.0
 ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
  && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cuda nvidia-cuda-nvcc-cu12==12.0.140 nvidia-cuda-runtime-cu12==12.0.146 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cuda
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
  && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu12==8.9.7.29 nvidia-cublas-cu12==12.0.2.224 \
  && sh /run/reprokit/cuda-tree.sh /usr/local/cuda/wheels/cudnn
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install --no-build-isolation --extra-index-url https://index.example/simple paddlepaddle==2.6.2
-RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y gcc-12 g++-12 make python3-dev \
@@ -67,20 +79,24 @@ RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=l
     done \
  && ln -s gcc /usr/local/bin/cc \
  && ln -s g++ /usr/local/bin/c++
-RUN --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y libgl1 libglib2.0-0
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install --no-build-isolation --extra-index-url https://index.example/simple paddlepaddle==2.6.2 'numpy<2'
 RUN mkdir -p /workspace /workspace/PaddleSeg /workspace/PaddleSeg/data /workspace/PaddleSeg/data/cityscapes /workspace/data /workspace/data/mine /workspace/tools \
@@ -89,29 +105,38 @@ WORKDIR /workspace
 COPY --chown=1000:1000 ["sources/PaddleSeg/", "/workspace/PaddleSeg/"]
 COPY --chown=1000:1000 ["files/", "/workspace/"]
 COPY --chown=1000:1000 --chmod=0755 ["executables/", "/workspace/"]
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install --no-build-isolation --extra-index-url https://index.example/simple -r requirements.txt -e ./PaddleSeg \
  && find /workspace ! -user 1000 -exec chown -h 1000:1000 {} +
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
-    --mount=type=cache,id=reprokit-apt-debian-12,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-debian-12,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=secret,id=pip_conf \
+    --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/setup.sh,target=/run/reprokit/setup.sh \
     --mount=type=bind,source=reprokit/failing-line.sh,target=/run/reprokit/failing-line.sh \
     . /run/reprokit/site.sh \
  && BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/setup.sh \
  && find /workspace ! -user 1000 -exec chown -h 1000:1000 {} +
 USER repro
-RUN --mount=type=bind,source=reprokit/generate-0.sh,target=/run/reprokit/generate.sh \
+RUN --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
+    --mount=type=bind,source=reprokit/generate-0.sh,target=/run/reprokit/generate.sh \
     --mount=type=bind,source=reprokit/failing-line.sh,target=/run/reprokit/failing-line.sh \
-    BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/generate.sh
-# hadolint global ignore=DL3008,DL3013,DL3015,DL3066
+    . /run/reprokit/site.sh \
+ && BASH_ENV=/run/reprokit/failing-line.sh bash -eo pipefail /run/reprokit/generate.sh
+# hadolint global ignore=DL3008,DL3013,DL3015,DL3042,DL3066

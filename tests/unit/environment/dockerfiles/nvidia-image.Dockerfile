@@ -8,29 +8,35 @@ RUN grep -q '^repro:' /etc/passwd \
    && mkdir -p /home/repro \
    && chown 1000:1000 /home/repro; }
 ENV LANG=C.UTF-8 VIRTUAL_ENV=/opt/venv PATH=/opt/venv/bin:/usr/local/cuda/bin:$PATH
-RUN --mount=type=cache,id=reprokit-apt-ubuntu-22.04,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-ubuntu-22.04,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y ca-certificates python3 python3-venv \
  && python3 -m venv /opt/venv
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install pip==24.0
 ENV CUDA_HOME=/usr/local/cuda LD_LIBRARY_PATH=/usr/local/cuda/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     --mount=type=bind,source=reprokit/cuda-tree.sh,target=/run/reprokit/cuda-tree.sh \
     . /run/reprokit/site.sh \
  && pip install --no-deps --no-compile --only-binary :all: --target /usr/local/cuda/wheels/cudnn nvidia-cudnn-cu11==8.6.0.163 \
@@ -39,4 +45,4 @@ RUN mkdir -p /workspace \
  && chown 1000:1000 /workspace
 WORKDIR /workspace
 USER repro
-# hadolint global ignore=DL3008,DL3013,DL3015,DL3066
+# hadolint global ignore=DL3008,DL3013,DL3015,DL3042,DL3066

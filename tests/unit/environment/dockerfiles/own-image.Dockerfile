@@ -8,24 +8,28 @@ RUN grep -q '^repro:' /etc/passwd \
    && echo 'repro:x:1000:' >> /etc/group \
    && mkdir -p /home/repro \
    && chown 1000:1000 /home/repro; }
-RUN --mount=type=cache,id=reprokit-apt-registry.example-own-1,target=/var/cache/apt,sharing=locked \
-    --mount=type=cache,id=reprokit-lists-registry.example-own-1,target=/var/lib/apt/lists,sharing=locked \
+RUN --mount=type=tmpfs,target=/var/lib/apt/lists \
     --mount=type=bind,source=reprokit/apt.conf,target=/etc/apt/apt.conf.d/docker-clean \
     --mount=type=secret,id=apt_conf \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && apt-get update \
  && apt-get install -y git
-RUN --mount=type=cache,id=reprokit-pip,target=/root/.cache/pip \
-    --mount=type=secret,id=pip_conf \
+RUN --mount=type=secret,id=pip_conf \
     --mount=type=bind,source=reprokit/keeping_pip.py,target=/run/reprokit/keeping_pip.py \
     --mount=type=bind,source=reprokit/site.sh,target=/run/reprokit/site.sh \
-    --mount=type=secret,id=ca_bundle --mount=type=secret,id=netrc \
+    --mount=type=bind,source=reprokit/relay.pl,target=/run/reprokit/relay.pl \
+    --mount=type=bind,source=reprokit/relay.py,target=/run/reprokit/relay.py \
+    --mount=type=ssh,id=gateway,target=/run/reprokit/gateway.sock,mode=0666 \
+    --mount=type=secret,id=site_env,mode=0444 --mount=type=secret,id=ca_bundle,mode=0444 \
     . /run/reprokit/site.sh \
  && pip install six
 RUN mkdir -p /workspace \
  && chown 1000:1000 /workspace
 WORKDIR /workspace
 USER repro
-# hadolint global ignore=DL3008,DL3013,DL3015,DL3066
+# hadolint global ignore=DL3008,DL3013,DL3015,DL3042,DL3066

@@ -1,0 +1,27 @@
+"""The hosts that a build's own steps name: all that a stranger's build reaches beside what the site names. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from reprokit.engine.protocol import Build
+
+_URL = re.compile(r"https?://(?:[^/\s'\"@]*@)?(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+
+_FETCHED_FROM = {
+    "uv-python.sh": ("github.com", "objects.githubusercontent.com", "release-assets.githubusercontent.com"),
+    "conda_gcc.py": ("conda.anaconda.org",),
+}
+"""Scripts of steps of ours -> where interpreters and compilers come from, on sites without a mirror of them."""
+
+
+def named_hosts(build: Build) -> frozenset[str]:
+    """HOST or HOST:PORT of every address in the Dockerfile (requirements, options of pip) and in the lock's files.
+
+    Not those in scripts of the case: what ``setup`` fetches, a stranger's case has to name as a source or requirement.
+    """
+    locks = [text for name, text in build.context.items() if re.fullmatch(r"reprokit/[^/]+\.lock", name)]
+    texts = [build.dockerfile, *(text.decode("utf-8", "replace") for text in locks if isinstance(text, bytes))]
+    found = {f"{host.lower()}:{port}" if port else host.lower() for host, port in _URL.findall("\n".join(texts))}
+    ours = (hosts for script, hosts in _FETCHED_FROM.items() if f"reprokit/{script}" in build.context)
+    return frozenset(found).union(*ours)
