@@ -78,7 +78,7 @@ class ImageSpec:
         return self.rendered.tag(" ".join(base.id for base in bases.values()))
 
     def name(self, bases: Mapping[str, ImageInfo]) -> str:
-        """What the image is called in the engine: :meth:`tag`, with the domain of the trust in its cases.
+        """What the image is called in the engine: :meth:`tag`, with the domain of its cases.
 
         So an image that a stranger's case made is never taken for one of the user's own cases, whatever is in it.
         """
