@@ -241,7 +241,7 @@ class _Writer:
         if name == "NEGATE":
             return False
         low, high = value if name == "RANGE" else (value, value)
-        wanted = set(_forms(low, high)) if folded else {(max(low, 128), high)}
+        wanted = set(_forms(low, high)) if folded and not flags & re.ASCII else {(max(low, 128), high)}
         return any(one in wanted and inside for one, inside in zip(self._alphabet.ranges, key, strict=False))
 
 

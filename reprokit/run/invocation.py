@@ -183,7 +183,7 @@ def load_again(
     if record.owner.is_here:
         trust = {digest: recorded(level) for digest, (_, level) in known.items()}
         files = [replace(file, trust=trust.get(file.digest, file.trust)) for file in [*files, *texts]]
-    else:  # what such a record says of trust is not believed
+    else:  # what such a record says of a case is not believed
         files += approve([replace(file, trust=Trust.STRANGER) for file in texts], request)
     places = {digest: place for place, digest in enumerate(known)}
     return sorted(files, key=lambda file: places.get(file.digest, len(places)))

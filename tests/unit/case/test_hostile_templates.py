@@ -113,12 +113,13 @@ def problems_of(template: str) -> tuple[Problem, ...]:
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_is_refused_at_its_place_in_little_time_and_memory(name: str) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     with within(seconds=30, megabytes=200):
         problems = problems_of(HOSTILE[name])
     assert {(one.line, one.column) for one in problems} <= {(6, column) for column in range(6, 200_000)}
     assert all("env.A" in one.message and len(str(one)) < 2000 for one in problems)
     child = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    assert child < 200 * 1024
+    assert child < 200 * 1024 or child == before  # a child of another test may have been larger
 
 
 @pytest.mark.parametrize(

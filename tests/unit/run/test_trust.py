@@ -95,7 +95,7 @@ def test_a_level_that_a_newer_version_recorded_gets_the_least(project: Project) 
     store = Store(project.folder / "store")
     [digest] = {cell.case_digest for cell in project.cells}
     newer = CellDetails.from_json({"trust": "half-reviewed"}).trust
-    [file] = load_again(store, Request(cases=(URL,)), {digest: (URL, newer)})
+    [file] = load_again(store, store.run("last"), Request(cases=(URL,)), {digest: (URL, newer)})
     assert file.trust is Trust.STRANGER
 
 

@@ -87,7 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with runs, in the project of the current folder."""
     monkeypatch.chdir(tmp_path)
     nights = Nights(tmp_path / ".reprokit")
-    (tmp_path / ".reprokit" / "runs").mkdir()
+    (tmp_path / ".reprokit" / "runs").mkdir(exist_ok=True)
     for log in ("l", "none"):
         (tmp_path / ".reprokit" / "runs" / f"{log}.log").write_text("boom")
     for states in ({"1": "N", "2": "R"}, {"1": "N", "2": "R"}):
