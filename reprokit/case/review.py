@@ -94,7 +94,7 @@ def summary(file: CaseFile, cells: Sequence[Cell] = (), *, on_host: str = "", mo
         )
     else:
         lines.append(
-            "  its build runs as root in a container, with the network and this host's settings for pip and apt"
+            "  its build runs as root in a container, with a network; what it installs comes from this host's indexes"
         )
     lines.append("to look at:" if look else "nothing else: no setup script, no sources, no image or index of its own")
     shown = _some_of_each(look, most)
