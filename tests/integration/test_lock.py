@@ -154,3 +154,41 @@ def test_a_lock_of_before_that_has_no_fix_is_refused_for_the_fix_alone(user: Use
     said = user.types("run", "six.yaml", "--locked", "--fix", status=2)
     assert "made without the fix, so the cell six=1.16.0 [fix] is not in it" in said
     assert "fix: reprokit lock six.yaml" in said
+
+
+POISON = """\
+schema: reprokit/v1
+id: lock-poison
+title: Leaves what a later build might take
+matrix:
+  six: ["1.16.0"]
+environment:
+  apt: [tree]
+  pip: ["six=={{ six }}"]
+  setup: |
+    for folder in /root/.cache/pip /root/.cache /var/cache/apt/archives /var/lib/apt/lists /run/reprokit /tmp; do
+      mkdir -p $folder && echo pwned > $folder/pwned || true
+    done
+    six=$(python -c 'import six; print(six.__file__)')
+    echo '__version__ = "pwned"' >> $six
+    pip wheel --no-deps --no-index -w /root/.cache/pip . 2> /dev/null || true
+    cp $six /root/.cache/pip/six.py
+command: |
+  python -c 'import six; print(six.__version__); assert six.__version__ == "pwned"'
+expect:
+  failure: {exit_code: 1}
+  reproduces: none
+"""
+
+
+def test_what_the_build_of_another_case_left_reaches_no_locked_build(user: User) -> None:
+    look = 'test -z "$(find / -xdev -name pwned 2> /dev/null)" || exit 9; grep 1.15 /version || exit 7'
+    honest = CASE.replace("lock-six", "lock-honest").replace("tree --version && grep 1.15 /version", look)
+    user.write("six.yaml", honest.replace("exit_code: 1", "exit_code: 7"))
+    user.write("poison.yaml", POISON)
+    user.types("lock", "six.yaml")
+    user.types("run", "poison.yaml")
+    images(user)
+    locked = user.types("run", "six.yaml", "--locked")
+    assert all(image["built"] for image in images(user).values())
+    assert "1 reproduced" in locked, "six is 1.16.0 in it, and nothing of the other case is there"
