@@ -90,10 +90,10 @@ class Maker:
 
     def _trials(self, made: Made, kept: dict[str, str]) -> Iterator[TrialRecord]:
         for number, (log, lines) in enumerate(made.logs, 1):
-            name = kept.setdefault(log, f"logs/{hashlib.sha256(log.encode()).hexdigest()[:16]}.log")
+            name = kept.setdefault(log, f"runs/logs/{hashlib.sha256(log.encode()).hexdigest()[:16]}.log")
             path = self.folder / name
             if not path.exists():
-                path.parent.mkdir(exist_ok=True)
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(log, encoding="utf-8")
             yield TrialRecord(
                 number=number,
@@ -276,7 +276,7 @@ def odd(maker: Maker) -> str:
         for one, verdict in zip(cells, fixed, strict=True)
     ]
     night = maker.night(about, cells)
-    (maker.folder / f"logs/{hashlib.sha256(lost.encode()).hexdigest()[:16]}.log").unlink()
+    (maker.folder / f"runs/logs/{hashlib.sha256(lost.encode()).hexdigest()[:16]}.log").unlink()
     maker.night(about, [replace(cells[2], verdict=Verdict.UNSUPPORTED, logs=())])
     return night
 

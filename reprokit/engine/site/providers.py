@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from reprokit.engine.site.config import Settings
 
 UV_DOWNLOADS = "/run/secrets/uv_downloads"
 """Where a listing of this host is mounted in builds."""
+
+
+_SERVER = re.compile(r'"(https?://[^/"\\s]+)/')
 
 
 def secrets(settings: Settings) -> dict[str, bytes]:
@@ -36,9 +40,13 @@ def secrets(settings: Settings) -> dict[str, bytes]:
 
 
 def addresses(settings: Settings) -> list[str]:
-    """The URLs that such a build reads."""
+    """The URLs that such a build reads; of a listing of this host, one of each server that it names."""
     places = (settings.uv_python_mirror, settings.uv_python_downloads, settings.conda_channel)
-    return [place for place in places if "://" in place]
+    found = [place for place in places if "://" in place]
+    if settings.uv_python_downloads and "://" not in settings.uv_python_downloads:
+        text = _listing(Path(settings.uv_python_downloads)).decode("utf-8", errors="replace")
+        found += dict.fromkeys(_SERVER.findall(text))
+    return found
 
 
 def _listing(path: Path) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.core.errors import UsageError
-from reprokit.engine.site import Settings, config, keys, settings
+from reprokit.engine.site import Settings, config, keys, providers, settings
 
 
 def write(path: Path, text: str) -> Path:
@@ -197,3 +198,11 @@ def test_a_key_is_found_on_its_line(lines: list[str]) -> None:
     for number, line in enumerate(lines, 1):
         if line in config.KEYS and line != "datasets":
             assert config.line_of(text, line) == number
+
+
+def test_servers_that_a_listing_of_interpreters_names_are_the_sites(tmp_path: Path) -> None:
+    listing = tmp_path / "downloads.json"
+    rows = [f"http://127.0.0.1:8000/{name}.tar.gz" for name in ("a", "b")] + ["https://mirror.example/c.tar.gz", "no"]
+    listing.write_text(json.dumps({str(number): {"url": row} for number, row in enumerate(rows)}))
+    found = providers.addresses(Settings(uv_python_downloads=str(listing), conda_channel="https://conda.example/x"))
+    assert found == ["https://conda.example/x", "http://127.0.0.1:8000", "https://mirror.example"]
