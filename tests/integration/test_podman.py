@@ -146,6 +146,8 @@ def test_what_happens_to_the_container_or_the_service_is_no_finding(
             else:
                 proxy.cut(ask)
 
+        # On a busy machine it takes its time until the container is gone.
+        seconds = 3 if ask.startswith("/") else 30
         with pytest.raises(EngineLost, match=words):
-            run(engine, tiny, "echo up; sleep 3; exit 1", harm, labels=ownership.ownership(word))
+            run(engine, tiny, f"echo up; sleep {seconds}; exit 1", harm, labels=ownership.ownership(word))
         assert run(engine, tiny, "echo again; exit 3", lambda: None).exit_code == 3
