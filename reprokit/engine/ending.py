@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,8 @@ DRAIN = 10.0
 """Seconds for which a killed container may take to end its output, and one without output to end."""
 
 _KILLED = 137
+_SIGNALLED = 128
+_GONE = 1.0  # seconds that Podman may take from the end of a container that it removes to its removal
 _OOM_NEWS = 0.5  # seconds for which the engine's oom event may come after the end of the container
 _CUT = 0.1  # seconds: Podman passes the end of the output on before it notes that of the program, by up to 10 ms
 _LITTLE = 64 * 2**20  # bytes: less is free on a disk that is full, as other programs write meanwhile
@@ -46,6 +49,11 @@ def ending_of(
     code = events.code()
     with wire.errors():
         state = client.inspect_container(name)["State"]
+    if code > _SIGNALLED and not events.sent and wire.is_podman():
+        # Of a removal by another process Podman reports no signal. A moment later the container is gone.
+        time.sleep(_GONE)
+        with wire.errors():
+            client.inspect_container(name)
     # "stopped": in Podman, ended and not yet tidied up.
     if state.get("Status") not in {"exited", "dead", "stopped"} or state["ExitCode"] != code:
         raise EngineLost(
