@@ -52,6 +52,8 @@ class Daemon:
         self.gone = False
         self.root = "/nonexistent"
         self.state: dict[str, Any] = {}
+        self.podman = False
+        self.inspections, self.inspectable = 0, 100
 
     def client(self) -> Daemon:
         return self
@@ -73,10 +75,16 @@ class Daemon:
     def is_local(self) -> bool:
         return True
 
+    def is_podman(self) -> bool:
+        return self.podman
+
     def details(self) -> dict[str, str]:
         return {"DockerRootDir": self.root}
 
     def inspect_container(self, name: str) -> dict[str, Any]:
+        self.inspections += 1
+        if self.inspections > self.inspectable:
+            raise EngineLost("another process removed the container")
         return {"State": self.state}
 
     def tell(self, action: str, at: float | None = None, **attributes: str) -> None:
@@ -228,6 +236,17 @@ def test_an_ending_is_what_events_and_inspection_agree_on(daemon: Daemon, one: W
     assert seen(daemon, one) == Ending(exit_code=1, seconds=3.0)
     daemon.state = state(137, 5.2, OOMKilled=True)
     assert seen(daemon, one, 137, signalled=True) == Ending(exit_code=137, seconds=5.2, oom=True, timed_out=True)
+
+
+def test_a_container_that_podman_removes_for_another_process_is_looked_at_twice(
+    daemon: Daemon, one: Witness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "_GONE", 0.0)
+    daemon.podman, daemon.inspectable, daemon.state = True, 1, state(1)
+    assert seen(daemon, one).exit_code == 1  # no signal: the program's own end
+    daemon.inspections, daemon.state = 0, state(137)
+    with pytest.raises(EngineLost, match="removed the container"):
+        seen(daemon, one, 137)
 
 
 @pytest.mark.parametrize(
