@@ -291,7 +291,7 @@ def _pip(words: Sequence[str]) -> tuple[list[str], list[str]]:
     for word in words:
         if skip:
             if skip in _KEPT_OPTIONS and word.startswith("http"):
-                options.append(f"{_KEPT_OPTIONS[skip]} {word}")
+                options.append(f"{_KEPT_OPTIONS[skip]} {shlex.quote(word)}")
             skip = ""
         elif word in _PIP_VALUES or word in {"-r", "--requirement", "-e", "--editable", "-t", "--target"}:
             skip = word

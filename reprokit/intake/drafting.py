@@ -247,7 +247,7 @@ class _Work:
                 self.notes[("expect",)] = (f"as the report says, reproduces: {claimed}; not confirmed by a run",)
         environment: dict[str, Any] = {}
         pip = _steps(wanted.pip, self.installed.unisolated)
-        for key, value in (("apt", wanted.apt), ("pip", pip), ("pip_options", wanted.options)):
+        for key, value in (("apt", wanted.apt), ("pip", pip), ("pip_options", [*map(literal, wanted.options)])):
             if value:
                 environment[key] = value
                 self.notes[("environment", key)] = tuple(wanted.notes.get(key, ()))

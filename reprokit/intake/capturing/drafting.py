@@ -230,7 +230,7 @@ class _Drafting:
             self.notes[("environment", "pip", len(found.direct))] = ("The dependencies of these.",)
         if self.seen.apt:
             self.notes[("environment", "apt")] = ("The packages that contain the programs of the command.",)
-        sections = {"apt": list(self.seen.apt), "pip": pip, "pip_options": found.options}
+        sections = {"apt": list(self.seen.apt), "pip": pip, "pip_options": [*map(literal, found.options)]}
         return {key: value for key, value in sections.items() if value}
 
     def _resources(self) -> dict[str, str]:

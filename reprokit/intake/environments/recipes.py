@@ -180,7 +180,7 @@ class _Recipe:
                 if name in ("-e", "--editable", "-r", "--requirement") and value:
                     self.requirements.append(f"{name} {value}")
                 elif name in _PIP_KEPT:
-                    self.pip_options.append(f"{name} {value}".strip())
+                    self.pip_options.append(f"{name} {shlex.quote(value)}" if value else name)
                 continue
             self.requirements.append(word)
             self._pinned(word)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reprokit.case.files import CaseFile
@@ -349,6 +349,8 @@ def test_each_line_is_in_one_piece_at_most(text: str) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(TEXTS)
+@example("pip install a b==1 -f http://x{% raw %}\nValueError: bad 3\n")
+@example("pip install a b==1 -f 'http://x\"'\nValueError: bad 3\n")
 def test_any_text_makes_a_valid_draft_or_a_clear_refusal(text: str) -> None:
     try:
         made = draft(text)
