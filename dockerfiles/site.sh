@@ -21,6 +21,11 @@ done > /dev/null
 [ ! -s /run/secrets/pip_conf ] || export PIP_CONFIG_FILE=/run/secrets/pip_conf
 # Steps that fetch an interpreter or a compiler alone have this: they run no code of a case.
 [ ! -s /run/secrets/netrc ] || export NETRC=/run/secrets/netrc
+# What the site names for them may be on its own network, or on this host: the gateway reaches it, the step does not.
+if [ -S "$gateway" ] && { [ -e /run/reprokit/uv-python.sh ] || [ -e /run/reprokit/conda_gcc.py ]; }; then
+    unset NO_PROXY no_proxy
+    export HTTP_PROXY=http://127.0.0.1:17890 HTTPS_PROXY=http://127.0.0.1:17890
+fi
 if [ -s /run/secrets/ca_bundle ]; then
     export PIP_CERT=/run/secrets/ca_bundle SSL_CERT_FILE=/run/secrets/ca_bundle
     export REQUESTS_CA_BUNDLE=/run/secrets/ca_bundle CURL_CA_BUNDLE=/run/secrets/ca_bundle

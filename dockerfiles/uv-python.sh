@@ -1,11 +1,6 @@
 # Puts uv's Python of exactly version $1 below /opt/python, where it is also found by that version.
 set -e
 [ ! -s /run/secrets/uv_python ] || . /run/secrets/uv_python
-# What this site names may be on its own network, or on this host: the gateway reaches it, the build does not.
-if [ -S /run/reprokit/gateway.sock ] || [ -S /run/reprokit/gateway/gateway.sock ]; then
-    unset NO_PROXY no_proxy
-    export HTTP_PROXY=http://127.0.0.1:17890 HTTPS_PROXY=http://127.0.0.1:17890
-fi
 export UV_PYTHON_CACHE_DIR=/root/.cache/uv/python
 uv python install --no-config --no-bin --no-progress --install-dir /opt/python "$1" || {
     echo "error: uv cannot fetch Python $1 (why: see above); uv_python_mirror, uv_python_downloads and" \

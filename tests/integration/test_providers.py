@@ -141,6 +141,32 @@ def test_uv_serves_a_python_to_a_virtual_environment(tmp_path: Path, mirror: Pat
         assert not (python.resolve().parent / "pwned").exists()
 
 
+def test_a_conda_channel_of_this_host_is_asked_by_the_build(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class Empty(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_error(404)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Empty)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    user = User(tmp_path)
+    case = CASE.format(version="3.11").replace('python: ["3.11"]', 'gcc: ["13.2"]')
+    user.write("case.yaml", case)
+    channel = f"http://127.0.0.1:{server.server_port}/forge"
+    user.write("reprokit.toml", f'gcc_providers = ["conda"]\nconda_channel = "{channel}"\n')
+    user.types("run", "case.yaml", "--base", "bootstrap", status=3)
+    server.shutdown()
+    server.server_close()
+    assert any("/repodata" in path for path in asked)
+
+
 def test_a_python_whose_downloads_do_not_answer_is_unsupported(tmp_path: Path) -> None:
     user = User(tmp_path)
     user.write("case.yaml", CASE.format(version="3.10"))
