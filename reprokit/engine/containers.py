@@ -261,7 +261,8 @@ def _run(
                 attached.close()
         finally:
             within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
-            made = True if attached is not None else None if isinstance(sys.exc_info()[1], EngineLost) else False
+            is_unknown = attached is None and isinstance(sys.exc_info()[1], EngineLost)
+            made = None if is_unknown else attached is not None
             shielded(lambda: _tidy_away(client, name, wire.endpoint.url, within, unremoved, made=made))
 
 

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed
 from reprokit.engine import registry
@@ -26,6 +25,7 @@ from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
 from tests.conformance import toy_engine
 from tests.conftest import build_of, import_tiny, never, reachable_cache, trial
+from tests.unit.environment.builders import cell
 from tests.unit.fakes import FakeEngine
 
 
@@ -65,17 +65,7 @@ class Subject:
         if self.entry.capabilities.recipe == "dockerfile":
             return build_of(tag, f"FROM {self.base}\nRUN {setup}\n")
         assert self.entry.host is not None
-        spec = CellSpec(
-            cell={},
-            environment=EnvironmentSpec(setup=setup),
-            sources={},
-            files={},
-            datasets={},
-            env={},
-            workdir="/workspace",
-            command=("true",),
-            limits=Limits(),
-        )
+        spec = cell({}, setup=setup)
         environment = resolve_on(self.entry.host(), spec)
         rendered = render(environment, spec, sources={}, given_datasets=(), recipe="script")
         return Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context)

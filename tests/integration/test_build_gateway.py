@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits, SourceSpec
+from reprokit.case.cellspec import CellSpec, SourceSpec
 from reprokit.case.trust import Trust
 from reprokit.core.errors import BuildFailed
 from reprokit.engine.docker.engine import DockerEngine
@@ -29,6 +29,7 @@ from reprokit.environment.dockerfile import render
 from reprokit.environment.model import SourceTree
 from tests.conftest import docker, never, remove_image
 from tests.integration.test_engine_pip import PASSWORD, _Index, host, output_of, python, wheel  # noqa: F401
+from tests.unit.environment.builders import cell
 
 pytestmark = pytest.mark.integration
 
@@ -166,17 +167,8 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
 
 def spec_of(image: str, trees: Mapping[str, Path], **asked: object) -> CellSpec:
     options: dict[str, object] = {"image": image, "pip_options": (INSTALL,), **asked}
-    return CellSpec(
-        cell={},
-        environment=EnvironmentSpec(**options),  # type: ignore[arg-type]
-        sources={name: SourceSpec(git="https://git.example/x", ref="main", path=name) for name in trees},
-        files={},
-        datasets={},
-        env={},
-        workdir="/workspace",
-        command=("true",),
-        limits=Limits(),
-    )
+    sources = {name: SourceSpec(git="https://git.example/x", ref="main", path=name) for name in trees}
+    return replace(cell({}, **options), sources=sources)
 
 
 def built(

@@ -17,7 +17,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
 from reprokit.engine import bases, site
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.protocol import Progress
@@ -25,6 +24,7 @@ from reprokit.engine.site import network, pipconfig
 from reprokit.engine.site.config import Settings
 from reprokit.environment import Supply, resolve
 from tests.conftest import docker, never, remove_image, site_build, trial
+from tests.unit.environment.builders import cell
 
 pytestmark = pytest.mark.integration
 
@@ -52,17 +52,7 @@ def wheel(folder: Path, name: str, version: str = "1.0") -> Path:
 @pytest.fixture(scope="module")
 def python(engine: DockerEngine) -> Iterator[str]:
     """The tag of a Debian image with pip, made with this host's own settings."""
-    spec = CellSpec(
-        cell={"os": "debian-12"},
-        environment=EnvironmentSpec(),
-        sources={},
-        files={},
-        datasets={},
-        env={},
-        workdir="/workspace",
-        command=("true",),
-        limits=Limits(),
-    )
+    spec = cell({"os": "debian-12"})
     base = bases.ensure(
         engine, resolve(spec, Supply(base_source=bases.detect_source("auto"))).base, never(), lambda _: None
     )

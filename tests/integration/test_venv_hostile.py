@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 import reprokit
-from reprokit.case.cellspec import CellSpec, EnvironmentSpec, Limits
+from reprokit.case.cellspec import Limits
 from reprokit.case.trust import Trust
 from reprokit.core.errors import EngineError, Unsupported
 from reprokit.engine import registry
@@ -35,6 +35,8 @@ from reprokit.environment.on_host import resolve_on
 from reprokit.evidence.model import Ending
 from tests.conftest import as_files, never, reachable_cache
 from tests.integration import venv_probes as probes
+from tests.integration.test_venv import running
+from tests.unit.environment.builders import cell
 
 pytestmark = pytest.mark.integration
 
@@ -154,17 +156,7 @@ def outside(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 def build_of(setup: str, *, trust: Trust = Trust.OWN) -> Build:
     """The build of an environment whose ``setup`` is that script."""
-    spec = CellSpec(
-        cell={},
-        environment=EnvironmentSpec(setup=setup),
-        sources={},
-        files={},
-        datasets={},
-        env={},
-        workdir="/workspace",
-        command=("true",),
-        limits=Limits(),
-    )
+    spec = cell({}, setup=setup)
     rendered = render(resolve_on(host.host(), spec), spec, sources={}, given_datasets=(), recipe="script")
     tag = f"reprokit/venv:{uuid.uuid4().hex}"
     return Build(tag=tag, dockerfile=rendered.dockerfile, context=rendered.context, trust=trust)
@@ -434,18 +426,6 @@ DAEMONS = {
     "signals-to-all": "(setsid bash -c 'trap \"\" TERM; sleep {number}' &) ; sleep 0.2; kill -TERM -1; sleep 1",
     "kills-process-1": "(setsid sleep {number} &); kill -9 1; kill -9 $PPID; sleep 0.2",
 }
-
-
-def running(word: str) -> list[str]:
-    """Processes of this host with that word in their command line."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word.encode() in path.read_bytes().split(b"\0"):
-                found.append(path.parent.name)
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize("probe", DAEMONS)
