@@ -80,7 +80,7 @@ class Client:
         first, *lines = head.split(b"\r\n")
         line = _LINE.fullmatch(first)
         if line is None:
-            raise Malformed("the request's first line is no HTTP/1 request")
+            raise Malformed("the request's first line is not an HTTP/1 request")
         if len(lines) > MAX_HEADERS:
             raise Malformed(f"the request has more than {MAX_HEADERS} headers", 431)
         headers: dict[str, str] = {}

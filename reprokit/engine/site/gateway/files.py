@@ -1,7 +1,7 @@
 """Files that the gateway keeps on this host: by their hash where a page states one, else by their address.
 
 A file is read from its server once, however many builds want it at the same time; each gets it as it comes, but for
-its last byte, which nobody gets before the whole file is verified. What does not verify is not kept, and no build gets
+its last byte, which no one gets before the whole file is verified. What does not verify is not kept, and no build gets
 all of it.
 """
 
@@ -200,7 +200,7 @@ class Arriving:
             yield block
 
     def close(self) -> None:
-        """Let go of the file; a download that nobody reads any more ends."""
+        """Let go of the file; a download that no one reads any more ends."""
         self._stream.close()
         self._leave()
 

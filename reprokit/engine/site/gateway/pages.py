@@ -71,7 +71,7 @@ def hash_of(found: Iterable[tuple[str, str]]) -> Hash | None:
 def rewritten(kind: str, body: bytes, address: str, put: Put) -> tuple[str, bytes]:
     """Content type and body of a page that was read from ``address``, with links to the gateway's paths.
 
-    Raises Unreachable for what is no page of packages, or too large a one.
+    Raises Unreachable for what is not a page of packages, or too large.
     """
     media = kind.partition(";")[0].strip().lower()
     where = shown(address)
@@ -81,7 +81,7 @@ def rewritten(kind: str, body: bytes, address: str, put: Put) -> tuple[str, byte
         parser = _parsed(body.decode("utf-8", errors="replace"), where)
         links = [link for link in links_of_anchors(parser, address) if link.path is None]
         return "text/html; charset=utf-8", rendered(links, lambda link: put_link(link, put))
-    raise Unreachable(f"{where} answers with {media or 'no content type'}, which is no page of packages")
+    raise Unreachable(f"{where} answers with {media or 'no content type'}, which is not a page of packages")
 
 
 def rendered(links: Iterable[Link], put: Callable[[Link], str | None]) -> bytes:
@@ -104,7 +104,7 @@ def _parsed(text: str, where: str) -> Anchors:
         if len(parser.found) > MAX_LINKS:
             raise Unreachable(f"{where} lists more than {MAX_LINKS} files")
         if len(parser.rawdata) > _UNFINISHED or time.monotonic() > until:
-            raise Unreachable(f"{where} is no HTML that can be read")
+            raise Unreachable(f"{where} is not HTML that can be read")
     parser.close()
     return parser
 
@@ -147,7 +147,7 @@ def _json(body: bytes, address: str, where: str, put: Put) -> bytes:
         page["files"] = [one for one in (_json_file(file, address, put) for file in files) if one is not None]
         return json.dumps(page).encode()
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise Unreachable(f"{where} answers with JSON that is no list of files") from None
+        raise Unreachable(f"{where} answers with JSON that is not a list of files") from None
 
 
 def _json_file(file: Any, address: str, put: Put) -> dict[str, Any] | None:
