@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hmac
 import secrets
+import sys
 from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -53,11 +54,20 @@ class _Handler(SimpleHTTPRequestHandler):
         """Requests are not logged."""
 
 
+class _Server(ThreadingHTTPServer):
+    """A server for which a reader who leaves in the middle of an answer is no error: a page that is closed does so."""
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """As of the base (a traceback on the terminal), but for a connection that the other side ended."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
     """Serve a folder on 127.0.0.1 until Ctrl-C; ``ready`` gets the address. Raises UsageError for a taken port."""
     token = secrets.token_urlsafe(24)
     try:
-        server = ThreadingHTTPServer((HOST, port), partial(_Handler, directory=str(folder), token=token))
+        server = _Server((HOST, port), partial(_Handler, directory=str(folder), token=token))
     except OSError as error:
         raise UsageError(f"--port {port}: {error.strerror}; --port 0 takes any that is free") from error
     with server:

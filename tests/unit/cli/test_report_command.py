@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import urllib.error
@@ -130,6 +132,12 @@ def test_a_report_is_served_to_this_machine_alone_until_ctrl_c(
         elsewhere = urllib.request.Request(url, headers={"Host": "evil.example"})
         with pytest.raises(urllib.error.HTTPError, match="403"):
             urllib.request.urlopen(elsewhere)
+        with socket.create_connection(("127.0.0.1", int(base.rpartition(":")[2]))) as leaving:
+            # A reader who leaves: what was begun is reset, not closed.
+            leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            leaving.sendall(b"GET / HTTP/1.0\r\nHost: ")
+        with urllib.request.urlopen(url) as answer:
+            assert answer.read()
         assert list(scratch.iterdir())
         process.send_signal(end)
         _, errors = process.communicate(timeout=30)
