@@ -67,7 +67,7 @@ HOSTILE = {
     "center": "{{ 'x'|center(1000000000) }}",
     "indent": "{{ 'x\\ny'|indent(1000000000) }}",
     "tojson-indent": "{{ [1]|tojson(1000000000) }}",
-    "wordwrap": "{{ ('x '.ljust(20000000))|wordwrap(1) }}",
+    "wordwrap": "{% for i in range(99) %}{{ ('x '.ljust(20000000))|wordwrap(1) }}{% endfor %}",
     "round": "{{ 1.5|round(1000000000, 'ceil') }}",
     "int-of-a-long-text": "{{ '9'.ljust(50000000, '9')|int(base=16) }}",
     "cycler": "{% set c = cycler(1, 2) %}" + LOOPS.replace("{{ a }}", "{{ c.next() }}"),
