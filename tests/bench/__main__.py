@@ -1,6 +1,6 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm`` and ``flood``. Nothing here is a test: figures are to be read, not asserted.
+Needs a container engine for ``warm``, ``many`` and ``flood``. Nothing here is a test: figures are to be read, not asserted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ REPROKIT = [sys.executable, "-m", "reprokit"]
 ROUNDS = 7
 LIBRARY = 300
 """Cases of the folder that ``library`` makes, at least."""
+CELLS = 2_000
+"""Cells of the run that ``many`` starts."""
 
 
 def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None) -> float:
@@ -121,6 +123,37 @@ def warm(folder: Path) -> None:
             lambda kind=kind: seconds(xargs, folder=folder, shell_input="\n".join(scripts[kind])),  # type: ignore[misc]
             f"xargs -P {jobs} over {what}",
         )
+
+
+def many(folder: Path) -> None:
+    """Two thousand trivial cells in one run, against ``xargs -P2`` over as many containers: half of them before, half after."""
+    case = {
+        "schema": "reprokit/v1",
+        "id": "many",
+        "title": "Trivial cells",
+        "matrix": {"os": ["debian-12"], "n": [str(number) for number in range(CELLS)]},
+        "env": {"N": "{{ n }}"},
+        "command": "exit $((N % 2))",
+        "expect": {"failure": {"exit_code": 1}},
+    }
+    (folder / "many.yaml").write_text(json.dumps(case))
+    run = [*REPROKIT, "run", "many.yaml", "--jobs", "2", "--confirm", "never", "--store", str(folder / "store")]
+    seconds([*run, "--only", "n=0"], folder=folder)
+    show = [*REPROKIT, "show", "last", "--store", str(folder / "store"), "--repeat", "1"]
+    line = subprocess.run(show, cwd=folder, capture_output=True, text=True, check=True).stdout
+    limits, plain = folder / "limits.sh", folder / "plain.sh"
+    limits.write_text(line)
+    plain.write_text("docker run --rm " + line[line.index("reprokit/img:") :])
+    numbers = "\n".join(str(number) for number in range(CELLS // 2))
+
+    def xargs(script: Path) -> float:
+        return seconds(["xargs", "-P2", "-I", "{}", "sh", str(script)], folder=folder, shell_input=numbers)
+
+    before = [xargs(script) for script in (plain, limits)]
+    ours = seconds(run, folder=folder)
+    after = [xargs(script) for script in (limits, plain)][::-1]
+    for name, one, other in zip(("plain docker run --rm", "it with the trials' limits"), before, after, strict=True):
+        print(f"{CELLS} cells: {ours:.1f} s against {one:.1f} + {other:.1f} s of {name}: ratio {ours / (one + other):.2f}")
 
 
 def flood(folder: Path) -> None:
@@ -230,6 +263,7 @@ BENCHES = {
     "matrix": matrix,
     "library": library,
     "warm": warm,
+    "many": many,
     "flood": flood,
     "trials": trials,
     "history": history,
