@@ -1,6 +1,7 @@
 """``python -m tests.bench [NAME...]``: figures as ratios measured in one run; medians of several rounds.
 
-Needs a container engine for ``warm``, ``many`` and ``flood``. Nothing here is a test: figures are to be read, not asserted.
+Needs a container engine for ``warm``, ``many`` and ``flood``. Nothing here is a test: figures are to be read, not
+asserted.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ REPROKIT = [sys.executable, "-m", "reprokit"]
 ROUNDS = 7
 LIBRARY = 300
 """Cases of the folder that ``library`` makes, at least."""
-CELLS = 2_000
-"""Cells of the run that ``many`` starts."""
+CELLS, ROUNDS_OF_CELLS = 250, 8
+"""Cells of each run that ``many`` starts, and such runs."""
 
 
 def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None) -> float:
@@ -32,6 +33,12 @@ def seconds(argv: Sequence[str], *, folder: Path, shell_input: str | None = None
     if done.returncode:
         sys.exit(f"{' '.join(argv)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     return took
+
+
+def children() -> float:
+    """Seconds of processor time of the commands that ended so far."""
+    times = os.times()
+    return times.children_user + times.children_system
 
 
 def against(name: str, ours: Callable[[], float], theirs: Callable[[], float], what: str) -> None:
@@ -126,34 +133,40 @@ def warm(folder: Path) -> None:
 
 
 def many(folder: Path) -> None:
-    """Two thousand trivial cells in one run, against ``xargs -P2`` over as many containers: half of them before, half after."""
+    """Trivial cells against ``xargs -P2`` over as many containers, half of which are run before, and half after."""
+    numbers = [str(number) for number in range(CELLS)]
     case = {
         "schema": "reprokit/v1",
         "id": "many",
         "title": "Trivial cells",
-        "matrix": {"os": ["debian-12"], "n": [str(number) for number in range(CELLS)]},
+        "matrix": {"os": ["debian-12"], "n": numbers},
         "env": {"N": "{{ n }}"},
         "command": "exit $((N % 2))",
         "expect": {"failure": {"exit_code": 1}},
     }
     (folder / "many.yaml").write_text(json.dumps(case))
-    run = [*REPROKIT, "run", "many.yaml", "--jobs", "2", "--confirm", "never", "--store", str(folder / "store")]
+    store = ["--store", str(folder / "store")]
+    run = [*REPROKIT, "run", "many.yaml", "--jobs", "2", "--confirm", "never", *store]
     seconds([*run, "--only", "n=0"], folder=folder)
-    show = [*REPROKIT, "show", "last", "--store", str(folder / "store"), "--repeat", "1"]
+    show = [*REPROKIT, "show", "last", *store, "--repeat", "1"]
     line = subprocess.run(show, cwd=folder, capture_output=True, text=True, check=True).stdout
-    limits, plain = folder / "limits.sh", folder / "plain.sh"
-    limits.write_text(line)
-    plain.write_text("docker run --rm " + line[line.index("reprokit/img:") :])
-    numbers = "\n".join(str(number) for number in range(CELLS // 2))
-
-    def xargs(script: Path) -> float:
-        return seconds(["xargs", "-P2", "-I", "{}", "sh", str(script)], folder=folder, shell_input=numbers)
-
-    before = [xargs(script) for script in (plain, limits)]
-    ours = seconds(run, folder=folder)
-    after = [xargs(script) for script in (limits, plain)][::-1]
-    for name, one, other in zip(("plain docker run --rm", "it with the trials' limits"), before, after, strict=True):
-        print(f"{CELLS} cells: {ours:.1f} s against {one:.1f} + {other:.1f} s of {name}: ratio {ours / (one + other):.2f}")
+    (folder / "one.sh").write_text("docker run --rm " + line[line.index("reprokit/img:") :])
+    half = "\n".join(numbers[::2])
+    xargs = ["xargs", "-P2", "-I", "{}", "sh", str(folder / "one.sh")]
+    total_ours = total_theirs = 0.0
+    for number in range(1, ROUNDS_OF_CELLS + 1):
+        before = seconds(xargs, folder=folder, shell_input=half)
+        used = children()
+        ours = seconds(run, folder=folder)
+        cpu = children() - used
+        theirs = before + seconds(xargs, folder=folder, shell_input=half)
+        total_ours, total_theirs = total_ours + ours, total_theirs + theirs
+        ratio = f"{ours:.1f} s against {theirs:.1f} s of xargs -P2 docker run --rm: ratio {ours / theirs:.2f}"
+        print(
+            f"{CELLS} cells, round {number}: {ratio}; {1000 * cpu / CELLS:.0f} ms of processor time per cell",
+            flush=True,
+        )
+    print(f"{ROUNDS_OF_CELLS * CELLS} cells: ratio {total_ours / total_theirs:.2f}")
 
 
 def flood(folder: Path) -> None:

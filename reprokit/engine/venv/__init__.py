@@ -21,11 +21,17 @@ if TYPE_CHECKING:
 
 
 def _open(environ: Mapping[str, str]) -> VenvEngine:
-    from reprokit.engine.venv import engine, host
+    from reprokit.engine.venv import host
 
     if why := host.refusal():
         raise EngineError(why)
-    return engine.VenvEngine()
+    return _keeps()
+
+
+def _keeps() -> VenvEngine:
+    from reprokit.engine.venv.engine import VenvEngine
+
+    return VenvEngine()
 
 
 def _host() -> Host:
@@ -40,4 +46,5 @@ ENTRY = EngineEntry(
     open=_open,
     capabilities=Capabilities(recipe="script", images=False, locks=False),
     host=_host,
+    keeps=_keeps,
 )

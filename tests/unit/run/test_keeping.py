@@ -22,7 +22,7 @@ from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending, Verdict
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper, Wanted, collect, planned, stock
-from reprokit.run.keeping.holders import Fetched, Logs, Scraps, Sources
+from reprokit.run.keeping.holders import Fetched, Logs, Scraps, Sources, holders
 from reprokit.run.keeping.planning import LOG, cost, plan
 from reprokit.store.database import Store
 from tests.bench.keeping_simulation import GB, simulate
@@ -64,6 +64,15 @@ def removed(items: Sequence[Kept], **values: object) -> list[str]:
 
 
 # -- the planner -------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_engine_keeps_is_found_where_it_refuses_to_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reprokit.engine.venv.host.refusal", lambda: "no sandbox here")
+    monkeypatch.setattr("reprokit.engine.venv.keeping.top", lambda: tmp_path / "venvs")
+    (tmp_path / "venvs" / "pip" / "wheels").mkdir(parents=True)
+    (tmp_path / "venvs" / "pip" / "wheels" / "x.whl").write_bytes(b"x" * 4096)
+    found = [kept for holder in holders(None, tmp_path / "store") for kept in holder.kept()]
+    assert [kept.name for kept in found if "venvs" in kept.key], found
 
 
 def test_what_is_cheap_large_old_and_seldom_used_goes_first() -> None:
