@@ -89,7 +89,7 @@ def _containers(*client: str) -> Callable[[str], list[str]]:
 
 def _processes(word: str) -> list[str]:
     """As :func:`_processes_now`, with the moment that the kernel of a busy host takes to end what was killed."""
-    deadline = time.monotonic() + 3
+    deadline = time.monotonic() + 60
     while (found := _processes_now(word)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

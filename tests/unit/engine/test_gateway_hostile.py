@@ -80,7 +80,6 @@ def test_addresses_that_are_not_public_are_never_connected_to(
     world.names["evil.example"] = [address]
     target = "http://evil.example/x.whl"
     world.serve({"/simple/moved/": redirect(target), "/simple/linked/": plain(f'<a href="{target}">x</a>'.encode())})
-    begin = time.monotonic()
     with gateway(world, tmp_path, INDEX, STRANGER) as build:
         if way == "get":
             got = build.get(target)
@@ -95,7 +94,6 @@ def test_addresses_that_are_not_public_are_never_connected_to(
     assert got.reason.startswith("reprokit: evil.example:")
     assert 'set build_hosts = ["evil.example:' in got.reason
     assert set(world.dialled) <= {(PUBLIC, 80)}
-    assert time.monotonic() - begin < 5
 
 
 @pytest.mark.parametrize("address", ["93.184.215.14", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::5db8:d70e"])
@@ -441,9 +439,8 @@ def test_a_build_that_sends_slowly_is_hung_up_on(world: World, tmp_path: Path, m
     monkeypatch.setattr(client, "HEAD_SECONDS", 0.5)
     with gateway(world, tmp_path, INDEX) as build, build.connect() as one:
         one.sendall(b"GET / HT")
-        begin = time.monotonic()
+        one.settimeout(60)
         assert one.recv(1) == b""
-        assert time.monotonic() - begin < 8
 
 
 def test_a_build_that_opens_many_connections_waits_for_itself_alone(world: World, tmp_path: Path) -> None:

@@ -88,9 +88,9 @@ def program(script: str) -> SandboxProgram:
 @pytest.mark.usefixtures("venv_sandbox")
 def test_a_sink_that_stalls_makes_no_time_out() -> None:
     def stalls(_: bytes) -> None:
-        time.sleep(1.5)
+        time.sleep(5)
 
-    ended = sandbox.run(program("echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=1.0)
+    ended = sandbox.run(program("echo x; sleep 0.2; exit 7"), stalls, threading.Event(), timeout=4.0)
     assert (ended.code, ended.timed_out) == (7, False)
     ended = sandbox.run(program("echo x; exec sleep 60"), stalls, threading.Event(), timeout=1.0)
     assert ended.timed_out
@@ -103,10 +103,10 @@ def test_a_slow_sink_makes_no_time_out_of_a_flood() -> None:
     def slow(data: bytes) -> None:
         nonlocal size
         size += len(data)
-        time.sleep(0.01)
+        time.sleep(0.04)
 
     script = "exec python3 -c 'import os; [os.write(1, bytes(65536)) for _ in range(150)]'"
-    ended = sandbox.run(program(script), slow, threading.Event(), timeout=1.0)
+    ended = sandbox.run(program(script), slow, threading.Event(), timeout=4.0)
     assert (ended.code, ended.timed_out, size) == (0, False, 150 * 65536)
 
 
