@@ -50,6 +50,17 @@ APPLETS = tuple(
 )
 
 
+MOST_RERUNS = 3
+"""`make test` runs a test that fails once more, and lists it. More of them than this, and the whole has failed."""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail where many tests passed at their second try only: one is a machine's hiccup, four are a defect."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and len(reporter.stats.get("rerun", ())) > MOST_RERUNS and not session.exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the browser's tests, and put the longest files first."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
