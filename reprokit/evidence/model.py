@@ -24,6 +24,7 @@ class Outcome(StrEnum):
     DIFFERENT_FAILURE = "different-failure"
     TIMED_OUT = "timed-out"
     OUT_OF_MEMORY = "out-of-memory"
+    INCONCLUSIVE = "inconclusive"
 
 
 class Verdict(StrEnum):
@@ -35,6 +36,7 @@ class Verdict(StrEnum):
     DIFFERENT_FAILURE = "different-failure"
     TIMED_OUT = "timed-out"
     OUT_OF_MEMORY = "out-of-memory"
+    INCONCLUSIVE = "inconclusive"
     BUILD_FAILED = "build-failed"
     ENVIRONMENT_MISMATCH = "environment-mismatch"
     UNSUPPORTED = "unsupported"

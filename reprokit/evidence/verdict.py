@@ -33,6 +33,7 @@ def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[V
         (Outcome.DIFFERENT_FAILURE, Verdict.DIFFERENT_FAILURE, "failed otherwise"),
         (Outcome.TIMED_OUT, Verdict.TIMED_OUT, "reached the time limit"),
         (Outcome.OUT_OF_MEMORY, Verdict.OUT_OF_MEMORY, "ran out of memory"),
+        (Outcome.INCONCLUSIVE, Verdict.INCONCLUSIVE, "decided nothing"),
     ):
         if counts[outcome]:
             return verdict, f"{_of(counts[outcome], total)} {words}"

@@ -33,6 +33,7 @@ BY_TRIALS = (
     Verdict.DIFFERENT_FAILURE,
     Verdict.TIMED_OUT,
     Verdict.OUT_OF_MEMORY,
+    Verdict.INCONCLUSIVE,
 )
 """The verdicts that trials come to. The others are about builds, hosts and engines: no log is behind them."""
 

@@ -28,7 +28,7 @@ RUNS = 200
 """Runs that are listed."""
 FEW = 20
 """Cells that are named of a change that many share."""
-LETTERS = dict(zip(VERDICTS, "RFNXTMBEU!C?", strict=True))
+LETTERS = dict(zip(VERDICTS, "RFNXTMIBEU!C?", strict=True))
 """A verdict in a strip of nights, in lower case where it is not as expected; a blank: not run."""
 
 T = TypeVar("T", bound=Hashable)

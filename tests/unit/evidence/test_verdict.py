@@ -32,6 +32,7 @@ R, P, D, T, M = (
         ([P], Verdict.NOT_REPRODUCED, "up to 95.0 %"),
         ([P] * 59, Verdict.NOT_REPRODUCED, "up to 5.0 %"),
         ([], Verdict.CANCELLED, "no trial was finished"),
+        ([Outcome.PASSED, Outcome.INCONCLUSIVE], Verdict.INCONCLUSIVE, "1 of 2 trials decided nothing"),
     ],
 )
 def test_decide(outcomes: list[Outcome], verdict: Verdict, words: str) -> None:

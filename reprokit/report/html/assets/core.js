@@ -76,6 +76,7 @@ const reprokit = (() => {
     "different-failure": { glyph: "x", words: "something failed, but not with the signature" },
     "timed-out": { glyph: "T", words: "a time limit stopped the trials" },
     "out-of-memory": { glyph: "M", words: "the trials ran out of memory" },
+    "inconclusive": { glyph: "I", words: "the trials decide nothing" },
     "build-failed": { glyph: "B", words: "the image could not be built" },
     "environment-mismatch": { glyph: "E", words: "the image is not what the cell asks" },
     "unsupported": { glyph: "U", words: "the host could not serve the cell" },

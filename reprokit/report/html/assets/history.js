@@ -6,7 +6,7 @@
   const FIRST = 20, MORE = 100; // strips shown at first, and at each further click
   const ENOUGH = 4; // nights from which on a column for each says more than the strips
   const LINES = 6; // facts of a change that are shown unfolded
-  const KIND = new Map(reprokit.overview.verdicts.map((verdict, at) => ["RFNXTMBEU!C?"[at], verdict]));
+  const KIND = new Map(reprokit.overview.verdicts.map((verdict, at) => ["RFNXTMIBEU!C?"[at], verdict]));
 
   const kindOf = (letter) => (letter === " " ? null : KIND.get(letter.toUpperCase()));
 
