@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from reprokit.case.matrix import parse_values
 from reprokit.cli import options, release_options, searching
 from reprokit.core.errors import UsageError
-from reprokit.run.request import Request
 from reprokit.search.isolate.case import make
+
+if TYPE_CHECKING:
+    from reprokit.run.request import Request
 
 EXAMPLES = """\b
 Examples:
@@ -60,7 +62,7 @@ def command(**given: Any) -> int:
 
 def _asked(case: str, given: dict[str, Any]) -> tuple[Request, dict[str, Any]]:
     arguments = _arguments(given)
-    return Request(cases=(case,), **options.folders(given), **given), arguments
+    return options.unselected_request_of({**given, "cases": (case,)}), arguments
 
 
 def _arguments(given: dict[str, Any]) -> dict[str, Any]:

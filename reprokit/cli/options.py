@@ -19,7 +19,7 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.near_match import near
 from reprokit.core.terminal import echo_data
 from reprokit.engine import kinds, registry
-from reprokit.environment.axes import AXES, AXIS_NAMES, KNOWN
+from reprokit.environment.axes import AXES, AXIS_NAMES
 from reprokit.environment.axis import Axis
 from reprokit.environment.catalog import OURS
 
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
 def cases_argument(required: bool = True) -> Callable[[F], F]:
@@ -114,24 +112,12 @@ def _trials(ctx: click.Context, param: click.Parameter, value: str | None) -> Tr
     """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``, as a policy; what is left out is as in a case."""
     if value is None:
         return None
-    from reprokit.case import units
-    from reprokit.evidence.sequential import Trials
+    from reprokit.run.request import read_trials
 
-    parsers = {"max": units.trials, "confidence": units.confidence, "rate": units.rate}
-    given: dict[str, Any] = {}
     try:
-        if "=" not in value and value != "auto":
-            return Trials.of(units.trials(value))
-        for part in value.split(",") if value != "auto" else ():
-            name, _, text = (word.strip() for word in part.partition("="))
-            if name not in parsers or name in given:
-                wrong = "is given twice" if name in given else f"is not one of {', '.join(parsers)}"
-                hint = "" if name in given else near(name, parsers, prefix="; ")
-                raise click.BadParameter(f"{value}: {name!r} {wrong}{hint}")
-            given[name] = parsers[name](text)
-    except ValueError as error:
-        raise click.BadParameter(f"{value}: expected {error}") from None
-    return Trials(**given)
+        return read_trials(value)
+    except UsageError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 trials_option = click.option(
@@ -259,6 +245,8 @@ def jobs_option(function: F) -> F:
 
 def selection_of(options: dict[str, Any]) -> Selection:
     """The Selection that the shared options ask for; takes them out of ``options``. Raises UsageError."""
+    from reprokit.environment.cases import check_versions
+
     axes = {}
     for name in AXIS_NAMES:
         given = options.pop(name)
@@ -269,10 +257,7 @@ def selection_of(options: dict[str, Any]) -> Selection:
         if not equals:
             raise UsageError(f"--axis {text}: not of the form NAME=A,B")
         axes[name.strip()] = parse_values(values)
-    for name in KNOWN.of_versions():
-        for value in axes.get(name, ()):
-            if not _VERSION.fullmatch(value):
-                raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")
+    check_versions(axes)
     return Selection(
         axes=axes,
         only=tuple(parse_group(text) for text in options.pop("only")),
@@ -294,31 +279,18 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
     return folders
 
 
-def folders(given: dict[str, Any]) -> dict[str, Any]:
-    """What --dataset and --source give, over the configuration; takes them out of ``given``. Keywords of a Request."""
-    from reprokit.engine import site
+def unselected_request_of(given: dict[str, Any]) -> Request:
+    """The Request, of all cells, that a command's options ask for; what is left in ``given`` are its own keywords."""
+    from reprokit.run.request import Request
 
-    settings = site.settings()
     datasets = folders_of("--dataset", given.pop("datasets"))
-    sources = folders_of("--source", given.pop("sources"))
-    return {
-        "datasets": {**settings.datasets, **datasets},
-        "sources": {**settings.sources, **sources},
-        "named": (*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
-        "base_images": given.pop("base_images") or settings.base_images,
-        "confirm": given.pop("confirm", None) or settings.confirm,
-        "engine": given.pop("engine") or getattr(settings, "engine", "auto"),
-        "yes": given.pop("yes", False),
-        "reviewed": given.pop("reviewed", ()),
-    }
+    return Request.configured(datasets=datasets, sources=folders_of("--source", given.pop("sources")), **given)
 
 
 def request_of(given: dict[str, Any]) -> Request:
-    """The Request that a command's options ask for; what is left in ``given`` are its own keywords."""
-    from reprokit.run.request import Request
-
+    """As :func:`unselected_request_of`, of the selected cells of the selected cases."""
     selection, wanted = selection_of(given), filter_of(given)
-    return Request(selection=selection, filter=wanted, **folders(given), **given)
+    return unselected_request_of({**given, "selection": selection, "filter": wanted})
 
 
 def store_path(given: Path | None) -> Path:

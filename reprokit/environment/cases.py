@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TextIO
@@ -10,8 +11,10 @@ from typing import Any, TextIO
 from reprokit.case import files, matrix, schema
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, Partial, Selection
-from reprokit.core.errors import CaseError, ReprokitError
+from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.environment.axes import KNOWN
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
 def load(source: str, *, stdin: TextIO | None = None) -> list[CaseFile]:
@@ -61,3 +64,11 @@ def select(
 ) -> list[Cell]:
     """The cells that ``selection`` asks for: see :func:`reprokit.case.matrix.select`."""
     return matrix.select(axes, exclude, include, selection, known=KNOWN, used=used, strict=strict)
+
+
+def check_versions(axes: Mapping[str, Sequence[str]]) -> None:
+    """Raise UsageError where a value that a selection gives a known axis of versions is not one."""
+    for name in KNOWN.of_versions():
+        for value in axes.get(name, ()):
+            if not _VERSION.fullmatch(value):
+                raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")

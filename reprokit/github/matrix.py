@@ -17,17 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from reprokit.case.facts import requirement
 from reprokit.case.matrix import cell_key
-from reprokit.core.errors import ReprokitError, UsageError
+from reprokit.core.errors import UsageError
 from reprokit.core.text import pluralize
 from reprokit.environment.installing import LARGE
-from reprokit.environment.model import SourceTree
 from reprokit.github.partition import Bounds, ImageLayer, WorkUnit, cut
 from reprokit.run import chosen
-from reprokit.run.images import SourceTrees, wanted
+from reprokit.run.unfetched import UnfetchedTrees, image_and_layers
 
 if TYPE_CHECKING:
-    from reprokit.case.cellspec import SourceSpec
-    from reprokit.case.trust import Trust
     from reprokit.environment.supply import Supply
     from reprokit.run.task import Task
 
@@ -138,42 +135,15 @@ def plan(tasks: Sequence[Task], supply: Supply, known: PastFigures, runners: Run
 
 def _units(tasks: Sequence[Task], supply: Supply) -> list[_Unit]:
     with tempfile.TemporaryDirectory() as folder:
-        trees = _NoTrees(Path(folder))
+        trees = UnfetchedTrees(Path(folder))
         grouped: dict[tuple[str, str], list[Task]] = {}
         for task in tasks:
             grouped.setdefault((task.case.id, cell_key(task.cell)), []).append(task)
         units = []
         for group in grouped.values():
-            found = [image for task in group if (image := _image(task, supply, trees))]
+            found = [image for task in group if (image := image_and_layers(task, supply, trees))]
             units.append(_Unit(tasks=tuple(group), images=dict(found)))
     return units
-
-
-class _NoTrees(SourceTrees):
-    """Sources that are named and not fetched: which images are the same depends on what they are asked to be."""
-
-    def __init__(self, empty: Path) -> None:
-        super().__init__(lambda trust: {}, lambda note: None)
-        self._empty = empty
-
-    def _fetch(self, name: str, source: SourceSpec, trust: Trust) -> SourceTree:
-        return SourceTree(name=name, commit="", digest="", archive=self._empty, path=source.path)
-
-
-def _image(task: Task, supply: Supply, trees: SourceTrees) -> tuple[str, tuple[str, ...]] | None:
-    """The key of a task's image, and its layers; None where the cell is refused before anything is built."""
-    try:
-        image = wanted(task, supply, trees)
-    except ReprokitError:
-        return None
-    sources = [f"COPY {name} {source.git} {source.ref} {source.patch}" for name, source in task.spec.sources.items()]
-    return " ".join([image.key, *sources]), (*steps(image.rendered.dockerfile), *sources, image.key)
-
-
-def steps(dockerfile: str) -> tuple[str, ...]:
-    """The instructions of a Dockerfile; each with all before it is a layer."""
-    lines = [line for line in dockerfile.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
-    return tuple(line for line in lines if line.split()[0] in ("FROM", "RUN", "COPY", "ADD"))
 
 
 def _prefixes(layers: Sequence[str]) -> list[str]:

@@ -48,10 +48,11 @@ def approve(
                 )
             echo(f"{file.path}: runs unread, as a stranger's: {file.digest}", err=True)
         return list(files)
-    for file in strangers:
-        echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
+    if request.ask:
+        for file in strangers:
+            echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
     one = len(strangers) == 1
-    if ask is None and not (sys.stdin and sys.stdin.isatty()):
+    if ask is None and not (request.ask and sys.stdin and sys.stdin.isatty()):
         raise UsageError(
             f"{strangers[0].path}: {'this case is' if one else 'these cases are'} a stranger's, and there is no "
             "terminal to ask at: "

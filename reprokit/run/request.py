@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reprokit.case import units
 from reprokit.case.filters import Filter
 from reprokit.case.matrix import Selection
 from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
 from reprokit.evidence.sequential import Trials
 from reprokit.run import chosen
 
@@ -28,8 +31,9 @@ class Request:
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
-    ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, see :mod:`reprokit.run.approving`.
-    They are about this invocation and no part of what a run is asked.
+    ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, and ``ask`` whether a user at the
+    terminal may be asked, see :mod:`reprokit.run.approving`. They are about this invocation and no part of what a run
+    is asked.
     """
 
     cases: tuple[str, ...]
@@ -49,6 +53,35 @@ class Request:
     chosen: tuple[chosen.Chosen, ...] = ()
     yes: bool = False
     reviewed: tuple[str, ...] = ()
+    ask: bool = True
+
+    @classmethod
+    def configured(
+        cls,
+        *,
+        datasets: Mapping[str, Path],
+        sources: Mapping[str, Path],
+        base_images: str | None = None,
+        engine: str | None = None,
+        confirm: str | None = None,
+        **asked: Any,
+    ) -> Request:
+        """A request with the configuration of this host beneath: None, and folders that are not named, are as it says.
+
+        ``asked``: the other fields.
+        """
+        from reprokit.engine import site
+
+        settings = site.settings()
+        return cls(
+            datasets={**settings.datasets, **datasets},
+            sources={**settings.sources, **sources},
+            named=(*(f"--dataset {name}" for name in datasets), *(f"--source {name}" for name in sources)),
+            base_images=base_images or settings.base_images,
+            confirm=confirm or settings.confirm,
+            engine=engine or settings.engine,
+            **asked,
+        )
 
     def datasets_for(self, trust: Trust) -> Mapping[str, Path]:
         """The data sets that a case gets that is trusted so far."""
@@ -115,3 +148,22 @@ class Request:
             locked=data.get("locked", False),
             chosen=chosen.from_json(data.get("chosen", ())),
         )
+
+
+def read_trials(text: str) -> Trials:
+    """``5``, ``auto``, or ``max=20,confidence=0.95,rate=0.1``; what is left out is as in a case. Raises UsageError."""
+    parsers = {"max": units.trials, "confidence": units.confidence, "rate": units.rate}
+    given: dict[str, Any] = {}
+    try:
+        if "=" not in text and text != "auto":
+            return Trials.of(units.trials(text))
+        for part in text.split(",") if text != "auto" else ():
+            name, _, value = (word.strip() for word in part.partition("="))
+            if name not in parsers or name in given:
+                wrong = "is given twice" if name in given else f"is not one of {', '.join(parsers)}"
+                hint = "" if name in given else near(name, parsers, prefix="; ")
+                raise UsageError(f"{text}: {name!r} {wrong}{hint}")
+            given[name] = parsers[name](value)
+    except ValueError as error:
+        raise UsageError(f"{text}: expected {error}") from None
+    return Trials(**given)
