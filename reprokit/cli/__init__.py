@@ -45,6 +45,7 @@ COMMANDS = {
     "doctor": "Check this host for problems, and suggest fixes.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",
+    "mcp": "Serve these commands to a coding agent, over the Model Context Protocol.",
     "github": "Steps that workflows on GitHub Actions call.",
 }
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from typing import Any
+
 import click
 
+from reprokit.case import review
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import count
 from reprokit.cli import options
-from reprokit.core.terminal import echo
+from reprokit.core.errors import CaseError, Problem
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.run.case_warnings import warnings
 from reprokit.run.plan import load_all
 from reprokit.run.supplying import site_catalog
+
+FORMAT = "reprokit-validate/v1"
 
 
 @click.command(
@@ -23,18 +32,50 @@ Examples:
 )
 @options.cases_argument()
 @click.option("--asks", is_flag=True, help="List what building and running the cases would do, and their digests.")
-def command(cases: tuple[str, ...], asks: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help=f"Print it as JSON (format {FORMAT}), problems included.")
+def command(cases: tuple[str, ...], asks: bool, as_json: bool) -> int:
     """Check case files. Every error of every file is reported at once, with file:line:column and a near match."""
+    if as_json:
+        return _as_json(cases, asks)
     files = load_all(cases)
     for file in files:
-        matrix = file.case.matrix
-        cells = count(matrix.axes, matrix.exclude, matrix.include)
-        echo(f"{file.path}: {file.case.id}: valid ({pluralize(cells, 'cell')})")
+        echo(f"{file.path}: {file.case.id}: valid ({pluralize(_cells(file), 'cell')})")
         for problem in warnings(file, site_catalog()):
             echo(problem, err=True)
     if asks:
-        from reprokit.case import review
-
         for file in files:
             echo(f"\n{review.summary(file, most=None)}", nl=False)
     return 0
+
+
+def _cells(file: CaseFile) -> int:
+    matrix = file.case.matrix
+    return count(matrix.axes, matrix.exclude, matrix.include)
+
+
+def _as_json(cases: tuple[str, ...], asks: bool) -> int:
+    problems: tuple[Problem, ...] = ()
+    files: list[CaseFile] = []
+    status = 0
+    try:
+        files = load_all(cases)
+    except CaseError as error:
+        problems, status = error.problems, error.exit_status
+    found: dict[str, Any] = {
+        "format": FORMAT,
+        "valid": not problems,
+        "cases": [
+            {
+                "path": file.path,
+                "id": file.case.id,
+                "digest": file.digest,
+                "cells": _cells(file),
+                "warnings": [str(one) for one in warnings(file, site_catalog())],
+                **({"asks": review.summary(file, most=None)} if asks else {}),
+            }
+            for file in files
+        ],
+        "problems": [dataclasses.asdict(one) for one in problems],
+    }
+    echo_data(json.dumps(found, ensure_ascii=False, indent=2))
+    return status
