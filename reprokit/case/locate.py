@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from reprokit.case.tree import CaseTree, Loc
+from reprokit.case.tree import CaseTree, Loc, line_column
 
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = {"{{": "}}", "{%": "%}"}
@@ -20,7 +20,7 @@ def name_in(tree: CaseTree, loc: Loc, name: str) -> tuple[int, int] | None:
     for start, end in _tags(tree.text, place.start, place.end):
         use = word.search(tree.text, start, end)
         if use:
-            return _line_column(tree.text, use.start())
+            return line_column(tree.text, use.start())
     return None
 
 
@@ -54,10 +54,5 @@ def line_in(tree: CaseTree, loc: Loc, number: int) -> tuple[int, int] | None:
         end = newline if newline >= 0 else len(tree.text)
     opening = re.compile(r"\{\{|\{%|\{#").search(tree.text, start, end)
     if opening:
-        return _line_column(tree.text, opening.start())
-    return _line_column(tree.text, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))
-
-
-def _line_column(text: str, offset: int) -> tuple[int, int]:
-    head = text[:offset]
-    return head.count("\n") + 1, offset - (head.rfind("\n") + 1) + 1
+        return line_column(tree.text, opening.start())
+    return line_column(tree.text, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))

@@ -18,7 +18,7 @@ from reprokit.case.facts import rendered, requirement
 from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, cell_key, expand
 from reprokit.case.model import Case, Environment
-from reprokit.case.tree import Loc
+from reprokit.case.tree import Loc, line_column
 from reprokit.core.text import is_visible, pluralize
 
 SHOWN = 100
@@ -126,8 +126,7 @@ def _unseen(file: CaseFile) -> Iterator[ReviewItem]:
     """The first of the characters that a reader of the text cannot see, or that turn its direction around."""
     bad = [found for found in re.finditer(r"[^\x20-\x7e\s]", file.text) if not is_visible(found[0])]
     if bad:
-        line = file.text.count("\n", 0, bad[0].start()) + 1
-        at = file.positions.problem(line, bad[0].start() - file.text.rfind("\n", 0, bad[0].start()), "")
+        at = file.positions.problem(*line_column(file.text, bad[0].start()), "")
         words = f"holds {pluralize(len(bad), 'character')} that a reader cannot see, the first U+{ord(bad[0][0]):04X}"
         yield ReviewItem(kind="unseen", words=words, level=Level.LOOK, path=at.path, line=at.line, column=at.column)
 

@@ -100,7 +100,7 @@ def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] 
     tree = CaseTree(path=path, text=text, first_line=first_line, shifts=shifts)
     bad = _UNPRINTABLE.search(text)
     if bad:
-        line, column = _line_column(text, bad.start())
+        line, column = line_column(text, bad.start())
         tree.problems.append(
             tree.problem(line, column, f"the character {bad[0]!r} is not allowed in YAML", "is this a text file?")
         )
@@ -123,9 +123,10 @@ def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] 
     return tree
 
 
-def _line_column(text: str, offset: int) -> tuple[int, int]:
-    head = text[:offset].replace("\r\n", "\n")
-    return head.count("\n") + 1, len(head) - (head.rfind("\n") + 1) + 1
+def line_column(text: str, offset: int) -> tuple[int, int]:
+    """Line and column, both from 1, of an offset before which YAML takes each character: it ends lines as Python does."""
+    lines = (text[:offset] + "x").splitlines()
+    return len(lines), len(lines[-1])
 
 
 class _Broken(Exception):
