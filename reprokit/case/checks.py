@@ -15,13 +15,18 @@ from typing import Any
 from reprokit.case import units
 from reprokit.case.axes import KnownAxes
 from reprokit.case.descriptions import dotted, listing
-from reprokit.case.locate import line_in, name_in
+from reprokit.case.locate import line_in, names_in, tags
 from reprokit.case.model import FIX_CHANGES, FIX_KEYS, RESERVED, TEMPLATED
 from reprokit.case.structure import FormatProblem
 from reprokit.case.templates import RAW_HINT, inspect, is_template
 from reprokit.case.tree import CaseTree, Loc
 from reprokit.core.near_match import near, nearest
 
+MOST_AXES = 500
+MOST_TAGS = 1_000
+"""``{{ }}`` and ``{% %}`` of a case, its fix included: Jinja2 takes a third of a millisecond for each."""
+MOST_TAG_TEXT = 20_000
+"""Characters in them."""
 _PLACEHOLDER = re.compile(r"\{\{-?\s*(\w+)\b")
 
 
@@ -87,6 +92,25 @@ def misspelt_axes(data: Mapping[str, Any], known: KnownAxes) -> dict[str, str]:
     return wrong
 
 
+def check_amounts(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """More axes or templates than are looked at: every further check may take time for each of them."""
+    if len(axes_of(data)) > MOST_AXES:
+        yield FormatProblem(loc=("matrix",), message=f"matrix: more than {MOST_AXES} axes", on_key=True)
+    fix = data.get("fix")
+    count = length = 0
+    for prefix, part in (((), data), (("fix",), fix if isinstance(fix, dict) else {})):
+        for loc, text in templates(part):
+            for start, end in tags(text, 0, len(text)):
+                count, length = count + 1, length + end - start
+            if count > MOST_TAGS or length > MOST_TAG_TEXT:
+                most = f"more than {MOST_TAGS} {{{{ }}}} and {{% %}}, or {MOST_TAG_TEXT} characters in them"
+                hint = "compute it in a script of the case, from variables in env"
+                yield FormatProblem(
+                    loc=(*prefix, *loc), message=f"{dotted(loc)}: the templates up to here have {most}", hint=hint
+                )
+                return
+
+
 def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatProblem]:
     """Templates that are not valid, and names that are not defined."""
     axes = axes_of(data)
@@ -102,12 +126,14 @@ def check_templates(tree: CaseTree, data: Mapping[str, Any], known: KnownAxes) -
                 at=line_in(tree, loc, inspection.line),
             )
         allowed = defined | ({"out"} if _is_generate(loc) else set())
-        for name in sorted(inspection.names - allowed):
+        undefined = inspection.names - allowed
+        places = names_in(tree, loc, undefined)
+        for name in sorted(undefined):
             yield FormatProblem(
                 loc=loc,
                 message=f"{dotted(loc)}: {name!r} is not defined: the matrix has no such axis",
                 hint=near(name, allowed) or _undefined_hint(name, axes, known),
-                at=name_in(tree, loc, name),
+                at=places.get(name),
             )
 
 

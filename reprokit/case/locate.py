@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from reprokit.case.tree import CaseTree, Loc, line_column
+from reprokit.case.tree import CaseTree, Loc, SourcePosition
 
+_WORD = re.compile(r"(?<![\w.\"'])\w+(?![\w\"'])")
 _OPENING = re.compile(r"\{\{|\{%")
 _CLOSING = {"{{": "}}", "{%": "%}"}
 
 
-def name_in(tree: CaseTree, loc: Loc, name: str) -> tuple[int, int] | None:
-    """Line and column (from 1 within the text) of the first use of ``name`` in a template at ``loc``."""
+def names_in(tree: CaseTree, loc: Loc, names: Collection[str]) -> dict[str, tuple[int, int]]:
+    """Line and column (from 1 within the text) of the first use of each of ``names`` in a template at ``loc``."""
+    found: dict[str, tuple[int, int]] = {}
     place = tree.places.get(loc)
-    if place is None:
-        return None
-    word = re.compile(rf"(?<![\w.\"']){re.escape(name)}(?![\w\"'])")
-    for start, end in _tags(tree.text, place.start, place.end):
-        use = word.search(tree.text, start, end)
-        if use:
-            return line_column(tree.text, use.start())
-    return None
+    if place is None or not names:
+        return found
+    for start, end in tags(tree.text, place.start, place.end):
+        for word in _WORD.finditer(tree.text, start, end):
+            if word[0] in names and word[0] not in found:
+                found[word[0]] = _at(tree, place, word.start())
+    return found
 
 
-def _tags(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _at(tree: CaseTree, place: SourcePosition, offset: int) -> tuple[int, int]:
+    """Line and column of an offset in a value, which is read from the value's beginning."""
+    lines = (tree.text[place.start : offset] + "x").splitlines()
+    return place.line + len(lines) - 1, len(lines[-1]) + (place.column - 1 if len(lines) == 1 else 0)
+
+
+def tags(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Start and end of what is inside each tag, in linear time: no end is looked for again after there was none."""
     unclosed: set[str] = set()
     for opening in _OPENING.finditer(text, start, end):
@@ -54,5 +61,5 @@ def line_in(tree: CaseTree, loc: Loc, number: int) -> tuple[int, int] | None:
         end = newline if newline >= 0 else len(tree.text)
     opening = re.compile(r"\{\{|\{%|\{#").search(tree.text, start, end)
     if opening:
-        return line_column(tree.text, opening.start())
-    return line_column(tree.text, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))
+        return _at(tree, place, opening.start())
+    return _at(tree, place, start + len(tree.text[start:end]) - len(tree.text[start:end].lstrip()))

@@ -1,4 +1,4 @@
-"""What a stranger's case asks for: everything in it that a reviewer must look at before it runs. Pure.
+"""What an untrusted case asks for: everything in it that a reviewer must look at before it runs. Pure.
 
 A case cannot ask for the engine's socket, folders of the host, capabilities or privileges: the format has no key for
 them, and unknown keys are errors. What it can ask for is listed here, from the texts as they come out in its cells,

@@ -22,7 +22,9 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 MAX_DEPTH = 50
 """Deepest nesting of a case file."""
 MAX_NODES = 50_000
-"""Most values in a case file, each alias counted with all that it refers to."""
+"""Most keys and values in a case file; most values, each alias counted with all that it refers to."""
+MAX_TEXT = 16 * 1024**2
+"""Most characters of them, counted so."""
 
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STANDARD_TAGS = frozenset(
@@ -124,7 +126,7 @@ def parse(path: str, text: str, *, first_line: int = 0, shifts: tuple[int, ...] 
 
 
 def line_column(text: str, offset: int) -> tuple[int, int]:
-    """Line and column, both from 1, of an offset before which YAML takes each character: it ends lines as Python does."""
+    """Line and column, both from 1, of an offset. Where YAML takes each character before it, both end lines alike."""
     lines = (text[:offset] + "x").splitlines()
     return len(lines), len(lines[-1])
 
@@ -164,6 +166,7 @@ class _Builder:
         # Any: PyYAML's stubs know neither the events' marks nor their anchors.
         self.events: Iterator[Any] = iter(yaml.parse(tree.text, Loader=_LOADER))
         self.anchors: dict[str, _Node] = {}
+        self.count = 0
 
     def document(self) -> _Node | None:
         root: _Node | None = None
@@ -180,6 +183,9 @@ class _Builder:
     def node(self, event: Any, depth: int) -> _Node:
         mark = event.start_mark
         line, column = mark.line + 1, mark.column + 1
+        self.count += 1
+        if self.count > MAX_NODES:
+            raise _Broken(line, column, f"the file has more than {MAX_NODES} keys and values")
         if _kind(event) == "Alias":
             if event.anchor not in self.anchors:
                 near = nearest(event.anchor, self.anchors)
@@ -218,7 +224,7 @@ class _Converter:
 
     def __init__(self, tree: CaseTree) -> None:
         self.tree = tree
-        self.count = 0
+        self.count = self.length = 0
         self.active: set[int] = set()
 
     def convert(self, node: _Node, loc: Loc, key: _Node | None) -> Any:
@@ -290,8 +296,10 @@ class _Converter:
 
     def counted(self, node: _Node) -> None:
         self.count += 1
-        if self.count > MAX_NODES:
-            message = f"the file expands to more than {MAX_NODES} values"
+        self.length += len(node.text)
+        if self.count > MAX_NODES or self.length > MAX_TEXT:
+            most = f"{MAX_NODES} values" if self.count > MAX_NODES else f"{MAX_TEXT} characters"
+            message = f"the file expands to more than {most}"
             raise _Broken(node.line, node.column, message, "use fewer aliases")
 
     def unquoted(self, node: _Node, loc: Loc) -> str:

@@ -87,6 +87,12 @@ def of_path(path: str) -> Trust:
     return Trust.STRANGER if is_strangers(path) else Trust.OWN
 
 
+def limited_by(setting: str, trust: Trust) -> str:
+    """What decides the most that a case of that level gets, for messages: a setting of the site, or the level."""
+    level = ", and less for an untrusted case: read it, and give --reviewed" if ALLOWANCES[trust].asks else ""
+    return f"{setting} in the configuration{level}"
+
+
 def recorded(level: Trust) -> Trust:
     """A level as a record has it; one that only a newer version knows gets the least."""
     return level if level in ALLOWANCES else Trust.STRANGER

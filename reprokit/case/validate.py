@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from reprokit.case.axes import KnownAxes
@@ -12,6 +13,7 @@ from reprokit.case.check_matrix import check_matrix
 from reprokit.case.checks import (
     axes_of,
     cells_of,
+    check_amounts,
     check_digests,
     check_failure,
     check_fix_keys,
@@ -33,6 +35,10 @@ from reprokit.core.errors import Problem
 
 MAX_SAMPLE = 200
 """Most cells of a case that are rendered while it is validated."""
+MAX_RENDERED = 20_000
+"""Most renderings of a template in a cell of ``include``, to see whether it lacks an axis."""
+MOST_FINDINGS = 300
+"""Problems that one kind of check reports."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,17 +57,19 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
     data = tree.data
     if not isinstance(data, dict):
         return Checked(problems=tuple(tree.problems))
+    if amounts := list(check_amounts(data)):
+        return Checked(problems=tuple(tree.problems + [_problem(tree, finding) for finding in amounts]))
     fresh_budget()
     case, findings = build(data, known)
     for checks in (check_matrix(data, known), check_failure(data), check_fix_keys(data), *_common(tree, data, known)):
-        findings += checks
+        findings += islice(checks, MOST_FINDINGS)
     problems = tree.problems + [_problem(tree, finding) for finding in findings]
     fixed, fixed_tree = None, tree
     if isinstance(data.get("fix"), dict):
         fixed_tree = _merged(tree, data)
         fixed, found = build(fixed_tree.data, known)
         for checks in _common(fixed_tree, fixed_tree.data, known):
-            found += checks
+            found += islice(checks, MOST_FINDINGS)
         problems += _fresh(fixed_tree, found, findings, set(problems))
     if not problems and case is not None:
         problems = _render_some(case, tree)
@@ -140,7 +148,8 @@ def _check_partial_cells(tree: CaseTree, data: dict[str, Any], known: KnownAxes)
     extra = {name for _, cell in included for name in cell} - set(axes)
     if not included:
         return
-    texts = [(loc, text, inspect(text).names) for loc, text in templates(data)]
+    named = ((loc, text, inspect(text).names) for loc, text in templates(data))
+    texts = [(loc, text, names) for loc, text, names in named if names]
     first = {name: values[0] for name, values in axes.items() if values}
     for at, text, names in texts:
         missing = _needed(text, first) if axes and names & extra else ""
@@ -150,7 +159,7 @@ def _check_partial_cells(tree: CaseTree, data: dict[str, Any], known: KnownAxes)
                 message=f"{dotted(at)}: {missing!r} is only defined in cells of include",
                 hint=f"make it an axis, or write {{{{ {missing} | default('...') }}}}",
             )
-    for loc, cell in included:
+    for loc, cell in included[: MAX_RENDERED // max(1, len(texts))]:
         reported: set[str] = set()
         for at, text, names in texts:
             missing = _needed(text, cell) if names & (set(axes) | extra) - set(cell) else ""
@@ -190,6 +199,10 @@ def _sample(case: Case) -> list[Mapping[str, str]]:
     cells: list[Mapping[str, str]] = []
     if axes or not case.matrix.include:
         first = {name: values[0] for name, values in axes.items()}
-        cells = [first, *({**first, name: value} for name, values in axes.items() for value in values[1:])]
-        cells = [cell for cell in cells if not any(matches(cell, partial) for partial in case.matrix.exclude)]
+        others = ({**first, name: value} for name, values in axes.items() for value in values[1:])
+        cells = [
+            cell
+            for cell in (first, *islice(others, MAX_SAMPLE))
+            if not any(matches(cell, partial) for partial in case.matrix.exclude)
+        ]
     return [*case.matrix.include, *cells][:MAX_SAMPLE]

@@ -28,7 +28,7 @@ Examples:
   reprokit run cases/dataloader_shm.yaml --fix       # the fixed variant beside the case
   reprokit run --cells entry.json                    # the cells of one job of `reprokit matrix --github`
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
-  reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the stranger's case does, and asks first
+  reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the untrusted case does, and asks first
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run --resume                              # continue the run that was interrupted
 

@@ -27,7 +27,7 @@ FORMAT = "reprokit-validate/v1"
     epilog="""\b
 Examples:
   reprokit validate cases/ bug-report.md
-  reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before you run a stranger's case
+  reprokit validate https://github.com/OWNER/NAME/issues/1 --asks   # before you run an untrusted case
 """,
 )
 @options.cases_argument()

@@ -5,10 +5,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+MOST, LONGEST = 200, 100
+"""Names that a word is compared with, and characters of a word: comparing takes time for both."""
+
 
 def nearest(word: str, among: Iterable[str], *, cutoff: float = 0.6) -> str:
     """The member of ``among`` that is spelt most like ``word``, or ''. Letter case and ``-``/``_`` do not matter."""
     folded = {_fold(name): name for name in among}
+    if len(folded) > MOST or len(word) > LONGEST:
+        return ""
     found = difflib.get_close_matches(_fold(word), list(folded), n=1, cutoff=cutoff)
     return folded[found[0]] if found else ""
 

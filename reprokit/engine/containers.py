@@ -243,7 +243,7 @@ def _run(
                     found = client.inspect_container(name)
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
             pace = Pace(trial.limits.timeout, started, sink)
-            disk = DiskWatch(wire, name, trial.limits.disk)
+            disk = DiskWatch(wire, name, trial.limits.disk, trial.trust)
             try:
                 signalled = _Watch(wire, name, attached, pace, cancel, kills, events, disk).follow()
             finally:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.trust import Trust, limited_by
 from reprokit.core.errors import Unsupported
 from reprokit.core.files import used_bytes
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
@@ -24,11 +25,13 @@ GIB = 1024**3
 
 class DiskWatch:
     """Counts what the container ``name`` has written, until :meth:`close`. ``most``: bytes; None = it is not watched.
+    ``trust``: in the case, for messages.
 
     That is its own layer and its volumes; what is in memory (``/dev/shm``) counts as memory.
     """
 
-    def __init__(self, wire: Wire, name: str, most: int | None) -> None:
+    def __init__(self, wire: Wire, name: str, most: int | None, trust: Trust) -> None:
+        self._trust = trust
         self._most = most
         self._written = 0
         self._ended = threading.Event()
@@ -41,8 +44,7 @@ class DiskWatch:
         if self._most is not None and self._written > self._most:
             raise Unsupported(
                 f"the trial wrote {self._written / GIB:.3g} GiB to its disk; it gets at most "
-                f"{self._most / GIB:.3g} GiB here (max_disk in the configuration, and less for a stranger's case that "
-                "no one has read)"
+                f"{self._most / GIB:.3g} GiB here ({limited_by('max_disk', self._trust)})"
             )
 
     def close(self) -> None:

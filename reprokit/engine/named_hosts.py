@@ -18,7 +18,7 @@ _FETCHED_FROM = {
 def named_hosts(build: Build) -> frozenset[str]:
     """HOST or HOST:PORT of every address in the Dockerfile (requirements, options of pip) and in the lock's files.
 
-    Not those in scripts of the case: what ``setup`` fetches, a stranger's case has to name as a source or requirement.
+    Not those in scripts of the case: what ``setup`` fetches, an untrusted case has to name as a source or requirement.
     """
     locks = [text for name, text in build.context.items() if re.fullmatch(r"reprokit/[^/]+\.lock", name)]
     texts = [build.dockerfile, *(text.decode("utf-8", "replace") for text in locks if isinstance(text, bytes))]

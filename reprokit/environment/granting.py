@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.trust import Allowance
+from reprokit.case.trust import ALLOWANCES, Trust, limited_by
 from reprokit.core.errors import Unsupported
 
 MIB = 1024**2
@@ -33,7 +33,7 @@ class Caps:
 
     ``build_time``: the most that an image takes; ``run_time``: all trials of a case at their limits. ``memory_share``:
     of the memory of the engine's machine, None = all but ``RESERVE``, and more where a case asks for it.
-    ``network``: whether a trial may have one.
+    ``network``: whether a trial may have one. ``trust``: in the cases that they are for.
     """
 
     memory: int | None = None
@@ -45,11 +45,14 @@ class Caps:
     run_time: float | None = None
     memory_share: float | None = None
     network: bool = True
+    trust: Trust = Trust.OWN
 
-    def within(self, allowance: Allowance) -> Caps:
-        """These, for cases that get ``allowance``: of each two limits the lower."""
+    def within(self, trust: Trust) -> Caps:
+        """These, for cases that are trusted so far: of each two limits the lower."""
+        allowance = ALLOWANCES[trust]
         return replace(
             self,
+            trust=trust,
             timeout=_lower(self.timeout, allowance.timeout),
             pids=_whole(_lower(self.pids, allowance.pids)),
             disk=_whole(_lower(self.disk, allowance.disk)),
@@ -72,7 +75,7 @@ class Caps:
         self._refuse("timeout", granted.timeout, self.timeout, lambda seconds: f"{seconds:g} s")
         if limits.network != "none" and not self.network:
             raise Unsupported(
-                "the case asks for resources.network, which a stranger's case does not get that no one has read: "
+                "the case asks for resources.network, which an untrusted case does not get: "
                 "read it, and give --reviewed"
             )
         return granted
@@ -102,17 +105,16 @@ class Caps:
             for name, asked in (("memory", limits.memory), ("shm_size", limits.shm_size)):
                 if asked is not None and asked > most:
                     raise Unsupported(
-                        f"the case asks for resources.{name} {shown_bytes(asked)}; a stranger's case that no one has "
-                        f"read gets at most {shown_bytes(most)} here: read it, and give --reviewed"
+                        f"the case asks for resources.{name} {shown_bytes(asked)}; an untrusted case gets "
+                        f"at most {shown_bytes(most)} here: read it, and give --reviewed"
                     )
         return limits if limits.memory is not None else replace(limits, memory=most)
 
-    @staticmethod
     def _refuse(
-        name: str, asked: float | None, cap: float | None, shown: Callable[[float], str], key: str = ""
+        self, name: str, asked: float | None, cap: float | None, shown: Callable[[float], str], key: str = ""
     ) -> None:
         if asked is not None and cap is not None and asked > cap:
             raise Unsupported(
                 f"the case asks for resources.{name} {shown(asked)}; this host grants at most {shown(cap)} "
-                f"(max_{key or name} in its configuration, and less for a stranger's case that no one has read)"
+                f"({limited_by(f'max_{key or name}', self.trust)})"
             )

@@ -47,7 +47,7 @@ def pinned(folder: Path, digest: str) -> Path:
 def read_result(folder: Path, digest: str) -> Mapping[str, Any] | None:
     """result.json of the runner; None where there is none for the case with this ``digest``.
 
-    The runner ran a stranger's case, so the file is untrusted: it is parsed, and its texts are shown, nothing more.
+    The runner ran an untrusted case, so the file is untrusted: it is parsed, and its texts are shown, nothing more.
     """
     file = folder / "result.json"
     try:

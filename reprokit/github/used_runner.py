@@ -1,4 +1,4 @@
-"""What a runner holds that a stranger's case must not meet: images, caches and credentials of someone else.
+"""What a runner holds that an untrusted case must not meet: images, caches and credentials of someone else.
 
 A container keeps a case from most of it, and a build can still use an image or a cache, and an escape reaches the
 rest. A runner that is made for one job holds nothing of the kind.
@@ -35,7 +35,7 @@ _OF_THE_RUNNER = ("GITHUB_", "RUNNER_", "ACTIONS_", "INPUT_")
 
 
 def check(environ: Mapping[str, str], scratch: Path) -> None:
-    """Raises UsageError where this runner is not fit for a stranger's case. ``scratch``: the folder of this run."""
+    """Raises UsageError where this runner is not fit for an untrusted case. ``scratch``: the folder of this run."""
     allowed = frozenset(word.strip() for word in environ.get(VARIABLE, "").split(",") if word.strip())
     if unknown := allowed - {*KINDS}:
         raise UsageError(f"{VARIABLE}: expected a list of {', '.join(KINDS)}; found {', '.join(sorted(unknown))}")
@@ -50,7 +50,7 @@ def check(environ: Mapping[str, str], scratch: Path) -> None:
 
 
 def refusal(found: Mapping[str, tuple[str, ...]], allowed: frozenset[str]) -> str:
-    """Why a runner that holds that is not fit for a stranger's case, and what to do; '' where it is. Pure."""
+    """Why a runner that holds that is not fit for an untrusted case, and what to do; '' where it is. Pure."""
     wrong = {kind: things for kind, things in found.items() if things and kind not in allowed}
     if not wrong:
         return ""

@@ -1,4 +1,4 @@
-"""The cells of a result file from a machine that ran a stranger's case. Its values are only ever treated as text."""
+"""The cells of a result file from a machine that ran an untrusted case. Its values are only ever treated as text."""
 
 from __future__ import annotations
 

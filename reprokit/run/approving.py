@@ -25,7 +25,7 @@ def approve(
 ) -> list[CaseFile]:
     """The cases, each as far trusted as it is now, when they may be built and run. Nothing of theirs happened before.
 
-    What the user agrees to here, or named by its digest, is reviewed; ``--yes`` leaves a stranger's case a stranger's.
+    What the user agrees to here, or named by its digest, is reviewed; ``--yes`` leaves an untrusted case untrusted.
     ``cells``: those that are to run, by the digest of the case. ``ask``: who answers, else the terminal.
     Raises UsageError when they may not.
     """
@@ -43,10 +43,10 @@ def approve(
         for file in strangers:
             if on_host and not ALLOWANCES[file.trust].on_host:
                 raise UsageError(
-                    f"{file.path}: a stranger's case that no one has read gets no part of this host itself, as engine "
+                    f"{file.path}: an untrusted case gets no part of this host itself, as engine "
                     f"{on_host} gives it: choose another --engine, or read it and give --reviewed {file.digest}"
                 )
-            echo(f"{file.path}: runs unread, as a stranger's: {file.digest}", err=True)
+            echo(f"{file.path}: runs unread, as an untrusted case: {file.digest}", err=True)
         return list(files)
     if request.ask:
         for file in strangers:
@@ -54,7 +54,7 @@ def approve(
     one = len(strangers) == 1
     if ask is None and not (request.ask and sys.stdin and sys.stdin.isatty()):
         raise UsageError(
-            f"{strangers[0].path}: {'this case is' if one else 'these cases are'} a stranger's, and there is no "
+            f"{strangers[0].path}: {'this case is' if one else 'these cases are'} untrusted, and there is no "
             "terminal to ask at: "
             f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in strangers)} "
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"

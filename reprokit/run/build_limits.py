@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from reprokit.case.trust import Trust, limited_by
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError
 from reprokit.core.text import seconds as spelt
 from reprokit.engine.failure import TAIL
@@ -56,9 +57,14 @@ def host_is_short(storage: Path, proc: Path = _PROC) -> str:
 
 
 class BuildWatch:
-    """Watches one build. ``cancel``: the run's, which stops it as well; ``seconds``: the most that it takes."""
+    """Watches one build. ``cancel``: the run's, which stops it as well; ``seconds``: the most that it takes;
+    ``trust``: in its case, for messages.
+    """
 
-    def __init__(self, cancel: threading.Event, seconds: float | None, engine: EngineInfo) -> None:
+    def __init__(
+        self, cancel: threading.Event, seconds: float | None, engine: EngineInfo, trust: Trust = Trust.OWN
+    ) -> None:
+        self._trust = trust
         self.stop = threading.Event()
         self.reason = ""
         self._cancel = cancel
@@ -115,7 +121,7 @@ class BuildWatch:
         if self._seconds is not None and took > self._seconds:
             return (
                 f"the build was stopped{where} after {spelt(self._seconds)}, the most that an image takes here "
-                "(max_build_time in the configuration, and less for a stranger's case that no one has read)"
+                f"({limited_by('max_build_time', self._trust)})"
             )
         short = host_is_short(self._storage) if self._storage else ""
         return f"the build was stopped{where}: {short}" if short else ""

@@ -80,7 +80,7 @@ class ImageSpec:
     def name(self, bases: Mapping[str, ImageInfo]) -> str:
         """What the image is called in the engine: :meth:`tag`, with the domain of its cases.
 
-        So an image that a stranger's case made is never taken for one of the user's own cases, whatever is in it.
+        So an image that an untrusted case made is never taken for one of the user's own cases, whatever is in it.
         """
         repository, _, digest = self.tag(bases).partition(":")
         domain = ALLOWANCES[self.trust].domain
@@ -234,7 +234,7 @@ def make_ready(
     """
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
-    watch = BuildWatch(cancel, image.build_time, engine.info())
+    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
     with watch.watching():
         found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since)
     tag = image.name(found_bases)
@@ -281,7 +281,7 @@ def _find_or_build(
                 )
                 with keeper.room(tag, cancel, waits=waits):
                     started = time.monotonic()
-                    watch = BuildWatch(cancel, image.build_time, engine.info())
+                    watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
                     with watch.watching():
                         found = _built(engine, image, request, watch.follow(on_progress), watch.stop)
                     uses.remember(tag, seconds=time.monotonic() - started)

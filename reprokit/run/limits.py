@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.trust import ALLOWANCES
+from reprokit.case.trust import limited_by
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.text import seconds
 
@@ -32,11 +32,11 @@ def check_run_time(tasks: Sequence[Task], caps: Caps) -> None:
     took: dict[str, float] = {}
     for task in tasks:
         took[task.case.id] = took.get(task.case.id, 0.0) + task.trials.max * task.spec.limits.timeout
-        most = caps.within(ALLOWANCES[task.file.trust]).run_time
+        most = caps.within(task.file.trust).run_time
         if most is not None and took[task.case.id] > most:
             raise UsageError(
                 f"{task.file.path}: its trials may take more than {seconds(most)} together, the most that a case gets "
-                "here (max_run_time in the configuration, and less for a stranger's case that no one has read): "
+                f"here ({limited_by('max_run_time', task.file.trust)}); "
                 "choose fewer cells with --only, or fewer trials with --trials"
             )
 

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.case.cellspec import Limits
-from reprokit.case.trust import ALLOWANCES
 from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
@@ -213,7 +212,7 @@ class Runner:
 
     def _caps_of(self, task: Task) -> Caps:
         """What a task's case gets at most, by how far it is trusted."""
-        return self._caps.within(ALLOWANCES[task.file.trust])
+        return self._caps.within(task.file.trust)
 
     def _held(self, engine: EngineInfo, task: Task) -> Task:
         return _with(task, granted(task.spec.limits, engine, self._caps_of(task)))

@@ -300,8 +300,8 @@ class _Git:
         """As it fetches ``spec`` for a case that is trusted so far. Raises SourceError where it does not."""
         if not ALLOWANCES[trust].any_source and not spec.git.lower().startswith("https://"):
             raise SourceError(
-                f"source {name!r}: {spec.git}: a stranger's case that no one has read gets sources over https:// "
-                f"alone; read it and give --reviewed, or give a folder: --source {name}=DIR"
+                f"source {name!r}: {spec.git}: an untrusted case gets sources over https:// alone; "
+                f"read it and give --reviewed, or give a folder: --source {name}=DIR"
             )
         return cls(environment=_environment(trust))
 

@@ -253,6 +253,14 @@ def growth(folder: Path) -> None:
         print(f"{reader}, {text}: {took:.2f} s, {ratio:.1f} times for twice the text")
 
 
+def hostile(folder: Path) -> None:
+    """Processor time and memory that each hostile probe of the tests takes until it is refused or confined."""
+    from tests.bench.hostile import report
+
+    for line in report():
+        print(line, flush=True)
+
+
 def logs(folder: Path) -> None:
     """What people see of logs of 9 MiB, and patterns in a flood."""
     from tests.bench.logs import ratios, watching
@@ -285,6 +293,7 @@ BENCHES = {
     "explaining": explaining,
     "scrubbing": scrubbing,
     "growth": growth,
+    "hostile": hostile,
     "logs": logs,
     "pages": pages,
 }

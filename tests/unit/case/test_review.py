@@ -1,4 +1,4 @@
-"""What a stranger's case asks for, as a reviewer sees it; and what the format cannot ask for at all."""
+"""What an untrusted case asks for, as a reviewer sees it; and what the format cannot ask for at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may decide that a stranger's case is built and run here, and what happens without that."""
+"""Who may decide that an untrusted case is built and run here, and what happens without that."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_every_command_that_builds_refuses_a_strangers_case_when_nobody_can_be_a
     command = [sys.executable, "-m", "reprokit", words[0], URL, *words[1:]]
     done = subprocess.run(command, env=page, cwd=tmp_path, input="y\n", capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "a stranger's" in done.stderr
+    assert "this case is untrusted" in done.stderr
     assert not (tmp_path / "store").exists()
 
 

@@ -207,7 +207,7 @@ SITE = Caps(timeout=86400.0, disk=20 * GIB, build_time=7200.0)
     [
         (Limits(timeout=3601.0), r"resources\.timeout 3601 s; this host grants at most 3600 s"),
         (Limits(pids=4097), r"resources\.pids 4097; this host grants at most 4096"),
-        (Limits(network="bridge"), r"resources\.network, which a stranger's case does not get"),
+        (Limits(network="bridge"), r"resources\.network, which an untrusted case does not get"),
         (Limits(memory=9 * GIB), r"resources\.memory 9 GiB; .* at most 8 GiB"),
         (Limits(shm_size=9 * GIB), r"resources\.shm_size 9 GiB; .* at most 8 GiB"),
     ],
@@ -215,16 +215,23 @@ SITE = Caps(timeout=86400.0, disk=20 * GIB, build_time=7200.0)
 )
 def test_a_strangers_case_gets_less(limits: Limits, words: str) -> None:
     for trust in (Trust.OWN, Trust.REVIEWED):
-        caps = SITE.within(ALLOWANCES[trust])
+        caps = SITE.within(trust)
         assert granted(caps.grant(limits), MACHINE, caps)
-    caps = SITE.within(ALLOWANCES[Trust.STRANGER])
+    caps = SITE.within(Trust.STRANGER)
     with pytest.raises(Unsupported, match=words):
         granted(caps.grant(limits), MACHINE, caps)
 
 
 @pytest.mark.parametrize("trust", list(Trust))
+def test_only_an_untrusted_case_is_told_that_such_cases_get_less(trust: Trust) -> None:
+    with pytest.raises(Unsupported, match=r"max_timeout in the configuration") as refused:
+        SITE.within(trust).grant(Limits(timeout=100_000.0))
+    assert ("untrusted" in str(refused.value)) is (trust is Trust.STRANGER)
+
+
+@pytest.mark.parametrize("trust", list(Trust))
 def test_what_a_case_leaves_open_has_a_limit(trust: Trust) -> None:
-    caps = SITE.within(ALLOWANCES[trust])
+    caps = SITE.within(trust)
     found = granted(caps.grant(Limits()), MACHINE, caps)
     stranger = trust is Trust.STRANGER
     assert found.memory == int(16 * GIB * (0.5 if stranger else 1 - RESERVE))
