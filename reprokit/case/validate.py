@@ -29,14 +29,14 @@ from reprokit.case.matrix import matches
 from reprokit.case.model import FIX_CHANGES, Case
 from reprokit.case.render import TemplateProblem, render
 from reprokit.case.structure import FormatProblem, build
-from reprokit.case.templates import RenderError, inspect, render_text
+from reprokit.case.templates import RenderError, inspect, is_template, render_text
 from reprokit.case.tree import CaseTree, Loc, SourcePosition
 from reprokit.core.errors import Problem
 
 MAX_SAMPLE = 200
 """Most cells of a case that are rendered while it is validated."""
-MAX_RENDERED = 20_000
-"""Most renderings of a template in a cell of ``include``, to see whether it lacks an axis."""
+MAX_RENDERED = 5_000
+"""Most renderings of a template in a cell that one kind of check makes: of many templates, in fewer cells."""
 MOST_FINDINGS = 300
 """Problems that one kind of check reports."""
 
@@ -185,7 +185,8 @@ def _needed(text: str, cell: Mapping[str, str]) -> str:
 def _render_some(case: Case, tree: CaseTree) -> list[Problem]:
     """Problems that only show once values are put in, from cells that between them have every value of every axis."""
     problems: dict[Loc, Problem] = {}
-    for cell in _sample(case):
+    count = sum(is_template(text) for _, text in templates(tree.data))
+    for cell in _sample(case)[: max(1, MAX_RENDERED // max(1, count))]:
         try:
             render(case, cell)
         except TemplateProblem as problem:

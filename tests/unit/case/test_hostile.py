@@ -68,6 +68,8 @@ REFUSED = {
     "deep-flow": "env: " + "[" * 10_000 + "]" * 10_000,
     "deep-map": "env: " + "{a: " * 10_000 + "}" * 10_000,
     "deep-block": "env:\n" + "\n".join(" " * n + "a:" for n in range(1, 200)),
+    "many-values": "tags:\n" + "- a\n" * 60_000,
+    "long-by-aliases": "env:\n  A: &a " + "x" * 100_000 + "\n" + "".join(f"  A{n}: *a\n" for n in range(200)),
     "cells": "matrix: {" + ", ".join(f"a{n}: [{', '.join(map(str, range(30)))}]" for n in range(12)) + "}",
 }  # fmt: skip
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.case import confined
+from reprokit.case.checks import MOST_AXES, MOST_TAG_TEXT, MOST_TAGS
 from reprokit.case.confined import TOO_LONG, fresh_budget
 from reprokit.case.templates import MAX_TEXT, RenderError, inspect, render_text
 from reprokit.core.errors import CaseError, Problem
@@ -199,5 +200,33 @@ def test_too_long_is_said_in_words() -> None:
 @pytest.mark.parametrize("tag", ["{{", "{%", "{{ a", "{% a"])
 def test_a_place_is_found_in_linear_time(tag: str) -> None:
     with within(seconds=60):
-        problems = problems_of("{% set x = nowhere %}{% raw %}" + tag * 100_000 + "{% endraw %}")
+        # What lies between {% and the %} of endraw counts as a template's: no more of it than is looked at.
+        text = tag * (100_000 if "{{" in tag else MOST_TAG_TEXT // 5)
+        problems = problems_of("{% set x = nowhere %}{% raw %}" + text + "{% endraw %}")
     assert [(one.line, one.column) for one in problems] == [(6, 18)]
+
+
+@pytest.mark.parametrize(
+    "templates",
+    [["{{ a }}"] * (MOST_TAGS + 1), ["{{ a }}" * (MOST_TAGS + 1)], ["{{ [" + "a, " * MOST_TAG_TEXT + "] }}"]],
+    ids=["many", "one-of-many-tags", "one-long-tag"],
+)
+@pytest.mark.parametrize("part", ["", "fix"])
+def test_more_templates_than_are_looked_at_are_refused_where_they_end(part: str, templates: list[str]) -> None:
+    margin = "  " if part else ""
+    env = "".join(f"{margin}  A{number}: '{text}'\n" for number, text in enumerate(templates))
+    with pytest.raises(CaseError) as caught:
+        load_text("a.yaml", f"{SHELL}command: run\n{part and f'{part}:'}\n{margin}env:\n{env}")
+    [problem] = caught.value.problems
+    assert (problem.line, "the templates up to here have more than" in problem.message) == (7 + len(templates), True)
+
+
+def test_as_many_templates_as_are_looked_at_are_taken() -> None:
+    env = "".join(f"  A{number}: '{{{{ a }}}}'\n" for number in range(MOST_TAGS))
+    assert len(load_text("a.yaml", f"{SHELL}command: run\nenv:\n{env}").case.env) == MOST_TAGS
+
+
+def test_more_axes_than_are_looked_at_are_refused() -> None:
+    axes = ", ".join(f"a{number}: ['1']" for number in range(MOST_AXES + 1))
+    with pytest.raises(CaseError, match=f"matrix: more than {MOST_AXES} axes"):
+        load_text("a.yaml", f"schema: reprokit/v1\nid: a\ntitle: A\ncommand: run\nmatrix: {{{axes}}}\n")
