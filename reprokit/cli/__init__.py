@@ -25,6 +25,8 @@ COMMANDS = {
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",
     "build": "Build the images of cells without running them.",
+    "shell": "Open a shell in the container of a cell, with the command of the case at hand.",
+    "exec": "Run a command in the container of one cell, or of many, and show what differs.",
     "isolate": "Find which differences between a failing and a passing cell are the cause.",
     "bisect": "Find the release or commit since which a case is broken or fixed.",
     "reduce": "Find the smallest case that still fails in the same way, and write it.",

@@ -41,7 +41,7 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
     A and B are two cells (RUN:NUMBER, with the numbers of `reprokit show RUN`), two runs (an id, the beginning of one,
     or `last`), which are compared cell by cell, or two environments of locks (FILE.lock.yaml:NUMBER).
     """
-    cells = [_splits(text) for text in (before, after)]
+    cells = [options.cell_of_run(text) for text in (before, after)]
     if (cells[0] is None) != (cells[1] is None):
         raise UsageError(f"{before} and {after}: name two runs, or two cells (RUN:NUMBER)")
     folder = options.store_path(store_folder)
@@ -66,12 +66,6 @@ def command(before: str, after: str, as_json: bool, store_folder: Path | None) -
         head = line and not line.startswith((" ", "- ", "+ "))
         echo(style(line, bold=True) if head else line)
     return 0
-
-
-def _splits(text: str) -> tuple[str, int] | None:
-    """The two parts of ``RUN:NUMBER``, or None."""
-    left, colon, number = text.rpartition(":")
-    return (left, int(number)) if colon and left and number.isdecimal() else None
 
 
 def _store(folder: Path) -> Store:

@@ -351,6 +351,12 @@ def last_run(store: Store, case_id: str) -> RunRecord:
     return store.run(seen[0].id).of_case(case_id)
 
 
+def cell_of_run(text: str) -> tuple[str, int] | None:
+    """The two parts of ``RUN:NUMBER``, or None."""
+    left, colon, number = text.rpartition(":")
+    return (left, int(number)) if colon and left and number.isdecimal() else None
+
+
 def typed(option: str) -> bool:
     """Whether the user typed an option of the command that runs, rather than leaving it at its default."""
     return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE

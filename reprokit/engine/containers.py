@@ -23,6 +23,7 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
 from reprokit.engine import devices, libpod, runtimes
+from reprokit.engine.attending import attend
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
 from reprokit.engine.memory_kills import MemoryKills
@@ -86,14 +87,17 @@ def create_body(
     ``runtime``: the engine's, '' = its default.
     """
     limits = trial.limits
+    core = -1 if trial.core_dumps else 0
     host: dict[str, Any] = {
         "Init": True,
         "NetworkMode": limits.network,
         "CapDrop": ["ALL"],
-        "SecurityOpt": ["no-new-privileges"],
+        "CapAdd": [*trial.capabilities],
+        # What needs a capability has it by its file: with no-new-privileges it would start without.
+        "SecurityOpt": [] if trial.capabilities else ["no-new-privileges"],
         "PidsLimit": limits.pids or PIDS,
         "LogConfig": {"Type": "none"},
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
         "Mounts": [
             {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
             for mount in trial.mounts
@@ -122,6 +126,7 @@ def create_body(
         "Labels": {**owner, **trial.labels},
         "AttachStdout": True,
         "AttachStderr": True,
+        **dict.fromkeys(("Tty", "OpenStdin", "StdinOnce", "AttachStdin"), trial.terminal is not None),
         "HostConfig": host,
     }
 
@@ -228,7 +233,7 @@ def _run(
                 client.put_archive(name, trial.workdir, packed(trial.files))
             attached = wire.hijack(
                 f"/containers/{name}/attach",
-                params={"stdout": 1, "stderr": 1, "stream": 1},
+                params={"stdin": int(trial.terminal is not None), "stdout": 1, "stderr": 1, "stream": 1},
                 headers=[("Connection", "Upgrade"), ("Upgrade", "tcp"), ("Content-Length", "0")],
                 expect_first=False,
             )
@@ -245,7 +250,12 @@ def _run(
             pace = Pace(trial.limits.timeout, started, sink)
             disk = DiskWatch(wire, name, trial.limits.disk, trial.trust)
             try:
-                signalled = _Watch(wire, name, attached, pace, cancel, kills, events, disk).follow()
+                watch = _Watch(wire, name, attached, pace, cancel, kills, events, disk)
+                if trial.terminal is None:
+                    signalled = watch.follow()
+                else:
+                    signalled = False
+                    attend(wire, name, attached, trial.terminal, cancel, watch.check)
             finally:
                 disk.close()
             silent_since = time.time()
@@ -390,9 +400,7 @@ class _Watch:
         while True:
             if self._cancel.is_set():
                 raise Cancelled("cancelled during the trial")
-            self._disk.check()
-            if self._events.witness.lost:
-                self._events.code()  # raises, unless the end was reported before
+            self.check()
             now = time.monotonic()
             held_for = joined.wait(now)
             moments = [_TICK, self._left(now)] + ([] if held_for is None else [held_for])
@@ -413,6 +421,12 @@ class _Watch:
         joined.close()
         self._pace.close()
         return len(self._signals) < 2
+
+    def check(self) -> None:
+        """Raise EngineLost where no one would see its end any more, and EngineError where it has filled its disk."""
+        self._disk.check()
+        if self._events.witness.lost:
+            self._events.code()  # raises, unless the end was reported before
 
     def _left(self, now: float) -> float:
         """Seconds until the next signal."""

@@ -33,12 +33,17 @@ def spec_of(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         "healthconfig": {"Test": body["Healthcheck"]["Test"]},
         "init": host["Init"],
         "netns": {"nsmode": host["NetworkMode"]},
+        "terminal": body["Tty"],
+        "stdin": body["OpenStdin"],
         "cap_drop": host["CapDrop"],
+        "cap_add": host["CapAdd"],
         "no_new_privileges": "no-new-privileges" in host["SecurityOpt"],
         "log_configuration": {"driver": host["LogConfig"]["Type"]},
         "resource_limits": limits,
         "r_limits": [
-            {"type": limit["Name"], "soft": limit["Soft"], "hard": limit["Hard"]} for limit in host["Ulimits"]
+            # Unsigned here: "unlimited" is the greatest number, not -1.
+            {"type": limit["Name"], "soft": limit["Soft"] % 2**64, "hard": limit["Hard"] % 2**64}
+            for limit in host["Ulimits"]
         ],
         "mounts": [
             {

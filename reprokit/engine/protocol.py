@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.case.trust import Trust
+from reprokit.core.tty import Terminal
 from reprokit.engine.capabilities import Capabilities
 from reprokit.engine.kept import Kept
 from reprokit.evidence.model import Ending
@@ -103,6 +104,10 @@ class Trial:
 
     ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
     ``trust``: in the case that it is a trial of.
+
+    ``terminal``: of a user, before the program in place of a log; the time limit then does not count.
+    ``capabilities``: of Linux, such as "SYS_PTRACE", beyond those of a trial, which has none. ``core_dumps``: it may
+    leave core files.
     """
 
     image: str
@@ -116,6 +121,9 @@ class Trial:
     gpus: tuple[str, ...] = ()
     gpu_indices: tuple[int, ...] = ()
     trust: Trust = Trust.OWN
+    terminal: Terminal | None = None
+    capabilities: tuple[str, ...] = ()
+    core_dumps: bool = False
 
 
 Slot = AbstractContextManager[object]
@@ -236,7 +244,8 @@ class Engine(Protocol):
         Args:
             trial: The image, the command, its limits, and what the command finds.
             sink: Called with the program's output as it comes: in the order in which it was written, unless
-                ``limits.output`` asks for separate streams, whose order no one knows.
+                ``limits.output`` asks for separate streams, whose order no one knows. Where the trial has a terminal,
+                all goes there instead.
             cancel: When it is set, the trial is stopped at once.
             slot: Held while the program runs, and not while its container is made or removed: the engine need not
                 be idle in between.

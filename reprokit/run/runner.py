@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from reprokit.store.recorder import Recorder
 
 T = TypeVar("T")
+Work = Callable[[TrialContext, BuiltImage, Task, "GpuAllocation | None"], None]
+"""What is done with a task in place of its trials: it gets its image, and the GPUs that it asks for."""
 
 
 def _with(task: Task, limits: Limits) -> Task:
@@ -157,6 +159,7 @@ class Runner:
         self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
         self._keeper = keeper or Keeper()
+        self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._lock = threading.Lock()
 
@@ -229,11 +232,50 @@ class Runner:
         self._run_servable(tasks, built=lambda *found: stand.append(found))
         return stand
 
+    def use(self, tasks: Sequence[Task], work: Work, of_image: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
+        """Build the images of ``tasks``, and call ``work`` for each in place of its trials. Decides nothing but what
+        stops a task: it then has a record.
+
+        ``of_image``: what is built in place of a task's image. An image that measures otherwise than its task asks is
+        noted, and serves all the same. Raises KeyboardInterrupt as :meth:`run` does.
+        """
+        self._of_image = of_image or self._of_image
+        if ours := [served for task in tasks if (served := self._serve(task, self._granted))]:
+            with self._keeper.uses:
+                self._run_servable(ours, work=work)
+
+    def _program_of(
+        self,
+        context: TrialContext,
+        image: ImageSpec,
+        ready: BuiltImage,
+        task: Task,
+        facts: CellFacts,
+        work: Work | None,
+    ) -> Callable[..., None]:
+        """What is called for a task once it has its image."""
+        if work:
+            return partial(self._used, context, ready, work, task)
+        return partial(self._run_cell, context, ready, task, facts, partial(self._image_of, context, image))
+
+    def _used(
+        self,
+        context: TrialContext,
+        ready: BuiltImage,
+        work: Work,
+        task: Task,
+        allocation: GpuAllocation | None = None,
+    ) -> None:
+        for text in mismatches(task, ready, self._catalog):
+            self._listener.note(f"{task.case.id}: {text}")
+        self._serve(task, lambda task: work(context, ready, task, allocation))
+
     def _run_servable(
         self,
         tasks: Sequence[Task],
         built: Callable[[ImageSpec, BuiltImage, list[Task]], None] | None = None,
         earlier: Sequence[Task] = (),
+        work: Work | None = None,
     ) -> None:
         try:
             engine, info, supply = self._open()
@@ -274,11 +316,10 @@ class Runner:
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
-                    again = partial(self._image_of, context, image)
                     started = []
-                    for task in self._faithful(ready, waiting, facts):
+                    for task in waiting if work else self._faithful(ready, waiting, facts):
                         self._ready[task.number] = ready
-                        run = partial(self._run_cell, context, ready, task, facts, again)
+                        run = self._program_of(context, image, ready, task, facts, work)
                         started.append(submit(task, run, partial(self._refuse, task, facts)))
                     _after_all(started, partial(self._keeper.uses.end, ready.image.tag))
 
@@ -394,7 +435,7 @@ class Runner:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
         images: dict[str, tuple[ImageSpec, list[Task]]] = {}
         for task in tasks:
-            if image := self._serve(task, lambda task: wanted(task, supply, self._trees)):
+            if image := self._serve(task, lambda task: self._of_image(wanted(task, supply, self._trees))):
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")

@@ -11,18 +11,21 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, Cancelled, ImageGone
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone
 from reprokit.engine.kept import ENVIRONMENT, IMAGE
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
+from reprokit.evidence.model import Ending
 from tests.conformance.conftest import Subject
 from tests.conftest import never, trial
+from tests.terminals import PATIENCE, users_terminal
 
 MIB = 2**20
 
@@ -341,3 +344,52 @@ def test_what_a_killed_process_left_is_swept_and_nothing_else(subject: Subject, 
         alive.send_signal(signal.SIGINT)
         alive.wait(timeout=30)
     assert subject.left(neighbour) == []
+
+
+def test_a_program_has_the_terminal_of_the_user(subject: Subject, image: str) -> None:
+    if not subject.entry.capabilities.terminals:
+        pytest.skip("the engine says that it cannot attach a terminal")
+    word = uuid.uuid4().hex
+    script = '[ -t 0 ] && [ -t 1 ] && echo ready; read line; echo "<$line>"; stty size 2>/dev/null; exit 7'
+    with users_terminal() as user:
+        asked = replace(trial(image, script, labels=labels(word)), terminal=user.terminal)
+        ended: list[Ending] = []
+        shell = threading.Thread(target=lambda: ended.append(subject.engine.run(asked, _no_log, never())))
+        shell.start()
+        user.sees(b"ready")
+        user.types(b"typed\r")
+        user.sees(b"<typed>")
+        shell.join(PATIENCE)
+    assert [(one.exit_code, one.timed_out) for one in ended] == [(7, False)]
+    assert subject.left(word) == []
+
+
+def test_a_terminal_is_given_back_when_its_trial_is_cancelled(subject: Subject, image: str) -> None:
+    if not subject.entry.capabilities.terminals:
+        pytest.skip("the engine says that it cannot attach a terminal")
+    word, cancel = uuid.uuid4().hex, threading.Event()
+    with users_terminal() as user:
+        before = user.modes()
+        asked = replace(trial(image, f"echo ready; sleep 600 {word}", labels=labels(word)), terminal=user.terminal)
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                subject.engine.run(asked, _no_log, cancel)
+            except (Cancelled, EngineError) as error:  # a busy engine may not remove it in time: sweep then does
+                raised.append(error)
+
+        shell = threading.Thread(target=run)
+        shell.start()
+        user.sees(b"ready")
+        assert user.modes() != before
+        cancel.set()
+        shell.join(PATIENCE)
+        assert user.modes() == before
+    assert len(raised) == 1
+    subject.engine.sweep()
+    assert subject.left(word) == []
+
+
+def _no_log(data: bytes) -> None:
+    raise AssertionError(f"what the program wrote is for the terminal: {data!r}")

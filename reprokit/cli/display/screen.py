@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Implements :class:`reprokit.run.display.Display` on a text stream, standard output by default."""
+    """Implements :class:`reprokit.run.display.Display` on a text stream, standard output by default.
 
-    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False) -> None:
+    ``live``: a table that changes, where the stream is a terminal; not so where something else is shown there, too.
+    """
+
+    def __init__(self, stream: TextIO | None = None, *, verbose: bool = False, live: bool = True) -> None:
         # A run works without standard output (`>&-`), too.
         self._out = Output(stream or sys.stdout or io.StringIO())
         self._verbose = verbose
+        self._live = live
         self._console: Console | None = None
 
     def say(self, text: str) -> None:
@@ -45,7 +49,7 @@ class Screen:
         """
         try:
             terminal = self._out.isatty() and os.environ.get("TERM", "dumb") != "dumb"
-            if self._verbose or not terminal:
+            if self._verbose or not (terminal and self._live):
                 yield PlainListener(self._out, verbose=self._verbose)
                 return
             # Importing rich takes 0.1 s, which only a terminal needs.

@@ -44,7 +44,7 @@ ENTRY = EngineEntry(
     kind="venv",
     help="without any container engine what a virtual environment of this host can serve",
     open=_open,
-    capabilities=Capabilities(recipe="script", images=False, locks=False),
+    capabilities=Capabilities(recipe="script", images=False, locks=False, terminals=True),
     host=_host,
     keeps=_keeps,
 )

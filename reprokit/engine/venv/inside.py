@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import resource
@@ -23,6 +24,7 @@ import select
 import signal
 import struct
 import sys
+import termios
 import time
 from typing import Any, NoReturn
 
@@ -129,7 +131,11 @@ def become(asked: Asked, report: int) -> NoReturn:
             os.write(descriptor, b"0")  # "0" is the process that writes
         for name, limit in asked["rlimits"].items():
             resource.setrlimit(getattr(resource, name), (limit, limit))
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        if asked["terminal"]:
+            os.dup2(asked["outputs"][0], 0)
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        else:
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.chdir(asked["folder"])
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)

@@ -19,6 +19,7 @@ from pathlib import Path
 from reprokit.engine.containers import GRACE
 from reprokit.engine.ending import DRAIN
 from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.tty import Master, Terminal, relay
 from reprokit.engine.pace import Pace
 from reprokit.engine.stream import Joined
 from reprokit.engine.venv import bubblewrap
@@ -40,13 +41,14 @@ class Ended:
     timed_out: bool = False
 
 
-def described(program: SandboxProgram, status: int) -> bytes:
-    """The description that ``entering.py`` reads."""
+def described(program: SandboxProgram, status: int, *, terminal: bool = False) -> bytes:
+    """The description that ``entering.py`` reads. ``terminal``: its output is one, and its input, too."""
     root = os.getuid() == 0
     arguments, staged = bubblewrap.arguments(program, bubblewrap.STAGE if root else "")
     inside = {
         "status": status,
         "cut_off": program.cut_off,
+        "terminal": terminal,
         "rlimits": {"RLIMIT_CORE": 0},
         "folder": program.folder,
         "command": list(program.command),
@@ -68,7 +70,12 @@ def described(program: SandboxProgram, status: int) -> bytes:
 
 
 def run(
-    program: SandboxProgram, sink: Callable[[bytes], None], cancel: threading.Event, *, timeout: float = math.inf
+    program: SandboxProgram,
+    sink: Callable[[bytes], None],
+    cancel: threading.Event,
+    *,
+    timeout: float = math.inf,
+    terminal: Terminal | None = None,
 ) -> Ended:
     """Run to the end, the time limit or ``cancel``; nothing that was started is left when this returns.
 
@@ -76,13 +83,14 @@ def run(
     EngineError when it could not be started.
     """
     reading, writing = os.pipe()
+    master, slave = os.openpty() if terminal else (None, None)
     try:
-        description = described(program, writing)
+        description = described(program, writing, terminal=terminal is not None)
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", str(ENTERING)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT if program.joined else subprocess.PIPE,
+            stdout=slave or subprocess.PIPE,
+            stderr=subprocess.STDOUT if program.joined or slave else subprocess.PIPE,
             pass_fds=(writing,),
             start_new_session=True,  # Ctrl-C is for reprokit, which then ends this
             env={},
@@ -91,13 +99,17 @@ def run(
         )
     finally:
         os.close(writing)
+        if slave is not None:
+            os.close(slave)
     try:
         assert process.stdin is not None
-        assert process.stdout is not None
         with suppress(BrokenPipeError):
             process.stdin.write(description)
-        with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
-            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+        if process.stdout is not None:
+            with suppress(OSError):  # a user may have so many pages of pipes: the usual size does, too
+                fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
+        if terminal is not None and master is not None:
+            _attend(terminal, Master(master), cancel)
         pace = Pace(timeout, time.monotonic(), sink)
         watch = _Watch(process, reading, pace, cancel)
         signalled = watch.follow()
@@ -110,6 +122,18 @@ def run(
     finally:
         _end(process)
         os.close(reading)
+        if master is not None:
+            os.close(master)
+
+
+def _attend(terminal: Terminal, master: Master, cancel: threading.Event) -> None:
+    """Connect the terminal with the program's until no process has that open. Raises Cancelled."""
+
+    def tick() -> None:
+        if cancel.is_set():
+            raise Cancelled("cancelled while the terminal was attached")
+
+    relay(terminal, master, master.resize, tick)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -136,11 +160,11 @@ class _Watch:
         pace: Pace,
         cancel: threading.Event,
     ) -> None:
-        assert process.stdout is not None
         self._process = process
-        self._streams = {process.stdout.fileno(): 1, status: 0}
-        if process.stderr is not None:
-            self._streams[process.stderr.fileno()] = 2
+        self._streams = {status: 0}
+        for number, stream in enumerate((process.stdout, process.stderr), 1):
+            if stream is not None:
+                self._streams[stream.fileno()] = number
         self._joined = Joined(pace.pass_on)
         self._pace = pace
         self._cancel = cancel

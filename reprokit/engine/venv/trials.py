@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -46,7 +47,8 @@ def run(
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
-            ended = sandbox.run(program, sink, cancel, timeout=trial.limits.timeout)
+            limit = math.inf if trial.terminal else trial.limits.timeout
+            ended = sandbox.run(program, sink, cancel, timeout=limit, terminal=trial.terminal)
         return Ending(exit_code=ended.code, oom=group.saw_oom(), timed_out=ended.timed_out, seconds=ended.seconds)
 
 

@@ -1,0 +1,113 @@
+"""``reprokit exec``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reprokit.cli import opening, options
+from reprokit.cli.display.plain import columns
+from reprokit.cli.display.screen import Screen
+from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo, echo_data
+from reprokit.report import outputs
+
+if TYPE_CHECKING:
+    from reprokit.run.by_hand import Used
+
+PROGRAM = "reprokit.exec.program"
+MOST = 4 * 1024 * 1024
+"""Bytes of the output of one of several cells that are kept; what is beyond is cut."""
+
+
+class WithProgram(click.Command):
+    """A command line whose words behind ``--`` are another program's."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click's, of the words before ``--``."""
+        at = args.index("--") if "--" in args else len(args)
+        ctx.meta[PROGRAM] = args[at + 1 :]
+        return super().parse_args(ctx, args[:at])
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """With the program's place."""
+        formatter.write_usage(ctx.command_path, f"{' '.join(self.collect_usage_pieces(ctx))} -- COMMAND...")
+
+
+@click.command(
+    "exec",
+    cls=WithProgram,
+    epilog="""\b
+Examples:
+  reprokit exec cases/ptxas_unknown_arch.yaml cuda=11.8 -- ptxas --version
+  reprokit exec last:3 -- python -c 'import numpy; print(numpy.__version__)'
+  reprokit exec cases/numpy_2.yaml -- pip list          # all cells, and a table of what differs
+  reprokit exec cases/numpy_2.yaml --only python=3.11 --json out.json -- python -m sysconfig
+
+\b
+Exit status: that of the command; of several cells, the one that all have, else 1. 2 wrong usage, 3 a cell cannot be
+built or served here, 130 interrupted.
+""",
+)
+@opening.cell_arguments
+@opening.container_options
+@options.jobs_option
+@click.option(
+    "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write what each cell wrote."
+)
+@click.pass_context
+def command(context: click.Context, /, **given: Any) -> int:
+    """Run COMMAND in the container of a cell, in place of the command of its case, with everything else as in a trial.
+
+    CASE and CELL are those of `reprokit shell`. Where several cells match, COMMAND runs in all of them, and a table
+    shows what differs.
+    """
+    from reprokit.run.by_hand import ByHand
+
+    program: list[str] = context.meta[PROGRAM]
+    if not program:
+        raise UsageError("no command: reprokit exec CASE [CELL] -- COMMAND, such as: -- pip list")
+    json_file = given.pop("json_file")
+    options.check_writable("--json", json_file)
+    store_folder = options.obeyed_store(given.pop("store_folder"))
+    # What the command writes is on standard output, alone.
+    session = ByHand(store_folder, display=Screen(sys.stderr, live=False))
+    changes = opening.changes_of(given)
+    request, tasks = opening.cells_of(session, given, jobs=given.pop("jobs"))
+    alone = len(tasks) == 1 and json_file is None
+    used = session.execute(request, tasks, program, changes, _show if alone else _keep)
+    found = [
+        outputs.Written(
+            case=one.task.case.id,
+            cell=one.task.cell,
+            exit_code=one.ending.exit_code if one.ending else None,
+            text=one.output.decode(errors="replace"),
+            timed_out=one.ending is not None and one.ending.timed_out,
+        )
+        for one in used
+    ]
+    options.write_json(json_file, outputs.to_json(program, found))
+    for each in found:
+        if each.timed_out:
+            echo(f"{outputs.name_of(each, found)}: stopped at its time limit", err=True)
+    if not alone and json_file != Path("-"):
+        echo_data(outputs.table(found, columns()), nl=False)
+    codes = {each.exit_code for each in found}
+    if None in codes:
+        return 3
+    return int(codes.pop() or 0) if len(codes) == 1 else 1
+
+
+def _show(used: Used, data: bytes) -> None:
+    if sys.stdout.isatty():
+        echo_data(data.decode(errors="replace"), nl=False)
+    else:
+        sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def _keep(used: Used, data: bytes) -> None:
+    used.output += data[: max(MOST - len(used.output), 0)]

@@ -1,0 +1,106 @@
+"""What a command wrote in several cells: what they all wrote, and a table of what differs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reprokit.case.matrix import label
+
+FORMAT = "reprokit-exec/v1"
+WIDEST = 48
+"""Columns of a value; what is longer is cut."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """What a command wrote in a cell. ``exit_code``: None where it never started there."""
+
+    case: str
+    cell: Mapping[str, str]
+    exit_code: int | None
+    text: str
+    timed_out: bool = False
+
+
+def to_json(command: Sequence[str], written: Sequence[Written]) -> dict[str, Any]:
+    """All of it, for programs."""
+    cells = [
+        {
+            "case": one.case,
+            "cell": dict(one.cell),
+            "exit_code": one.exit_code,
+            "timed_out": one.timed_out,
+            "output": one.text,
+        }
+        for one in written
+    ]
+    return {"format": FORMAT, "command": list(command), "cells": cells}
+
+
+def name_of(one: Written, all_of: Sequence[Written]) -> str:
+    """A cell by what tells it from the others."""
+    same = set.intersection(*(set(each.cell.items()) for each in all_of)) if len(all_of) > 1 else set()
+    words = [one.case] if len({each.case for each in all_of}) > 1 else []
+    own = {name: value for name, value in one.cell.items() if (name, value) not in same}
+    return " ".join([*words, *([label(own)] if own else [])]) or label(one.cell)
+
+
+def table(written: Sequence[Written], width: int) -> str:
+    """The exit status of each cell, and what differs between their outputs, in at most ``width`` columns where that
+    is possible. The first word of a line is its name where no output has two lines of the same name, as in a list of
+    packages; elsewhere each output is shown once, with the cells that wrote it.
+    """
+    ran = [one for one in written if one.exit_code is not None]
+    rows = [(name_of(one, written), str(one.exit_code)) for one in written if one.exit_code is not None]
+    rows += [(name_of(one, written), "did not run") for one in written if one.exit_code is None]
+    lines = [f"{name}: {f'exit status {code}' if code.isdecimal() else code}" for name, code in rows]
+    named = [_named(one.text) for one in ran]
+    if len({one.text for one in ran}) == 1:
+        lines += ["", "All wrote the same:" if len(ran) > 1 else "Output:", ran[0].text.rstrip("\n")]
+    elif all(each is not None for each in named):
+        lines += ["", *_differences([name_of(one, written) for one in ran], [each or {} for each in named], width)]
+    else:
+        for text in dict.fromkeys(one.text for one in ran):
+            who = ", ".join(name_of(one, written) for one in ran if one.text == text)
+            lines += ["", f"--- {who}", text.rstrip("\n")]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _named(text: str) -> dict[str, str] | None:
+    """Lines by their first word; None where two have the same."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        name, _, rest = line.strip().partition(" ")
+        if not name:
+            continue
+        if name in found:
+            return None
+        found[name] = " ".join(rest.split())
+    return found
+
+
+def _differences(cells: Sequence[str], named: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    names = sorted({name for each in named for name in each}, key=str.lower)
+    differing = [name for name in names if len({each.get(name) for each in named}) > 1]
+    rows = [["", *cells]] + [[name, *(_value(each.get(name)) for each in named)] for name in differing]
+    same = len(names) - len(differing)
+    widths = [max(len(row[at]) for row in rows) for at in range(len(cells) + 1)]
+    said = [f"{len(differing)} lines differ, {same} are the same in all cells."]
+    if sum(widths) + 2 * len(cells) <= width:
+        return [
+            *said,
+            *("  ".join(word.ljust(room) for word, room in zip(row, widths, strict=True)).rstrip() for row in rows),
+        ]
+    # Too many cells for the width: a block for each line, with the cells below one another.
+    wide = max(map(len, cells))
+    for name, *values in rows[1:]:
+        said += [name, *(f"  {cell.ljust(wide)}  {value}" for cell, value in zip(cells, values, strict=True))]
+    return said
+
+
+def _value(text: str | None) -> str:
+    if text is None:
+        return "-"
+    return (text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…") or "(there)"
