@@ -59,7 +59,7 @@ def table(written: Sequence[Written], width: int) -> str:
     named = [_named(one.text) for one in ran]
     if len({one.text for one in ran}) == 1:
         lines += ["", "All wrote the same:" if len(ran) > 1 else "Output:", ran[0].text.rstrip("\n")]
-    elif all(each is not None for each in named):
+    elif ran and all(each is not None for each in named):
         lines += ["", *_differences([name_of(one, written) for one in ran], [each or {} for each in named], width)]
     else:
         for text in dict.fromkeys(one.text for one in ran):
@@ -87,7 +87,7 @@ def _differences(cells: Sequence[str], named: Sequence[Mapping[str, str]], width
     rows = [["", *cells]] + [[name, *(_value(each.get(name)) for each in named)] for name in differing]
     same = len(names) - len(differing)
     widths = [max(len(row[at]) for row in rows) for at in range(len(cells) + 1)]
-    said = [f"{len(differing)} lines differ, {same} are the same in all cells."]
+    said = [f"Lines that differ: {len(differing)}; the same in all cells: {same}."]
     if sum(widths) + 2 * len(cells) <= width:
         return [
             *said,

@@ -17,7 +17,9 @@ from tests.unit.run.test_runner import CASE
 
 def behave(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
     """Prints a line that depends on B, and ends with A."""
-    sink(f"version {trial.env['B']}\n\xff".encode("latin-1"))
+    sink(f"version {trial.env['B']}\n".encode())
+    if trial.command[-1] == "binary":
+        sink(b"\xff")
     return Ending(exit_code=int(trial.env["A"]), seconds=0.1)
 
 
@@ -35,16 +37,16 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
 def test_one_cell_writes_to_standard_output_and_its_exit_status_is_passed_on(
     engine: FakeEngine, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    assert invoke(["exec", "toy.yaml", "a=2,b=y", "--", "lib", "--version", "--", "-x"]) == 2
+    assert invoke(["exec", "toy.yaml", "a=2,b=y", "--", "lib", "--", "binary"]) == 2
     assert capfdbinary.readouterr().out == b"version y\n\xff"
-    assert engine.trials[-1].command == ("lib", "--version", "--", "-x")
+    assert engine.trials[-1].command == ("lib", "--", "binary")
 
 
 def test_several_cells_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert invoke(["exec", "toy.yaml", "--only", "a=1", "--json", "out.json", "--", "lib"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == ["b=x: exit status 1", "b=y: exit status 1"]
-    assert lines[3:] == ["1 lines differ, 1 are the same in all cells.", "         b=x  b=y", "version  x    y"]
+    assert lines[3:] == ["Lines that differ: 1; the same in all cells: 0.", "         b=x  b=y", "version  x    y"]
     found = json.loads((tmp_path / "out.json").read_text())
     assert [(one["cell"]["b"], one["exit_code"]) for one in found["cells"]] == [("x", 1), ("y", 1)]
     assert invoke(["exec", "toy.yaml", "--", "lib"]) == 1  # 1 and 2: not the same in all

@@ -7,7 +7,7 @@ import json
 from reprokit.report.outputs import Written, table, to_json
 
 
-def written(text: str, exit_code: int | None = 0, case: str = "toy", **cell: str) -> Written:
+def written(text: str, exit_code: int | None = 0, case: str = "toy", /, **cell: str) -> Written:
     return Written(case=case, cell=cell, exit_code=exit_code, text=text)
 
 
@@ -22,7 +22,7 @@ def test_lines_with_a_name_are_compared_by_it() -> None:
         "numpy=1: exit status 0",
         "numpy=2: exit status 0",
         "",
-        "2 lines differ, 3 are the same in all cells.",
+        "Lines that differ: 2; the same in all cells: 3.",
         "       numpy=1  numpy=2",
         "numpy  1.26.4   2.0",
         "six    -        1.17",
@@ -31,7 +31,7 @@ def test_lines_with_a_name_are_compared_by_it() -> None:
 
 def test_more_cells_than_the_width_holds_stand_below_one_another() -> None:
     assert table(LISTS, 20).splitlines()[3:] == [
-        "2 lines differ, 3 are the same in all cells.",
+        "Lines that differ: 2; the same in all cells: 3.",
         "numpy",
         "  numpy=1  1.26.4",
         "  numpy=2  2.0",
@@ -53,7 +53,7 @@ def test_texts_without_names_are_shown_once_with_the_cells_that_wrote_them() -> 
 
 
 def test_a_cell_in_which_it_did_not_run_and_cases_are_named() -> None:
-    found = [written("x\n", a="1"), written("", None, case="other", a="1")]
+    found = [written("x\n", a="1"), written("", None, "other", a="1")]
     assert table(found, 80).splitlines() == ["toy: exit status 0", "other: did not run", "", "Output:", "x"]
     assert table([written("", None, a="1")], 80) == "a=1: did not run\n"
 
