@@ -104,7 +104,7 @@ def test_debuggers_look_into_a_process_of_the_same_user(folder: Folder) -> None:
         user.sees(b"/workspace$ ")
         user.types(b"python -c 'import time; time.sleep(600)' &\r")
         user.types(b"until py-spy dump -p $! 2> /dev/null; do sleep 0.2; done; gdb -batch -p $!; ulimit -c\r")
-        user.sees(b"(idle)")  # py-spy
+        user.sees(b"Python v")  # py-spy; colours follow
         user.sees(b"Inferior 1 (process")
         user.sees(b"unlimited")
         user.types(b"exit\r")
