@@ -370,7 +370,7 @@ def test_a_terminal_is_given_back_when_its_trial_is_cancelled(subject: Subject, 
     word, cancel = uuid.uuid4().hex, threading.Event()
     with users_terminal() as user:
         before = user.modes()
-        asked = replace(trial(image, f"echo ready; sleep 600 {word}", labels=labels(word)), terminal=user.terminal)
+        asked = replace(trial(image, f"echo ready; sleep 600; : {word}", labels=labels(word)), terminal=user.terminal)
         raised: list[BaseException] = []
 
         def run() -> None:
