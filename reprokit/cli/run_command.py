@@ -11,12 +11,14 @@ import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
 from reprokit.environment.axes import AXIS_NAMES
 
 if TYPE_CHECKING:
     from reprokit.run.request import Request
     from reprokit.run.run_session import Session
 
+NO_CASE = "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)"
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
 EXAMPLES = """\b
 Examples:
@@ -30,6 +32,8 @@ Examples:
   reprokit run bug-report.md -v                      # a Markdown file that holds a case
   reprokit run https://github.com/OWNER/NAME/issues/1   # shows what the untrusted case does, and asks first
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
+  reprokit run cases/ --failed                       # what departed or was inconclusive last time
+  reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
   reprokit run --resume                              # continue the run that was interrupted
 
 \b
@@ -60,6 +64,12 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 @options.jobs_option
 @click.option("--json", "json_file", type=click.Path(path_type=Path, dir_okay=False), help="Write the result file.")
 @click.option("--junit", "junit_file", type=click.Path(path_type=Path, dir_okay=False), help="Write JUnit XML.")
+@click.option(
+    "--failed", is_flag=True, help="Only cells that departed or were inconclusive in the last run of their case."
+)
+@click.option(
+    "--watch", is_flag=True, help="Run again what an edit of a case, a source or a data set touches; Ctrl-C ends."
+)
 @click.option("--resume", is_flag=True, help="Continue the last run that was stopped or has inconclusive cells.")
 @click.option(
     "-v",
@@ -76,7 +86,12 @@ def command(**given: Any) -> int:
     holds a case, - (standard input) or a URL.
     """
     json_file, junit_file = given.pop("json_file"), given.pop("junit_file")
-    resume, verbose = given.pop("resume"), given.pop("verbose")
+    resume, verbose, failed = given.pop("resume"), given.pop("verbose"), given.pop("failed")
+    watched = given.pop("watch")
+    if watched and (failed or resume or given["cells_file"]):
+        raise UsageError("--watch begins with all cells: leave out --failed, --resume and --cells")
+    if failed and (resume or given["cells_file"]):
+        raise UsageError("--failed chooses the cells: leave out --resume and --cells")
     cells_file = given.pop("cells_file")
     store_folder = options.obeyed_store(given.pop("store_folder"))
     options.check_writable("--json", json_file)
@@ -87,6 +102,20 @@ def command(**given: Any) -> int:
 
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
+
+    def run(request: Request) -> int:
+        session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
+        try:
+            return session.start(request)
+        finally:
+            _write(session, store_folder, json_file, junit_file)
+
+    if watched and not given["cases"]:
+        raise click.UsageError(NO_CASE)
+    if watched:
+        from reprokit.run.watching import watch
+
+        return watch(options.request_of(given), run, lambda text: echo(text, err=True))
     session = Session(store_folder, display=Screen(stream, verbose=verbose), confirming=planner)
     try:
         if resume:
@@ -118,8 +147,8 @@ def command(**given: Any) -> int:
         if cells_file:
             return session.start(_request_of(cells_file, given))
         if not given["cases"]:
-            raise click.UsageError("no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)")
-        return session.start(options.request_of(given))
+            raise click.UsageError(NO_CASE)
+        return session.start(options.request_of(given), failed=failed)
     finally:
         # The decided cells are written to the file even if the run failed.
         _write(session, store_folder, json_file, junit_file)

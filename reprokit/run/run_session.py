@@ -19,6 +19,7 @@ from reprokit.run import resuming
 from reprokit.run.approving import approve
 from reprokit.run.invocation import Invocation, load_again, new_id, now, site_caps, workflow
 from reprokit.run.keeping.estimating import check_room
+from reprokit.run.last_time import only_failed
 from reprokit.run.limits import check_run_time
 from reprokit.run.listener import Listener
 from reprokit.run.plan import check_locks, load_all, plan
@@ -36,12 +37,18 @@ class Session(Invocation):
 
     files: Mapping[str, CaseFile]
 
-    def start(self, request: Request) -> int:
-        """Plan and run; returns the contract's exit status.
+    def start(self, request: Request, *, failed: bool = False) -> int:
+        """Plan and run; returns the contract's exit status. ``failed``: see :func:`.last_time.only_failed`.
 
         Raises UsageError or CaseError, and EngineError where no engine answers, before anything is run or recorded.
         """
         files = load_all(request.cases)
+        if failed:
+            if not self.folder.is_dir():
+                raise UsageError(f"--failed: nothing was run here yet: {self.folder} does not exist")
+            store = self._open_store()
+            request = only_failed(store, files, request)
+            store.close()
         tasks = self._approved(files, request)
         check_run_time(tasks, site_caps(site.settings()))
         if full := check_room(tasks, self.folder, site.settings().budget):

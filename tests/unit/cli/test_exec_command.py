@@ -76,6 +76,16 @@ def test_folders_to_write_are_named_before_anything_is_built(
     assert [one.target for one in engine.trials[-1].mounts] == ["/workspace/src", "/workspace/deep/er"]
 
 
+def test_a_run_chooses_its_cells_in_one_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["run", "toy.yaml", "--failed", "--resume"]) == 2
+    assert invoke(["run", "toy.yaml", "--watch", "--failed"]) == 2
+    said = capsys.readouterr().err
+    assert "--failed chooses the cells: leave out --resume and --cells" in said
+    assert "--watch begins with all cells: leave out --failed, --resume and --cells" in said
+    assert invoke(["run", "--watch"]) == 2
+    assert "no CASE given" in capsys.readouterr().err
+
+
 def test_a_shell_without_a_terminal_names_the_command_that_needs_none(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
