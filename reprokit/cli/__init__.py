@@ -43,6 +43,7 @@ COMMANDS = {
     "show": "Show a recorded run, or one cell of it with its log and environment.",
     "report": "Write a report: pages that open from the disk, or one run in another format.",
     "share": "Write the Markdown of an issue: verdicts, what they explain, and the case to run.",
+    "bundle": "Write a recorded cell with its image to an archive that needs Docker or Podman alone.",
     "gc": "Remove what reprokit keeps on this disk, until it fits into a budget.",
     "doctor": "Check this host for problems, and suggest fixes.",
     "config": "Show the configuration: each value, and where it comes from.",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError, ImageGone
 from reprokit.engine import failure
 from reprokit.engine.protocol import ImageInfo
 from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
@@ -125,6 +125,20 @@ def _words(body: bytes) -> str:
         return str(json.loads(body)["message"])
     except (ValueError, KeyError, TypeError):
         return body.decode("utf-8", errors="replace")
+
+
+def save(wire: Wire, image: str, target: Path, cancel: threading.Event) -> None:
+    """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
+    import docker.errors
+
+    with wire.errors(), target.open("wb") as writer:
+        try:
+            for part in wire.client().get_image(image):
+                if cancel.is_set():
+                    raise Cancelled(f"cancelled while {image} was saved")
+                writer.write(part)
+        except docker.errors.NotFound:
+            raise ImageGone(f"the engine has the image {image} no more") from None
 
 
 def _quoted(text: str) -> str:

@@ -222,6 +222,20 @@ class Engine(Protocol):
             EngineError: A container uses the image.
         """
 
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        """Write an image with all its layers to a file, as ``docker save`` does.
+
+        Args:
+            image: Its tag or id.
+            target: The file, which is written anew.
+            cancel: When it is set, writing is stopped.
+
+        Raises:
+            ImageGone: The engine has no such image.
+            Unsupported: It makes no images.
+            Cancelled: ``cancel`` was set.
+        """
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from an archive of a root file system.
 

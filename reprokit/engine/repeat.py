@@ -15,7 +15,14 @@ from reprokit.engine.protocol import Trial
 def docker_run_line(
     trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = (), runtime: str = ""
 ) -> str:
-    """What to type in a shell to run this trial without reprokit: the same image, limits, environment and command.
+    """What to type in a shell to run this trial without reprokit: :func:`docker_run_words` in one line."""
+    return shlex.join(docker_run_words(trial, files, program, cdi, runtime))
+
+
+def docker_run_words(
+    trial: Trial, files: Path | None = None, program: str = "docker", cdi: Sequence[str] = (), runtime: str = ""
+) -> list[str]:
+    """The words of a command that runs this trial without reprokit: the same image, limits, environment and command.
 
     ``files``: the folder of this host that holds a copy of the trial's files. ``program``: docker or podman, which
     take the same words. ``cdi``: the names of its GPUs, where they come that way.
@@ -45,7 +52,7 @@ def docker_run_line(
     for name, value in trial.env.items():
         words.append(f"--env={name}={value}")
     words += [f"--workdir={trial.workdir}", trial.image, *command(trial)]
-    return " ".join(shlex.quote(word) for word in words)
+    return words
 
 
 def _bind(source: Path, target: str, *, read_only: bool) -> str:

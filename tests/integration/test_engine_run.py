@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import uuid
@@ -16,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from reprokit.core import ownership
-from reprokit.core.errors import EngineError, Unsupported
+from reprokit.core.errors import EngineError, ImageGone, Unsupported
 from reprokit.engine.docker.engine import DockerEngine
+from reprokit.intake.sharing import bundle
 from tests.conftest import build_of, docker, never, remove_image, trial
 
 pytestmark = pytest.mark.integration
@@ -129,6 +131,19 @@ def test_imported_image_carries_its_labels(engine: DockerEngine, tiny: str) -> N
     assert image is not None
     assert image.id.startswith("sha256:")
     assert image.labels["org.reprokit.test"] == 'quotes " and $dollar'
+
+
+def test_an_image_is_saved_for_a_bundle(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
+    image = engine.image(tiny)
+    assert image is not None
+    engine.save(image.id, tmp_path / "saved.tar", never())
+    bundle.canonical(tmp_path / "saved.tar", tmp_path / "image.tar", "docker.io/reprokit/bundle:1")
+    with tarfile.open(tmp_path / "image.tar") as archive:
+        names = archive.getnames()
+    assert names[:2] == ["manifest.json", f"{image.id.removeprefix('sha256:')}.json"]
+    assert len(names) == 3
+    with pytest.raises(ImageGone, match="no more"):
+        engine.save(f"sha256:{'0' * 64}", tmp_path / "none.tar", never())
 
 
 CHILD = """

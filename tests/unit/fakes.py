@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from reprokit.core.errors import Cancelled, EngineLost, ImageGone
+from reprokit.core.errors import Cancelled, EngineLost, ImageGone, Unsupported
 from reprokit.engine.kept import IMAGE, Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.repeat import docker_run_line
@@ -84,6 +84,9 @@ class FakeEngine:
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise AssertionError("nothing is imported here")
+
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        raise Unsupported("this engine has no images to save")
 
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None

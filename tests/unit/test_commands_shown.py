@@ -120,7 +120,7 @@ def test_targets_of_make_exist(path: Path) -> None:
 @pytest.mark.parametrize(
     ("shown", "wrong"),
     [
-        ("reprokit bundle", "bundle"),
+        ("reprokit pack", "pack"),
         ("reprokit gc --budget 20G", ""),
         ("reprokit run CASE --fix", ""),
         ("reprokit run CASE --fixed", "--fixed"),

@@ -127,6 +127,10 @@ class DockerEngine:
         """Make an image from a root file system archive. Raises EngineError."""
         return images.import_rootfs(self._wire, tar, tag, labels)
 
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
+        images.save(self._wire, image, target, cancel)
+
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:

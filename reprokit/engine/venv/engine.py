@@ -14,7 +14,7 @@ from reprokit.engine import leftovers, runtimes
 from reprokit.engine.kept import Kept
 from reprokit.engine.protocol import Build, EngineInfo, ImageInfo, Progress, Slot, Trial
 from reprokit.engine.venv import ENTRY, cgroups, keeping
-from reprokit.core.errors import EngineError
+from reprokit.core.errors import EngineError, Unsupported
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class VenvEngine:
 
         runtimes.refuse("the engine venv")
         return trials.run(trial, keeping.get(trial.image), host.powers(), sink, cancel, slot or nullcontext())
+
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        """Not possible. Raises Unsupported."""
+        raise Unsupported("a virtual environment is a part of this host, and no image that could be saved")
 
     def repeat(self, trial: Trial, files: Path) -> str:
         """The shell line that runs a trial by hand. ``files``: holds a copy of the trial's files."""

@@ -1,0 +1,110 @@
+"""``reprokit bundle``."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reprokit.case.matrix import label, parse_group
+from reprokit.cli import options
+from reprokit.core.errors import UsageError
+from reprokit.core.terminal import echo
+from reprokit.core.text import first_line
+from reprokit.intake.sharing import bundle, choosing
+from reprokit.report.labels import cell_name
+
+if TYPE_CHECKING:
+    from reprokit.evidence.records import CellRecord, RunRecord
+
+
+@click.command(
+    "bundle",
+    epilog="""\b
+Examples:
+  reprokit bundle ptxas-unknown-arch cuda=11.7,arch=sm_90 -o bug.tar.zst
+  reprokit bundle last 3 -o bug.tar.gz      # cell 3 of the last run
+  tar xf bug.tar.gz && sh ptxas-unknown-arch/run.sh
+""",
+)
+@click.argument("what", default="last", metavar="[RUN|CASE]")
+@click.argument("cell", required=False, metavar="[CELL]")
+@click.option("--case", "case_id", metavar="ID", help="Which case of the run, where it has several.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    help="The file to write: .tar.zst, .tar.gz or .tar.",
+)
+@click.option("-y", "--yes", is_flag=True, help="Bundle the case even if its text seems to contain a secret.")
+@options.engine_option
+@options.store_option
+def command(
+    what: str,
+    cell: str | None,
+    case_id: str | None,
+    output: Path,
+    yes: bool,
+    engine: str | None,
+    store_folder: Path | None,
+) -> int:
+    """Write a recorded cell with its image to an archive that runs without reprokit, registries and indexes.
+
+    RUN is the id of a run, the beginning of one, or `last`; CASE is a case file or the id of a case. CELL is the number
+    of a cell, or values of it: cuda=11.8,gcc=12. The archive holds the image, the case and its lock, the logs, what was
+    measured, and run.sh, which needs Docker or Podman alone. Private things are removed from logs and measurements; the
+    case and the image are not changed. Real data, GPUs and their driver are not in it.
+    """
+    from reprokit.engine import registry
+    from reprokit.environment.cases import load_text
+    from reprokit.report.publishing import Scrubber
+
+    options.check_writable("--output", output)
+    bundle.check_target(output)
+    store = options.store_of(store_folder)
+    subject = choosing.subject_of(store, what, case_id)
+    if subject.run is None:
+        raise UsageError(f"{what} was not run here yet: run it first, reprokit run {what}")
+    if (found := choosing.secrets_in(subject)) and not yes:
+        raise UsageError(
+            f"the text of the case seems to contain a secret ({found}): remove it and run the case again, "
+            "or bundle it as it is with --yes"
+        )
+    chosen, scrub = _cell(subject.run, cell), Scrubber([subject.run])
+    made = bundle.write(
+        registry.make(engine or chosen.details.engine_kind or "auto"),
+        subject.run,
+        chosen,
+        load_text(chosen.case_path, subject.text),
+        store=store.folder,
+        target=output,
+        scrub=scrub,
+        cancel=threading.Event(),
+    )
+    size = f"{output.stat().st_size / 1e6:.0f} MB"
+    echo(f"{output}: {label(chosen.cell)}: {chosen.verdict}: {first_line(chosen.reason)}; {size}")
+    echo(f"run it with: tar xf {output} && sh {made.file.case.id}/run.sh")
+    if made.datasets:
+        echo(f"not in it: the data of {', '.join(made.datasets)}", err=True)
+    if scrub.left_out:
+        echo(f"left out of the texts: {', '.join(scrub.left_out)}", err=True)
+    return 0
+
+
+def _cell(run: RunRecord, text: str | None) -> CellRecord:
+    """The cell that is named by its number or its values, or the only one. Raises UsageError."""
+    found = list(run.cells)
+    if text is not None and text.isdecimal():
+        found = [cell for cell in run.cells if cell.number == int(text)]
+    elif text is not None:
+        wanted = parse_group(text)
+        found = [cell for cell in run.cells if all(cell.cell.get(name) in values for name, values in wanted.items())]
+        found = [cell for cell in found if cell.variant == "case"] or found
+    if len(found) == 1:
+        return found[0]
+    cells = "".join(f"\n  {cell.number}: {cell_name(cell)}" for cell in (found or run.cells)[:20])
+    which = f"{len(found)} cells" if found else "no cell"
+    raise UsageError(f"{which} of run {run.id}{f' are {text}' if text else ''}: name one by its number\n{cells[1:]}")

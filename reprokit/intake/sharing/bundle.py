@@ -1,0 +1,305 @@
+"""One recorded cell as an archive that lives on: its image, case, logs, environment, and a script that runs it.
+
+The script needs Docker or Podman alone: neither reprokit, nor a registry, an index or a network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shlex
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from reprokit import __version__
+from reprokit.case.files import CaseFile
+from reprokit.case.matrix import label
+from reprokit.core.errors import EngineError, UsageError
+from reprokit.engine.protocol import Engine, Trial
+from reprokit.engine.repeat import docker_run_words
+from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.report.publishing import Scrub, scrubbed
+from reprokit.run.locking.file import path_of
+from reprokit.run.plan import task_of
+from reprokit.run.request import Request
+from reprokit.run.task import Task
+from reprokit.run.trials import trial_of
+from reprokit.store.places import read_log
+
+FORMAT = "reprokit-bundle/v1"
+SUFFIXES = (".tar.zst", ".tar.gz", ".tgz", ".tar")
+FILES, DATA = "/@FILES@", "/@DATA-{}@"
+"""Folders in the words of a command, until the script knows where they are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bundled:
+    """A bundle's content, but for its image. ``datasets``: those that a folder of the host was, which is not in it."""
+
+    run: RunRecord
+    cell: CellRecord
+    file: CaseFile
+    task: Task
+    trial: Trial
+    lock: str
+    logs: Mapping[str, str]
+    datasets: tuple[str, ...]
+    architecture: str
+
+
+def check_target(target: Path) -> None:
+    """Raise UsageError for a file of a kind that cannot be written here."""
+    if not target.name.endswith(SUFFIXES):
+        raise UsageError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
+    if target.name.endswith(".zst"):
+        _zstd()
+
+
+def write(
+    engine: Engine,
+    run: RunRecord,
+    cell: CellRecord,
+    file: CaseFile,
+    *,
+    store: Path,
+    target: Path,
+    scrub: Scrub,
+    cancel: threading.Event,
+) -> Bundled:
+    """Write the bundle of a recorded cell, whole or not at all. Raises UsageError, Unsupported, EngineError."""
+    check_target(target)
+    info = engine.info()
+    if cell.image is None:
+        raise UsageError(f"cell {cell.number} of run {run.id} has no image: it is {cell.verdict}: {cell.reason}")
+    case = f"reprokit run {shlex.quote(cell.case_path)}"
+    with tempfile.TemporaryDirectory(dir=target.absolute().parent, prefix=f".{target.name}.") as folder:
+        scratch = Path(folder)
+        if info.capabilities.images and engine.image(cell.image.id) is None:
+            raise UsageError(f"{info} has the image of cell {cell.number} of run {run.id} no more: {case} builds it")
+        engine.save(cell.image.id, scratch / "saved.tar", cancel)
+        name = f"docker.io/reprokit/bundle:{cell.image.id.removeprefix('sha256:')[:20]}"
+        canonical(scratch / "saved.tar", scratch / "image.tar", name)
+        (scratch / "saved.tar").unlink()
+        made = _bundled(run, cell, file, store, name, info.architecture)
+        with _archive(scratch / "bundle", target) as archive:
+            for path, (text, mode) in _members(made, scrub).items():
+                _add(archive, f"{file.case.id}/{path}", text.encode(), mode)
+            with (scratch / "image.tar").open("rb") as image:
+                _add(archive, f"{file.case.id}/image.tar", image)
+        (scratch / "bundle").replace(target)
+    return made
+
+
+def _bundled(run: RunRecord, cell: CellRecord, file: CaseFile, store: Path, image: str, architecture: str) -> Bundled:
+    case = file.fixed if cell.variant == "fix" and file.fixed else file.case
+    task = task_of(1, file, case, cell.variant, dict(cell.cell), Request(cases=()), {})
+    work = PurePosixPath(task.spec.workdir)
+    # The line that repeats a trial says what was mounted.
+    given = tuple(name for name, one in task.spec.datasets.items() if f"target={work / one.path}," in cell.repeat)
+    task = replace(task, datasets={name: Path(DATA.format(name)) for name in given})
+    return Bundled(
+        run=run,
+        cell=cell,
+        file=file,
+        task=task,
+        trial=trial_of(task, image, run.id),
+        lock=_lock(cell, file),
+        logs={f"logs/trial-{one.number}.log": _log(store, one.log) for one in cell.trials},
+        datasets=given,
+        architecture=architecture,
+    )
+
+
+def _lock(cell: CellRecord, file: CaseFile) -> str:
+    """The lock beside the case's file, where there is one and the file still holds this case."""
+    try:
+        beside = path_of(cell.case_path, cell.case_id)
+        return beside.read_text(encoding="utf-8") if file.text == Path(cell.case_path).read_text("utf-8") else ""
+    except (OSError, UnicodeDecodeError, UsageError):
+        return ""
+
+
+def _log(store: Path, log: str) -> str:
+    try:
+        return read_log(store, log).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return "the log was removed\n"
+
+
+def _members(made: Bundled, scrub: Scrub) -> dict[str, tuple[str, int]]:
+    """Text and permissions of each file of the bundle; what was recorded is scrubbed, the case is as it is."""
+    cell, case = made.cell, made.file
+    record = scrubbed(replace(made.run, cells=(cell,)), scrub).cells[0]
+    about: dict[str, Any] = {
+        "format": FORMAT,
+        "reprokit_version": __version__,
+        "case": {"id": case.case.id, "digest": case.digest},
+        "cell": dict(cell.cell),
+        "variant": cell.variant,
+        "verdict": cell.verdict and cell.verdict.value,
+        "reason": record.reason,
+        "image": {"name": made.trial.image, "id": cell.image and cell.image.id, "architecture": made.architecture},
+        "datasets": list(made.datasets),
+        "gpus": made.task.spec.limits.gpus,
+        "engine": record.details.engine,
+    }
+    texts = {
+        "bundle.json": (json.dumps(about, indent=2, ensure_ascii=False) + "\n", 0o644),
+        "README.md": (_readme(made, record), 0o644),
+        "run.sh": (_script(made, record), 0o755),
+        "case.yaml": (case.text, 0o644),
+        "Dockerfile": (record.dockerfile, 0o644),
+        "environment.json": (
+            json.dumps(record.environment and record.environment.to_json(), indent=2, ensure_ascii=False) + "\n",
+            0o644,
+        ),
+    }
+    if made.lock:
+        texts["case.lock.yaml"] = (made.lock, 0o644)
+    texts |= {path: (scrub(text), 0o644) for path, text in made.logs.items()}
+    return texts | {f"files/{path}": (one.text, one.permissions) for path, one in made.trial.files.items()}
+
+
+def _readme(made: Bundled, record: CellRecord) -> str:
+    missing = [f"- The data of {name}: give its folder as `DATA_{_variable(name)}`." for name in made.datasets]
+    if gpus := made.task.spec.limits.gpus:
+        missing.append(f"- {gpus} GPU(s), their driver, and the NVIDIA container toolkit.")
+    return f"""\
+# {" ".join(made.file.case.title.split())}
+
+The cell `{label(record.cell)}`{" with its fix" if record.variant == "fix" else ""}: **{record.verdict}**.
+
+    {" ".join(record.reason.split())}
+
+`sh run.sh` runs it again. It needs Docker or Podman, an {made.architecture} machine, and no network.
+`logs/` has what it printed when it was recorded, `case.yaml` which failure counts, `environment.json` what was measured
+in the image.
+
+What is not in this bundle:
+
+{chr(10).join(missing) or "- Nothing that it needs."}
+
+Private things were removed from the logs and the environment; the image and the case are as they are. The case takes
+at most {made.task.spec.limits.timeout:g} seconds; `run.sh` sets no time limit.
+"""
+
+
+def _script(made: Bundled, record: CellRecord) -> str:
+    words = docker_run_words(made.trial, Path(FILES))[2:]
+    if gpus := made.task.spec.limits.gpus:
+        words.insert(0, f"--gpus={gpus}")
+    recorded = f"recorded: {record.verdict}: {' '.join(record.reason.split())}"
+    return f"""\
+#!/bin/sh
+# Runs this cell in Docker or Podman, whichever answers: sh run.sh [docker|podman]
+set -eu
+here=$(CDPATH= cd -- "$(dirname -- "$0")" && pwd)
+program=${{1:-}}
+if [ -z "$program" ]; then
+    for program in docker podman none; do
+        if [ "$program" = none ] || "$program" info > /dev/null 2>&1; then break; fi
+    done
+fi
+if [ "$program" = none ]; then
+    echo "neither docker nor podman answers: install one of them, or start it" >&2
+    exit 125
+fi
+"$program" image inspect {made.trial.image} > /dev/null 2>&1 || "$program" load -i "$here/image.tar" >&2
+echo {shlex.quote(recorded)} >&2
+set --
+if [ "$program" = podman ] && [ -r /proc/self/limits ]; then
+    # Podman asks for more than some hosts grant, and its service has no more than this.
+    set -- $(awk '/^Max open files/ {{ print "--ulimit=nofile=" ($5 < 1048576 ? $5 : 1048576) }}
+        /^Max processes/ {{ print "--ulimit=nproc=" ($4 < 32768 ? $4 : 32768) }}' /proc/self/limits)
+fi
+exec "$program" run "$@" {" ".join(_quoted(word, made.datasets) for word in words)}
+"""
+
+
+def _quoted(word: str, datasets: Sequence[str]) -> str:
+    """A word for the script, with the folders that only it knows."""
+    known = {FILES: '"$here/files"'}
+    for name in datasets:
+        variable = f"DATA_{_variable(name)}"
+        known[DATA.format(name)] = f'"${{{variable}:?give the folder of the data set {_variable(name)}}}"'
+    for marker, place in known.items():
+        before, found, after = word.partition(f"source={marker}")
+        if found:
+            return f"{shlex.quote(before + 'source=')}{place}{shlex.quote(after)}"
+    return shlex.quote(word)
+
+
+def _variable(name: str) -> str:
+    return "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+
+
+def canonical(saved: Path, target: Path, name: str) -> None:
+    """A saved image with that name and no other, each layer once: how engines write one differs, and what they name."""
+    try:
+        with tarfile.open(saved) as source, tarfile.open(target, "w") as archive:
+            [entry] = json.loads(_read(source, "manifest.json"))
+            config = _read(source, entry["Config"])
+            identity = PurePosixPath(entry["Config"]).name.removesuffix(".json")
+            digests = json.loads(config)["rootfs"]["diff_ids"]
+            layers = {
+                f"{digest.removeprefix('sha256:')}.tar": layer
+                for digest, layer in zip(digests, entry["Layers"], strict=True)
+            }
+            names = [f"{digest.removeprefix('sha256:')}.tar" for digest in digests]
+            manifest = [{"Config": f"{identity}.json", "RepoTags": [name], "Layers": names}]
+            _add(archive, "manifest.json", json.dumps(manifest).encode())
+            _add(archive, f"{identity}.json", config)
+            for path, layer in layers.items():
+                stream = source.extractfile(layer)
+                assert stream is not None, layer
+                _add(archive, path, stream)
+    except (tarfile.TarError, KeyError, TypeError, ValueError, AssertionError) as error:
+        raise EngineError(f"what the engine saved is not an image as `docker save` writes it: {error}") from error
+
+
+def _read(archive: tarfile.TarFile, name: str) -> bytes:
+    stream = archive.extractfile(name)
+    if stream is None:
+        raise KeyError(name)
+    return stream.read()
+
+
+def _add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: int = 0o644) -> None:
+    """Add a file without the user and the time of this host."""
+    info = tarfile.TarInfo(path)
+    stream = io.BytesIO(content) if isinstance(content, bytes) else content
+    info.size, info.mode = stream.seek(0, io.SEEK_END), mode
+    stream.seek(0)
+    archive.addfile(info, stream)
+
+
+@contextmanager
+def _archive(path: Path, target: Path) -> Iterator[tarfile.TarFile]:
+    """A new archive at ``path``, compressed as the name of ``target`` says."""
+    if target.name.endswith(".zst"):
+        with _zstd()(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+            yield archive
+    else:
+        with path.open("wb") as raw:
+            stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
+            with stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+                yield archive
+
+
+def _zstd() -> Any:
+    """What opens a file of Zstandard. Raises UsageError where this Python has none."""
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            return __import__(module, fromlist=["open"]).open
+        except ImportError:
+            continue
+    raise UsageError(
+        "this Python cannot write .zst: pip install zstandard, or name a file that ends in .tar.gz, which takes longer"
+    )

@@ -1,0 +1,66 @@
+"""A recorded cell as a bundle: its script gives the same end on an engine that has no image and no network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_run import REPOSITORY, User
+from tests.private_engine import private_engine
+
+pytestmark = pytest.mark.integration
+CASE = REPOSITORY / "cases" / "ptxas_unknown_arch.yaml"
+REFUSED = "ptxas fatal   : Value 'sm_90' is not defined for option 'gpu-name'"
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a bundle that was unpacked."""
+    user = User(tmp_path_factory.mktemp("bundle"))
+    user.types("run", str(CASE), "--cuda", "11.7", "--only", "arch=sm_90", "--json", "result.json")
+    said = user.types("bundle", "last", "arch=sm_90", "-o", "bug.tar.gz")
+    assert "cuda=11.7 arch=sm_90: reproduced" in said
+    with tarfile.open(user.folder / "bug.tar.gz") as archive:
+        assert all(one.isreg() and (one.uid, one.mtime) == (0, 0) for one in archive)
+    subprocess.run(["tar", "xf", "bug.tar.gz"], cwd=user.folder, check=True)
+    folder = user.folder / "ptxas-unknown-arch"
+    assert (folder / "case.yaml").read_text() == CASE.read_text()
+    assert REFUSED in (folder / "logs" / "trial-1.log").read_text()
+    assert json.loads((folder / "environment.json").read_text())["cuda"] == "11.7"
+    about = json.loads((folder / "bundle.json").read_text())
+    assert (about["format"], about["verdict"]) == ("reprokit-bundle/v1", "reproduced")
+    assert str(user.folder) not in (folder / "README.md").read_text() + (folder / "run.sh").read_text()
+    return folder
+
+
+def runs(folder: Path, program: str, **environment: str) -> tuple[int, str]:
+    done = subprocess.run(
+        ["sh", str(folder / "run.sh"), program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_it_runs_on_an_engine_without_any_image_or_network(bundle: Path) -> None:
+    if shutil.which("docker") is None:
+        pytest.skip("needs the docker client")
+    with private_engine() as other:
+        assert other.engine().wire.client().images() == []
+        for _ in range(2):  # loaded, and found
+            status, said = runs(bundle, "docker", DOCKER_HOST=other.url)
+            assert (status, REFUSED in said) == (255, True), said
+            assert "recorded: reproduced" in said
+
+
+def test_it_runs_in_podman(bundle: Path, podman_service: str) -> None:
+    status, said = runs(bundle, "podman", CONTAINER_HOST=podman_service)
+    assert (status, REFUSED in said) == (255, True), said
