@@ -8,7 +8,7 @@ import os
 import sys
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from reprokit import __version__
 from reprokit.core import interrupts
 from reprokit.core.errors import CaseError, ReprokitError
 from reprokit.core.terminal import echo, echo_traceback
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 COMMANDS = {
     "run": "Build and run the cells of cases, and judge whether the failure reproduces.",
@@ -48,6 +51,7 @@ COMMANDS = {
     "doctor": "Check this host for problems, and suggest fixes.",
     "config": "Show the configuration: each value, and where it comes from.",
     "schema": "Print the JSON Schema of case files, for editors.",
+    "completion": "Print or install what completes commands in bash, zsh and fish.",
     "mcp": "Serve these commands to a coding agent, over the Model Context Protocol.",
     "github": "Steps that workflows on GitHub Actions call.",
 }
@@ -82,6 +86,13 @@ class Commands(click.Group):
 
             ctx.fail(f"no command {args[0]!r}{near(args[0], COMMANDS, prefix='; ')}")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The commands, without importing them, and the options of the program."""
+        from click.shell_completion import CompletionItem
+
+        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing them."""

@@ -25,6 +25,8 @@ from reprokit.environment.catalog import OURS
 
 # What the decorators need is imported above; the rest where it is used, since every command pays for this module.
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from reprokit.evidence.records import RunRecord
     from reprokit.evidence.sequential import Trials
     from reprokit.run.request import Request
@@ -36,13 +38,27 @@ F = TypeVar("F", bound=Callable[..., Any])
 def cases_argument(required: bool = True) -> Callable[[F], F]:
     """CASE...: a file, a folder, the id of a case, a Markdown file, ``-`` or a URL."""
     return click.argument(
-        "cases", nargs=-1, required=required, metavar="CASE...", callback=case_argument.paths(store_path)
+        "cases",
+        nargs=-1,
+        required=required,
+        metavar="CASE...",
+        callback=case_argument.paths(store_path),
+        shell_complete=_files,
     )
+
+
+def _files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Has the shell complete files and folders."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(incomplete, type="file")]
 
 
 def one_case_argument(function: F) -> F:
     """CASE of a search, which takes one; it is left out with --resume."""
-    return click.argument("case", required=False, metavar="CASE", callback=case_argument.paths(store_path))(function)
+    return click.argument(
+        "case", required=False, metavar="CASE", callback=case_argument.paths(store_path), shell_complete=_files
+    )(function)
 
 
 def selection_options(function: F) -> F:

@@ -129,16 +129,13 @@ def _words(body: bytes) -> str:
 
 def save(wire: Wire, image: str, target: Path, cancel: threading.Event) -> None:
     """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
-    import docker.errors
-
+    if find(wire, image) is None:
+        raise ImageGone(f"the engine has the image {image} no more")
     with wire.errors(), target.open("wb") as writer:
-        try:
-            for part in wire.client().get_image(image):
-                if cancel.is_set():
-                    raise Cancelled(f"cancelled while {image} was saved")
-                writer.write(part)
-        except docker.errors.NotFound:
-            raise ImageGone(f"the engine has the image {image} no more") from None
+        for part in wire.client().get_image(image):
+            if cancel.is_set():
+                raise Cancelled(f"cancelled while {image} was saved")
+            writer.write(part)
 
 
 def _quoted(text: str) -> str:
