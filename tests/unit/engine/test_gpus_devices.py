@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Unsupported
+from reprokit.core.tty import Terminal
 from reprokit.engine import containers, devices, libpod
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Mount, Trial
@@ -137,7 +139,35 @@ def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     assert (spec["cap_drop"], spec["no_new_privileges"], spec["netns"]) == (["ALL"], True, {"nsmode": "none"})
     assert spec["mounts"] == [{"type": "bind", "source": "/data", "destination": "/w/data", "options": ["rbind", "ro"]}]
     assert (spec["user"], spec["work_dir"], spec["shm_size"]) == ("repro", "/w", 1 << 20)
-    left = set(body) - {"Image", "Entrypoint", "Cmd", "Env", "WorkingDir", "User", "Hostname", "Healthcheck", "Labels"}
-    assert left == {"AttachStdout", "AttachStderr", "HostConfig"}, "whatever else a body says has to be said here too"
-    documented = {"Init", "NetworkMode", "CapDrop", "SecurityOpt", "PidsLimit", "LogConfig", "Ulimits", "Mounts"}
+    assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (False, False, [])
+    said = {"Tty", "OpenStdin"}
+    left = (
+        set(body)
+        - said
+        - {"Image", "Entrypoint", "Cmd", "Env", "WorkingDir", "User", "Hostname", "Healthcheck", "Labels"}
+    )
+    streams = {"AttachStdin", "AttachStdout", "AttachStderr", "StdinOnce"}  # of the connection that attaches
+    assert left == {*streams, "HostConfig"}, "whatever else a body says has to be said here too"
+    documented = {
+        "Init",
+        "NetworkMode",
+        "CapAdd",
+        "CapDrop",
+        "SecurityOpt",
+        "PidsLimit",
+        "LogConfig",
+        "Ulimits",
+        "Mounts",
+    }
     assert set(body["HostConfig"]) - documented == {"NanoCpus", "Memory", "MemorySwap", "ShmSize", "DeviceRequests"}
+
+
+def test_podmans_own_api_gets_a_terminal_and_core_dumps_as_it_writes_them() -> None:
+    terminal = Terminal(reads=0, writes=1, resized=2)
+    opened = replace(trial(), terminal=terminal, capabilities=("SYS_PTRACE",), core_dumps=True)
+    body = containers.create_body(opened, {}, cdi=["nvidia.com/gpu=0"])
+    spec = libpod.spec_of("name", body)
+    assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (True, True, ["SYS_PTRACE"])
+    assert spec["no_new_privileges"] is False
+    assert spec["r_limits"] == [{"type": "core", "soft": 2**64 - 1, "hard": 2**64 - 1}]
+    assert body["HostConfig"]["Ulimits"] == [{"Name": "core", "Soft": -1, "Hard": -1}]
