@@ -12,6 +12,7 @@ import subprocess
 import tarfile
 import threading
 import uuid
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -136,6 +137,9 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     sdist(projects / "honest", "honest", "", "print('honest 1.0')\n")
     wheel(projects / "plain", "plain")
     sdist(projects / "sneaky", "sneaky", running(POISON))
+    with zipfile.ZipFile(wheel(projects / "starter", "starter"), "a") as begun:
+        begun.writestr("begun.py", f"def main():\n    {running(POISON).replace(chr(10), '; ')}\n")
+        begun.writestr("starter-1.0.dist-info/entry_points.txt", "[console_scripts]\nstarter = begun:main\n")
     sdist(folder / "links", "peeking", running(LOOK))  # not behind the password, which strangers' builds do not have
     handler = type("Handler", (_Index,), {"root": folder / "served"})
     asked: list[str] = []
@@ -225,7 +229,7 @@ def bad_base(python: str) -> Iterator[str]:  # noqa: F811
         remove_image(tag)
 
 
-POISONERS = ("setup", "setup-of-a-stranger", "sdist", "pth", "source-tree", "base-image")
+POISONERS = ("setup", "setup-of-a-stranger", "sdist", "entry-point", "pth", "source-tree", "base-image")
 
 
 @pytest.fixture(scope="module")
@@ -246,6 +250,7 @@ def poisoned(
         "setup": built(engine, ground, python, setup=POISON)[1],
         "setup-of-a-stranger": built(engine, ground, python, setup=POISON, trust=Trust.STRANGER)[1],
         "sdist": built(engine, ground, python, pip=("sneaky",))[1],
+        "entry-point": built(engine, ground, python, pip=("starter",), setup="starter")[1],
         "pth": built(engine, ground, python, setup=start)[1],
         "source-tree": built(engine, ground, python, trees={"tree": tree}, pip=("./tree",))[1],
         "base-image": built(engine, ground, bad_base, apt=("dc",), pip=("plain",), setup="cat /poison.log")[1],
