@@ -24,6 +24,10 @@ WORDS = {
     "configured_folders": ("`datasets` and `sources` of the configuration", "配置中的 `datasets` 和 `sources`"),
     "on_host": ("`--engine venv`", "`--engine venv`"),
     "trial_network": ("`network: bridge`", "`network: bridge`"),
+    "file_capabilities": (
+        "`SYS_PTRACE` by the files of debuggers, with `backtrace`",
+        "使用 `backtrace` 时，调试器文件带来的 `SYS_PTRACE`",
+    ),
     "timeout": ("`timeout` of a trial", "一次试验的 `timeout`"),
     "build_time": ("time of a build", "一次构建的时间"),
     "run_time": ("time of all trials together", "所有试验的总时间"),

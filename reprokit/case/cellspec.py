@@ -26,6 +26,8 @@ class Limits:
 
     ``disk``: what it writes to its container; ``build_time``: of its image. These two are the site's: no case has them.
 
+    ``backtrace``: the stacks of crashes, and of what runs at the time limit, are taken.
+
     ``output``: ``joined``: the program writes stdout and stderr to one pipe, so that their order is recorded as it was;
     ``separate``: to two, as where what a program does depends on the streams.
     """
@@ -40,6 +42,7 @@ class Limits:
     network: Literal["none", "bridge"] = "none"
     user: str = "repro"
     output: Literal["joined", "separate"] = "joined"
+    backtrace: bool = False
     disk: int | None = None
     build_time: float | None = None
 
@@ -58,6 +61,7 @@ class EnvironmentSpec:
 
     ``pip``: requirements, or steps that are installed one after the other.
     ``conflicts``: whether versions that are known not to go together are refused, or are what the case is about.
+    ``sanitize``: the sanitizer with which C and C++ are compiled, '' = none.
     """
 
     image: str = ""
@@ -66,6 +70,7 @@ class EnvironmentSpec:
     pip_options: tuple[str, ...] = ()
     setup: str = ""
     conflicts: Literal["refuse", "allow"] = "refuse"
+    sanitize: Literal["", "address", "thread", "undefined"] = ""
 
     @property
     def pip_steps(self) -> tuple[PipStep, ...]:

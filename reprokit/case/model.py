@@ -48,6 +48,7 @@ from reprokit.case.scalars import (
     PipRequirement,
     Rate,
     Reproduces,
+    Sanitize,
     Scalar,
     Sha256,
     SignalName,
@@ -173,6 +174,11 @@ class Environment(Model):
         description="allow: versions that are known not to go together (GCC and nvcc, a framework and CUDA) are what "
         "the case is about. refuse (default): such a cell is unsupported.",
     )
+    sanitize: Sanitize = Field(
+        "",
+        description="address, thread or undefined: C and C++ of pip, of setup and of commands that use CFLAGS, "
+        "CXXFLAGS and LDFLAGS are compiled with this sanitizer, and an interpreter loads its library.",
+    )
 
     @property
     def pip_steps(self) -> Iterator[PlacedStep]:
@@ -243,6 +249,11 @@ class Resources(Model):
     pids: Pids | None = Field(None, description="Limit on the number of processes and threads.")
     timeout: Duration = Field("30m", description="Time limit of one trial, such as 30m, 1h30m or 90s.")
     network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
+    backtrace: Truth = Field(
+        False,
+        description="Take the stacks of all threads where a program dies of a signal, and of everything at the time "
+        "limit, by gdb and py-spy, which are installed over the image. Part of the log.",
+    )
     user: User = Field(
         "repro", description="User that runs the command: repro (unprivileged), or root if the bug needs it."
     )
@@ -269,6 +280,18 @@ def _number_or_mapping(value: object) -> str:
     return "mapping" if isinstance(value, (dict, Repeats)) else "number"
 
 
+class Hang(Model):
+    """Where a command hangs that never ends; its stacks are then taken at the time limit."""
+
+    frames: Annotated[tuple[FrameText, ...], Field(min_length=1)] = Field(
+        description="file:function or library:function, in the order of calls, in one thread at each of three looks."
+    )
+
+
+def _truth_or_mapping(value: object) -> str:
+    return "mapping" if isinstance(value, (dict, Hang)) else "truth"
+
+
 class Failure(Model):
     """The signature: every key given must match. Without any key, a nonzero exit code is the failure."""
 
@@ -286,10 +309,17 @@ class Failure(Model):
     message: Pattern | None = Field(
         None, description="Substring of that exception's message; /.../ is a regular expression."
     )
-    frames: tuple[FrameText, ...] = Field((), description="file:function, in this order, somewhere in that traceback.")
+    frames: tuple[FrameText, ...] = Field(
+        (),
+        description="file:function, in this order, somewhere in that traceback; or library:function in the stack "
+        "of the crash, where resources.backtrace asks for it; there the function may be a regular expression.",
+    )
     output: Pattern | None = Field(None, description="Substring of stdout or stderr; /.../ is a regular expression.")
     out_of_memory: Truth | None = Field(None, description="The failure is that the memory runs out.")
-    timed_out: Truth | None = Field(None, description="The failure is that the command never ends.")
+    timed_out: (
+        Annotated[Annotated[Truth, Tag("truth")] | Annotated[Hang, Tag("mapping")], Discriminator(_truth_or_mapping)]
+        | None
+    ) = Field(None, description="The failure is that the command never ends; or where it hangs: {frames: [...]}.")
 
 
 class Known(Model):

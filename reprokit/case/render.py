@@ -5,12 +5,13 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 from reprokit.case import units
 from reprokit.case.cellspec import CellSpec, DatasetSpec, EnvironmentSpec, FileSpec, Limits, PipStep, SourceSpec
 from reprokit.case.descriptions import dotted, found
-from reprokit.case.model import Case, Dataset, Environment, FileEntry, Resources, Source
+from reprokit.case.model import Case, Dataset, Environment, FileEntry, Hang, Resources, Source
 from reprokit.case.templates import RenderError, render_text
 from reprokit.case.tree import Loc
 from reprokit.core.errors import ReprokitError
@@ -56,6 +57,7 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
             pip_options=fill.items(("environment", "pip_options"), case.environment.pip_options, units.options),
             setup=fill.text(("environment", "setup"), case.environment.setup),
             conflicts=fill.parsed(("environment", "conflicts"), case.environment.conflicts, units.conflicts),
+            sanitize=fill.parsed(("environment", "sanitize"), case.environment.sanitize, units.sanitizer),
         ),
         sources={name: fill.source(("sources", name), source) for name, source in case.sources.items()},
         files={units.below_workdir(path): fill.file(("files", path), file) for path, file in case.files.items()},
@@ -63,8 +65,13 @@ def render(case: Case, cell: Mapping[str, str]) -> CellSpec:
         env={name: fill.text(("env", name), value) for name, value in case.env.items()},
         workdir=case.workdir,
         command=command,
-        limits=fill.limits(case.resources),
+        limits=replace(fill.limits(case.resources), backtrace=asks_for_stacks(case)),
     )
+
+
+def asks_for_stacks(case: Case) -> bool:
+    """Whether the stacks of crashes and hangs are taken, because a case says so or is about where it hangs."""
+    return case.resources.backtrace or isinstance(case.expect.failure.timed_out, Hang)
 
 
 class _Fill:

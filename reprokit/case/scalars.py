@@ -194,6 +194,11 @@ Conflicts = Annotated[
     _checked(units.conflicts, templated=True),
     _choice("refuse", "allow"),
 ]
+Sanitize = Annotated[
+    str,
+    _checked(units.sanitizer, templated=True),
+    _choice("", "address", "thread", "undefined"),
+]
 User = Annotated[str, _checked(units.user, templated=True), WithJsonSchema({"type": ["string", "integer"]})]
 GitUrl = Annotated[str, _checked(units.git_url, templated=True)]
 GitRef = Annotated[str, _checked(units.git_ref, templated=True), _loose()]
@@ -205,7 +210,9 @@ Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
 Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
 Pattern = Annotated[str, _checked(units.pattern, templated=False), _loose()]
 FrameText = Annotated[
-    str, _checked(units.frame, templated=False), WithJsonSchema({"type": "string", "pattern": "^[^\\s:]+:[^\\s:]+$"})
+    str,
+    _checked(units.frame, templated=False),
+    WithJsonSchema({"type": "string", "pattern": "^[^\\s:]+:([^\\s:]|::)+$"}),
 ]
 SignalName = Annotated[
     str, _checked(units.signal_name, templated=False), WithJsonSchema({"type": "string", "pattern": "^SIG[A-Z0-9]+$"})

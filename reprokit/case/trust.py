@@ -33,7 +33,8 @@ class Allowance:
     from folders of this host; otherwise over https alone and with none of these. ``configured_folders``: they get the
     data sets and sources that the configuration names; otherwise only those that the command line does.
     ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
-    get a network where they ask for it.
+    get a network where they ask for it. ``file_capabilities``: debuggers in their trials get from their files the
+    capability that Yama asks for; otherwise no program there gets any privilege by being started.
 
     The most that they get, beside what the site grants; None = no less than the site grants. ``timeout`` of a trial,
     ``build_time`` of an image, and ``run_time`` of all trials of a run at their limits, in seconds; ``pids`` of a
@@ -48,6 +49,7 @@ class Allowance:
     configured_folders: bool = True
     on_host: bool = True
     trial_network: bool = True
+    file_capabilities: bool = True
     timeout: float | None = None
     build_time: float | None = None
     run_time: float | None = None
@@ -68,6 +70,7 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
         configured_folders=False,
         on_host=False,
         trial_network=False,
+        file_capabilities=False,
         timeout=3600.0,
         build_time=3600.0,
         run_time=48 * 3600.0,

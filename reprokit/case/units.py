@@ -167,6 +167,11 @@ def conflicts(text: str) -> Literal["refuse", "allow"]:
     return _one_of(text, "refuse", "allow")
 
 
+def sanitizer(text: str) -> Literal["", "address", "thread", "undefined"]:
+    """``address``, ``thread``, ``undefined``, or nothing."""
+    return _one_of(text, "address", "thread", "undefined") if text.strip() else ""
+
+
 def user(text: str) -> str:
     """A user name or number, with an optional group: ``repro``, ``root``, ``1000:1000``."""
     if not _USER.fullmatch(text):
@@ -286,9 +291,9 @@ def not_blank(text: str) -> str:
 
 
 def frame(text: str) -> str:
-    """``file:function`` of a traceback line."""
-    if not re.fullmatch(r"[^\s:]+:[^\s:]+", text):
-        raise ValueError("file:function, such as rmi_loss.py:inverse")
+    """``file:function`` of a traceback line, or ``library:function`` of a native stack, a regular expression maybe."""
+    if not re.fullmatch(r"[^\s:]+:(?:[^\s:]|::)+", text):
+        raise ValueError("file:function, such as rmi_loss.py:inverse or libtorch_cpu.so:at::native::.*")
     return text
 
 

@@ -56,6 +56,11 @@ Exit status: 0 all as expected, 1 a verdict departs from what the case expects, 
 )
 @options.confirm_option
 @click.option("--fix", is_flag=True, help="Run the fixed variant beside the case.")
+@click.option(
+    "--backtrace",
+    is_flag=True,
+    help="Take the stacks of all threads where a program crashes or reaches its time limit: resources.backtrace.",
+)
 @options.stand_in_options
 @options.base_option
 @options.locked_option
@@ -130,6 +135,7 @@ def command(**given: Any) -> int:
                     "trials",
                     "confirm",
                     "fix",
+                    "backtrace",
                     "datasets",
                     "sources",
                     "base_images",

@@ -20,9 +20,10 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from reprokit.case.cellspec import FileSpec
+from reprokit.case.trust import ALLOWANCES
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
-from reprokit.engine import devices, libpod, runtimes
+from reprokit.engine import devices, libpod, runtimes, tracing
 from reprokit.engine.attending import attend
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
@@ -30,6 +31,7 @@ from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.pace import Pace
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
+from reprokit.engine.tracing import Tracing
 from reprokit.engine.wire import ANSWER_WITHIN, Hijacked, Wire, errors, raise_for_status
 from reprokit.engine.witness import ContainerEvents, Witnesses
 from reprokit.evidence.model import Ending
@@ -66,11 +68,12 @@ def command(trial: Trial) -> tuple[str, ...]:
     side. The ``sh`` (every image of ours has one: the probe ran in it) is replaced by the command, which has its
     process id, signals and exit status.
     """
+    gate = tracing.GATE if trial.traced else ""
     if trial.limits.output == "separate":
-        return trial.command
+        return ("sh", "-c", f'{gate}exec "$@"', "sh", *trial.command) if gate else trial.command
     # dash leaves out what no variable of a shell can be named.
     odd = [f"{name}={value}" for name, value in trial.env.items() if not _SHELL_NAME.fullmatch(name)]
-    return ("sh", "-c", 'exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
+    return ("sh", "-c", f'{gate}exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
 
 
 def create_body(
@@ -88,13 +91,14 @@ def create_body(
     """
     limits = trial.limits
     core = -1 if trial.core_dumps else 0
+    by_files = trial.capabilities and ALLOWANCES[trial.trust].file_capabilities
     host: dict[str, Any] = {
         "Init": True,
         "NetworkMode": limits.network,
         "CapDrop": ["ALL"],
         "CapAdd": [*trial.capabilities],
         # What needs a capability has it by its file: with no-new-privileges it would start without.
-        "SecurityOpt": [] if trial.capabilities else ["no-new-privileges"],
+        "SecurityOpt": [] if by_files else ["no-new-privileges"],
         "PidsLimit": limits.pids or PIDS,
         "LogConfig": {"Type": "none"},
         "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
@@ -221,6 +225,7 @@ def _run(
     if podman:
         body = for_podman(body, podman_limits())
     attached: Hijacked | None = None
+    tracer: Tracing | None = None
     kills: MemoryKills | None = None
     client = wire.client()
     remove_left(client, unremoved, wire.endpoint.url)
@@ -242,6 +247,7 @@ def _run(
                 raise Cancelled("cancelled before the trial started")
             with runtimes.starting(runtime), wire.errors():
                 client.start(name)
+            tracer = Tracing(wire, name, trial.limits.user) if trial.traced else None
             started = time.monotonic()
             if podman and trial.limits.memory is not None:
                 with wire.errors():
@@ -249,8 +255,8 @@ def _run(
                     kills = MemoryKills(found["State"]["Pid"], found["Id"])
             pace = Pace(trial.limits.timeout, started, sink)
             disk = DiskWatch(wire, name, trial.limits.disk, trial.trust)
+            watch = _Watch(wire, name, attached, pace, cancel, kills, events, disk, tracer)
             try:
-                watch = _Watch(wire, name, attached, pace, cancel, kills, events, disk)
                 if trial.terminal is None:
                     signalled = watch.follow()
                 else:
@@ -261,14 +267,19 @@ def _run(
             silent_since = time.time()
         ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
         pace.check(timed_out=ending.timed_out)
+        if tracer is not None and (said := tracer.said()):
+            sink(b"\n" + said)
+        if watch.out_of_memory is not None:  # what debuggers need is not the program's
+            return dataclasses.replace(ending, oom=watch.out_of_memory)
         return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending
     finally:
         # Nested, so that a second interrupt cannot skip the removal.
         try:
             if kills is not None:
                 kills.close()
-            if attached is not None:
-                attached.close()
+            for one in (attached, tracer):
+                if one is not None:
+                    one.close()
         finally:
             within = interrupts.CALL_WITHIN if cancel.is_set() else ANSWER_WITHIN
             is_unknown = attached is None and isinstance(sys.exc_info()[1], EngineLost)
@@ -369,7 +380,10 @@ def _tidy_away(
 
 
 class _Watch:
-    """Follows an attached container to its end, the time limit or cancellation."""
+    """Follows an attached container to its end, the time limit or cancellation.
+
+    ``out_of_memory``: whether memory had run out at the time limit, where debuggers then worked in it.
+    """
 
     def __init__(
         self,
@@ -381,7 +395,10 @@ class _Watch:
         kills: MemoryKills | None,
         events: ContainerEvents,
         disk: DiskWatch,
+        tracer: Tracing | None = None,
     ) -> None:
+        self.out_of_memory: bool | None = None
+        self._tracer = tracer
         self._wire = wire
         self._name = name
         self._attached = attached
@@ -442,6 +459,10 @@ class _Watch:
 
         if not self._signals:
             return True
+        if self._tracer is not None and len(self._signals) == 2:
+            self.out_of_memory = self._events.out_of_memory(0) or (self._kills is not None and self._kills.seen)
+            self._tracer.ask(self._cancel.is_set)
+            now = time.monotonic()
         number = self._signals.pop(0)
         self._next_signal = now + (GRACE if self._signals else DRAIN)
         self._events.sent.add(str(number.value))

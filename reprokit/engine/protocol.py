@@ -107,7 +107,8 @@ class Trial:
 
     ``terminal``: of a user, before the program in place of a log; the time limit then does not count.
     ``capabilities``: of Linux, such as "SYS_PTRACE", beyond those of a trial, which has none. ``core_dumps``: it may
-    leave core files.
+    leave core files. ``traced``: the stacks of what crashes in it, and of what runs at its time limit, are passed on
+    behind its output, by the debuggers of its image.
     """
 
     image: str
@@ -124,6 +125,7 @@ class Trial:
     terminal: Terminal | None = None
     capabilities: tuple[str, ...] = ()
     core_dumps: bool = False
+    traced: bool = False
 
 
 Slot = AbstractContextManager[object]

@@ -180,9 +180,15 @@ class Wire:
         return errors(self.endpoint.url)
 
     def hijack(
-        self, path: str, *, params: Mapping[str, Any] | None = None, headers: list[tuple[str, str]], expect_first: bool
+        self,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None = None,
+        headers: list[tuple[str, str]],
+        body: bytes = b"",
+        expect_first: bool,
     ) -> Hijacked:
-        """POST and take over the connection.
+        """POST ``body`` and take over the connection.
 
         ``expect_first``: the engine speaks first, at once; its bytes may have arrived with the headers already.
         """
@@ -191,7 +197,7 @@ class Wire:
 
         client = self.client()
         with self.errors():
-            prepared = client.prepare_request(requests.Request("POST", self.url(path), params=params))
+            prepared = client.prepare_request(requests.Request("POST", self.url(path), params=params, data=body))
             prepared.headers = HTTPHeaderDict(headers)  # requests' own mapping cannot repeat a header
             response = client.send(prepared, stream=True, timeout=ANSWER_WITHIN)
             if response.status_code >= 400:

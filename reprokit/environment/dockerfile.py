@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.cellspec import CellSpec
 from reprokit.core import cache
 from reprokit.core.errors import UsageError
-from reprokit.environment import installing
+from reprokit.environment import installing, sanitizing
 from reprokit.environment.axes import AXES
 from reprokit.environment.model import Environment, OnHost
 from reprokit.environment.supply import Recipe
@@ -160,6 +160,7 @@ def render(
             pins=pins,
             pip=installs,
             setup=bool(environment.setup),
+            sanitizer=_sanitizer(spec.environment.sanitize),
             datasets=generated,
         )
     )
@@ -174,6 +175,13 @@ def render(
         assert environment.host is not None, "a script makes environments of a host, and this one names none"
         context["reprokit/venv.json"] = json.dumps(_layout(environment.host, workdir)).encode()
     return Rendered(dockerfile=text, context=dict(sorted(context.items())), prefix=_PREFIXES[recipe])
+
+
+def _sanitizer(kind: str) -> dict[str, object]:
+    if not kind:
+        return {}
+    library = sanitizing.SANITIZERS[kind].library
+    return {"flags": sanitizing.flags(kind), "library": library, "preloaded": sanitizing.PRELOADED}
 
 
 def _layout(host: OnHost, workdir: str) -> dict[str, str]:

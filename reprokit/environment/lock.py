@@ -213,9 +213,12 @@ def asked_digest(spec: CellSpec, *, reads_files: bool) -> str:
 
     ``reads_files``: whether a step of the build may read the case's files.
     """
+    environment = dataclasses.asdict(spec.environment)
+    if not spec.environment.sanitize:
+        del environment["sanitize"]  # locks of earlier versions know no such key
     asked = {
         "axes": {name: value for name, value in spec.cell.items() if name in AXIS_NAMES},
-        "environment": dataclasses.asdict(spec.environment),
+        "environment": environment,
         "sources": {name: dataclasses.asdict(source) for name, source in spec.sources.items()},
         "generate": {name: [data.path, data.generate] for name, data in spec.datasets.items() if data.generate},
         "files": {path: _asked_file(file) for path, file in spec.files.items()} if reads_files else {},

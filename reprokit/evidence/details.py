@@ -8,7 +8,7 @@ from typing import Any
 
 from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
-from reprokit.evidence.model import Fingerprint, Outcome, Verdict
+from reprokit.evidence.model import Fingerprint, Frame, Outcome, Verdict
 from reprokit.evidence.origin import JobRecord, kind_of
 from reprokit.evidence.sequential import TrialFigures
 
@@ -17,11 +17,13 @@ from reprokit.evidence.sequential import TrialFigures
 class FailureRecord(Fingerprint, JsonRecord):
     """How a trial failed. ``known``: the id of the case's known failure that it is.
 
-    ``trials``: the numbers of all trials that failed so, where a cell lists several ways of failing.
+    ``trials``: the numbers of all trials that failed so, where a cell lists several ways of failing. ``stack``: where
+    it crashed or hung, innermost frame first, native frames and Python's, where that was taken.
     """
 
     known: str = field(default="", metadata=ABSENT)
     trials: tuple[int, ...] = field(default=(), metadata=ABSENT)
+    stack: tuple[Frame, ...] = field(default=(), metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)

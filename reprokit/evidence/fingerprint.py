@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from reprokit.core.text import one_line
 from reprokit.evidence.frames import telling_frames
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
+from reprokit.evidence.native import ThreadStack, telling
 from reprokit.evidence.normalise import essence, normalise
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has, parser_of
@@ -45,21 +46,24 @@ def fingerprint(
     cause: ExceptionSeen | None = None,
     about_it: bool = False,
     said: str = "",
+    stack: ThreadStack | None = None,
 ) -> Fingerprint:
     """Return the fingerprint of the failure of a program that ended so, having left ``text`` (cleaned) in its log.
 
     ``exception`` and ``crash`` are the telling ones of what the log shows; ``cause``: the exception that was printed as
     the cause of ``exception``; ``about_it``: the signature is about this exception. Without either, the exit status and
-    a line are all that is known: ``said``, which the signature matched, or the last one. Never raises.
+    a line are all that is known: ``said``, which the signature matched, or the last one. ``stack``: of the thread that
+    crashed, where it was taken. Never raises.
     """
     by = signal_name(ending.exit_code)
     own = exception is not None and not exception.ignored and not _crashed_later(by, exception, crash, text)
     if exception is not None and (own or about_it):
         return _of_exception(exception, crash, cause)
     if crash is not None:
-        return _of_crash(crash, by, text)
+        return _of_crash(crash, by, text, stack)
     if by:
-        return _make(kind="signal", message=by, title=by)
+        frames, where = telling(stack) if stack else ((), "")
+        return _make(kind="signal", frames=frames, message=by, title=by + (f" at {where}" if where else ""))
     status, said = f"exit status {ending.exit_code}", essence(said or last_words(text))
     return _make(
         kind="exit-status",
@@ -131,8 +135,16 @@ def _type(dotted: str) -> str:
     return f"{module}.{name}" if module and name.islower() else name
 
 
-def _of_crash(crash: Crash, by: str, text: str) -> Fingerprint:
+def of_hang(stack: ThreadStack) -> Fingerprint:
+    """The fingerprint of a program that stood there at its time limit."""
+    frames, where = telling(stack)
+    return _make(kind="hang", frames=frames, message="", title=f"hangs at {where}" if where else "hangs")
+
+
+def _of_crash(crash: Crash, by: str, text: str, stack: ThreadStack | None) -> Fingerprint:
     frames, where = crash_frames(text)
+    if not frames and stack is not None:
+        frames, where = telling(stack)
     at = f" at {where}" if where else ""
     words = _words(crash)
     if has(crash.kind, Trait.SIGNAL):

@@ -7,12 +7,23 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reprokit.core.text import one_line
-from reprokit.evidence.fingerprint import fingerprint
-from reprokit.evidence.match import OUTPUT_KEYS, TRACEBACK_KEYS, check, chosen_exception, given_keys
-from reprokit.evidence.model import Check, Crash, Ending, ExceptionSeen, Fingerprint, Judgement, Observation, Outcome
+from reprokit.evidence.fingerprint import fingerprint, of_hang
+from reprokit.evidence.match import OUTPUT_KEYS, TRACEBACK_KEYS, check, chosen_exception, given_keys, hang_frames
+from reprokit.evidence.model import (
+    Check,
+    Crash,
+    Ending,
+    ExceptionSeen,
+    Fingerprint,
+    Frame,
+    Judgement,
+    Observation,
+    Outcome,
+)
+from reprokit.evidence.native import Stacks, describe_crash_at, describe_hang, hang_at, split
 from reprokit.evidence.not_started import why_not_started
 from reprokit.evidence.observation import cause_of, observe, telling_crash, without_cuts
-from reprokit.evidence.text import LineNumbers
+from reprokit.evidence.text import LineNumbers, clean
 
 if TYPE_CHECKING:
     from reprokit.case.model import Failure, Known
@@ -26,33 +37,40 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     that does not match is still recognised if it is one of the ``known``, the first that fits. A command that was never
     started is not the failure: see :func:`reprokit.evidence.not_started.why_not_started`.
     """
+    text, stacks = split(clean(text))
     observation, shown = observe(text), without_cuts(text)
     numbers = LineNumbers(text)
-    checks = check(failure, ending, observation, shown, numbers)
+    checks = check(failure, ending, observation, shown, numbers, stacks)
     exception = chosen_exception(failure, observation)
     crash = telling_crash(observation)
     unstarted = why_not_started(failure, ending, shown)
     matched = _all(checks) and _is_evidence(failure, ending) and not unstarted
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)
-    reason = _reason(outcome, ending, checks, exception, crash)
+    reason = _reason(outcome, ending, checks, exception, crash, stacks)
     if unstarted:
         reason = f"{describe_exit(ending.exit_code)}: {unstarted}"
     recognised = ""
     if outcome is Outcome.DIFFERENT_FAILURE:
-        recognised = next((k.id for k in known if _is_known(k.failure, ending, observation, shown, numbers)), "")
+        seen = (ending, observation, shown, numbers, stacks)
+        recognised = next((k.id for k in known if _is_known(k.failure, *seen)), "")
     return Judgement(
         outcome=outcome,
         reason=f"known as {recognised}: {reason}" if recognised else reason,
         checks=checks,
         exception=exception,
         crash=crash,
-        fingerprint=_fingerprint(outcome, ending, shown, checks, exception, crash, observation),
+        fingerprint=_fingerprint(failure, outcome, ending, shown, checks, exception, crash, observation, stacks),
         known=recognised,
+        stack=_stack(failure, ending, stacks),
     )
 
 
-def _is_known(failure: Failure, ending: Ending, observation: Observation, shown: str, numbers: LineNumbers) -> bool:
-    return _all(check(failure, ending, observation, shown, numbers)) and not why_not_started(failure, ending, shown)
+def _is_known(
+    failure: Failure, ending: Ending, observation: Observation, shown: str, numbers: LineNumbers, stacks: Stacks
+) -> bool:
+    return _all(check(failure, ending, observation, shown, numbers, stacks)) and not why_not_started(
+        failure, ending, shown
+    )
 
 
 def _all(checks: Sequence[Check]) -> bool:
@@ -60,6 +78,7 @@ def _all(checks: Sequence[Check]) -> bool:
 
 
 def _fingerprint(
+    failure: Failure,
     outcome: Outcome,
     ending: Ending,
     text: str,
@@ -67,11 +86,14 @@ def _fingerprint(
     exception: ExceptionSeen | None,
     crash: Crash | None,
     observation: Observation,
+    stacks: Stacks,
 ) -> Fingerprint | None:
     """How the trial failed, if that is known: a container that was stopped or killed did not fail by itself."""
     about_it = outcome is Outcome.REPRODUCED and any(c.key in TRACEBACK_KEYS for c in checks)
     if outcome not in (Outcome.REPRODUCED, Outcome.DIFFERENT_FAILURE):
         return None
+    if ending.timed_out and hang_frames(failure) and (hung := hang_at(stacks, hang_frames(failure))[0]):
+        return of_hang(hung)
     if (ending.timed_out or ending.oom) and not about_it:
         return None
     if ending.exit_code == 0 and not about_it:
@@ -79,7 +101,22 @@ def _fingerprint(
     matched = [line for check in checks if check.key == "output" for line in check.lines]
     said = text.split("\n")[matched[0] - 1] if matched and outcome is Outcome.REPRODUCED else ""
     cause = cause_of(exception, observation)
-    return fingerprint(ending, text, exception=exception, crash=crash, cause=cause, about_it=about_it, said=said)
+    return fingerprint(
+        ending,
+        text,
+        exception=exception,
+        crash=crash,
+        cause=cause,
+        about_it=about_it,
+        said=said,
+        stack=stacks.crash,
+    )
+
+
+def _stack(failure: Failure, ending: Ending, stacks: Stacks) -> tuple[Frame, ...]:
+    """The stack that tells how a trial ended, innermost first; () where there is none."""
+    thread = hang_at(stacks, hang_frames(failure))[0] if ending.timed_out else stacks.crash
+    return thread.frames if thread is not None else ()
 
 
 def _is_evidence(failure: Failure, ending: Ending) -> bool:
@@ -123,11 +160,26 @@ def describe_crash(crash: Crash) -> str:
 
 
 def _reason(
-    outcome: Outcome, ending: Ending, checks: tuple[Check, ...], exception: ExceptionSeen | None, crash: Crash | None
+    outcome: Outcome,
+    ending: Ending,
+    checks: tuple[Check, ...],
+    exception: ExceptionSeen | None,
+    crash: Crash | None,
+    stacks: Stacks,
 ) -> str:
     shown = describe_exception(exception) if exception else describe_crash(crash) if crash else ""
+    if stacks.crash is not None and not exception:
+        at = describe_crash_at(stacks.crash)
+        shown = f"{shown}, {at}" if shown else at
     if outcome is Outcome.TIMED_OUT:
-        return f"stopped at its time limit after {ending.seconds:.1f} s" + (f", having shown {shown}" if shown else "")
+        hung = hang_at(stacks)
+        where = (
+            f"; {describe_hang(hung[0], *hung[1:])}"
+            if hung[0]
+            else (f"; no stacks: {stacks.missing}" if stacks.missing else "")
+        )
+        shown = f", having shown {shown}" if shown else ""
+        return f"stopped at its time limit after {ending.seconds:.1f} s{shown}{where}"
     if outcome is Outcome.OUT_OF_MEMORY:
         return f"killed for memory, {describe_exit(ending.exit_code)}"
     how = describe_exit(ending.exit_code)

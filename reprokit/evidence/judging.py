@@ -54,7 +54,7 @@ def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, 
 def _failure_record(judgement: Judgement) -> FailureRecord | None:
     if judgement.fingerprint is None:
         return None
-    return FailureRecord(**vars(judgement.fingerprint), known=judgement.known)
+    return FailureRecord(**vars(judgement.fingerprint), known=judgement.known, stack=judgement.stack)
 
 
 def _telling_lines(judgement: Judgement) -> tuple[int, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from reprokit.core.patterns import PatternError
 from reprokit.core.text import one_line
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
+from reprokit.evidence.native import NO_STACKS, Stacks, describe_hang, hang_at, stack_matches
 from reprokit.evidence.observation import last_exception
 from reprokit.evidence.text import LineNumbers, find
 
@@ -38,11 +39,16 @@ def given_keys(failure: Failure) -> tuple[str, ...]:
 
 
 def check(
-    failure: Failure, ending: Ending, observation: Observation, text: str, numbers: LineNumbers
+    failure: Failure,
+    ending: Ending,
+    observation: Observation,
+    text: str,
+    numbers: LineNumbers,
+    stacks: Stacks = NO_STACKS,
 ) -> tuple[Check, ...]:
     """Hold every key of ``failure`` against a trial, in a fixed order. ``text`` is the cleaned log, without cuts.
 
-    ``numbers``: those of its lines in the whole output, for words.
+    ``numbers``: those of its lines in the whole output, for words. ``stacks``: what was taken of its programs.
     """
     checks: list[Check] = []
     keys = given_keys(failure)
@@ -53,14 +59,43 @@ def check(
     elif "exit_code" not in keys and TRACEBACK_KEYS & {*keys} and ending.exit_code == 0 and not ending.timed_out:
         # Not said of a program that was stopped at its time limit: it had no end of its own.
         checks.append(Check(key="exit_code", matched=False, why=HANDLED))
-    checks.extend(_exception(failure, last_exception(observation)))
+    checks.extend(_crash_frames(failure, one, stacks) for one in _exception(failure, last_exception(observation)))
     if failure.output is not None:
         checks.append(_output(failure.output, text, numbers))
     if failure.out_of_memory is not None:
         checks.append(_flag("out_of_memory", failure.out_of_memory, ending.oom, "memory ran out"))
-    if failure.timed_out is not None:
+    if isinstance(failure.timed_out, bool):
         checks.append(_flag("timed_out", failure.timed_out, ending.timed_out, "the time limit was reached"))
+    elif failure.timed_out is not None:
+        checks.append(_hang(hang_frames(failure), ending, stacks))
     return tuple(checks)
+
+
+def hang_frames(failure: Failure) -> tuple[str, ...]:
+    """The frames through which a trial hangs, by the signature; () where it names none."""
+    return () if failure.timed_out is None or isinstance(failure.timed_out, bool) else failure.timed_out.frames
+
+
+def _crash_frames(failure: Failure, seen: Check, stacks: Stacks) -> Check:
+    """The check of ``frames`` against the stack of the crash, where no traceback came through them."""
+    crash = stacks.crash
+    if seen.key != "frames" or seen.matched or crash is None:
+        return seen
+    matched = stack_matches(failure.frames, crash.frames)
+    wanted, through = ", ".join(failure.frames), "came" if matched else "did not come"
+    why = f"the stack at {crash.signal} {through} through {wanted}" + ("" if matched else " in this order")
+    return Check(key="frames", matched=matched, why=why)
+
+
+def _hang(wanted: tuple[str, ...], ending: Ending, stacks: Stacks) -> Check:
+    if not ending.timed_out:
+        return Check(key="timed_out", matched=False, why="the time limit was reached: no")
+    thread, times, looks = hang_at(stacks, wanted)
+    if thread is not None and times == looks:
+        return Check(key="timed_out", matched=True, why=describe_hang(thread, times, looks))
+    why = f"{times} of {looks} stacks came through {', '.join(wanted)}"
+    why = why if looks else f"no stacks were taken at the time limit{stacks.missing and ': ' + stacks.missing}"
+    return Check(key="timed_out", matched=False, why=why)
 
 
 def chosen_exception(failure: Failure, observation: Observation) -> ExceptionSeen | None:

@@ -151,6 +151,7 @@ class Judgement:
 
     ``fingerprint``: how it failed; None when it passed, or was stopped or killed without the signature asking for it.
     ``known``: the id of the case's known failure that a different failure is; '' when it is not one of them.
+    ``stack``: where it crashed or hung, innermost frame first, where that was taken.
     """
 
     outcome: Outcome
@@ -160,4 +161,5 @@ class Judgement:
     crash: Crash | None = None
     fingerprint: Fingerprint | None = None
     known: str = ""
+    stack: tuple[Frame, ...] = ()
     rules: str = field(default=RULES_VERSION)

@@ -34,7 +34,7 @@ PASSED_THROUGH: tuple[tuple[str, str], ...] = (
         r"mem(?:cpy|move|set|cmp)|__mem|str(?:len|cpy|cmp|dup|ncpy|cat)|__str",
         "what every caller may hand a bad address",
     ),
-    (r"std::|__gnu_cxx::|__cxa_|_Unwind_|__cxxabiv1::", "the C++ library between a program's own functions"),
+    (r"std::|__gnu_cxx::|__gxx_|__cxa_|_Unwind_|__cxxabiv1::", "the C++ library between a program's own functions"),
     (r"c10::(?:Error|detail::torch\w*Fail|cuda::c10_cuda_check)|torch::PyWarningHandler", "PyTorch raises an error"),
     (
         r"(?:phi|paddle|common)::(?:\w+::)*(?:EnforceNotMet|GetCurrentTraceBack|throw_on_error)",
@@ -62,9 +62,14 @@ def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
     lines = text.split("\n")
     if python := _python(lines):
         return telling_frames(python)
-    names = list(dict.fromkeys(_name(line) for line in _native(lines, formats)))
-    named = [name for name in names if name and not _PASSED.match(name)] or [name for name in names if name]
+    names = list(dict.fromkeys(plain_name(line) for line in _native(lines, formats)))
+    named = [name for name in names if name and not passed_through(name)] or [name for name in names if name]
     return tuple(named[:TOP]), named[0] if named else ""
+
+
+def passed_through(name: str) -> bool:
+    """Whether a native function says nothing about a crash."""
+    return bool(_PASSED.match(name))
 
 
 def _python(lines: Sequence[str]) -> list[Frame]:
@@ -109,7 +114,7 @@ def _functions(lines: Sequence[str], patterns: Sequence[re.Pattern[str]]) -> lis
     return found
 
 
-def _name(function: str) -> str:
+def plain_name(function: str) -> str:
     """A function without arguments, template arguments, return type and compiler's notes: ``phi::funcs::Inverse``."""
     name = re.sub(
         r"\[(?:abi:\w+|clone [^\]]*)\]|\.(?:isra|part|constprop|cold)\.?\d*|\(anonymous namespace\)::", "", function

@@ -7,12 +7,41 @@ from collections.abc import Callable
 
 from reprokit.case.trust import Trust
 from reprokit.core import cache
-from reprokit.core.errors import BuildFailed, Unsupported
+from reprokit.core.errors import BuildFailed, ImageGone, Unsupported
 from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
 from reprokit.environment import debugging
+
+
+class DebugImages:
+    """The images with debuggers of a run, and why others cannot have any: each is tried once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: dict[str, tuple[str, str]] = {}
+
+    def over(self, engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
+        """The name of ``image`` with debuggers and ''; or ``image`` itself, and why it cannot have them.
+
+        Raises Cancelled, EngineError.
+        """
+        with self._lock:
+            if image not in self._found:
+                self._found[image] = self._made(engine, image, trust, cancel)
+            return self._found[image]
+
+    @staticmethod
+    def _made(engine: Engine, image: str, trust: Trust, cancel: threading.Event) -> tuple[str, str]:
+        info = engine.image(image)
+        if info is None:
+            raise ImageGone(f"the image {image} is gone")
+        try:
+            made = with_debuggers(engine, info, trust=trust, on_progress=lambda progress: None, cancel=cancel)
+        except Unsupported as error:
+            return image, str(error)
+        return made.tag, ""
 
 
 def with_debuggers(

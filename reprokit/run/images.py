@@ -157,6 +157,8 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
         raise Unsupported(task.refused)
     if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
+    if spec.environment.sanitize and supply.recipe == "script":
+        raise Unsupported("environment.sanitize is for images: run it with --engine docker or podman")
     if task.held:
         environment, fetched = applying.applied(task.held, spec, partial(trees.of, task.file.trust))
     else:

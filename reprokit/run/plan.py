@@ -150,6 +150,8 @@ def task_of(
     if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
         wanted = Verdict.NOT_REPRODUCED
     spec = spec_of(file, case, variant, cell)
+    if request.backtrace:
+        spec = replace(spec, limits=replace(spec.limits, backtrace=True))
     return Task(
         number=number,
         file=file,

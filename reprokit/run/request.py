@@ -28,6 +28,7 @@ class Request:
     ``jobs``: builds, and trials, at a time. ``datasets`` and ``sources``: folders of this host by name, those of the
     configuration too; ``named``: which of them the command line gave, so that the chosen cases must know them.
     ``confirm``: auto | always | never, whether decided cells are repeated until their trials carry what they say.
+    ``backtrace``: take the stacks of crashes and hangs of every case.
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
@@ -50,6 +51,7 @@ class Request:
     jobs: int = 2
     confirm: str = "auto"
     locked: bool = False
+    backtrace: bool = False
     chosen: tuple[chosen.Chosen, ...] = ()
     yes: bool = False
     reviewed: tuple[str, ...] = ()
@@ -116,6 +118,7 @@ class Request:
             "jobs": self.jobs,
             "confirm": self.confirm,
             "locked": self.locked,
+            "backtrace": self.backtrace,
             "chosen": chosen.to_json(self.chosen),
         }
 
@@ -146,6 +149,7 @@ class Request:
             jobs=data["jobs"],
             confirm=data.get("confirm", "auto"),
             locked=data.get("locked", False),
+            backtrace=data.get("backtrace", False),
             chosen=chosen.from_json(data.get("chosen", ())),
         )
 

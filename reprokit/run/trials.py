@@ -11,8 +11,11 @@ from pathlib import Path
 from reprokit import environment
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
+from reprokit.core.text import one_line
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
+from reprokit.environment import sanitizing
 from reprokit.environment.catalog import Catalog
+from reprokit.environment.debugging import CAPABILITY
 from reprokit.environment.host import Gpu
 from reprokit.environment.measured import Measured
 from reprokit.evidence import LogTrimmer
@@ -21,6 +24,7 @@ from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
+from reprokit.run.debugging import DebugImages
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
 from reprokit.run.locking.verify import departures
@@ -31,6 +35,8 @@ from reprokit.store.places import below, unlinked
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}
 """What a program finds beside the variables of its case, which may unset it by an empty value."""
+PYTHON_STACKS = {"PYTHONFAULTHANDLER": "1"}
+"""Where debuggers are asked for and not available, a Python that crashes prints its own frames at least."""
 
 
 def blank(task: Task) -> CellRecord:
@@ -83,16 +89,22 @@ class TrialContext:
     semaphore: PrioritySemaphore
     """One for each program that may run at a time."""
     recovery: EngineRecovery
+    debuggers: DebugImages = field(default_factory=DebugImages)
 
 
-def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> Trial:
-    """The container that a task asks for."""
+def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = (), *, traced: bool = False) -> Trial:
+    """The container that a task asks for. ``traced``: its image has debuggers."""
     workdir = task.spec.workdir.rstrip("/")
     uuids = tuple(gpu.uuid for gpu in gpus)
     return Trial(
         image=image,
         command=task.spec.command,
-        env={**UNBUFFERED, **task.spec.env},
+        env={
+            **UNBUFFERED,
+            **sanitizing.variables(task.spec),
+            **(PYTHON_STACKS if task.spec.limits.backtrace and not traced else {}),
+            **task.spec.env,
+        },
         workdir=task.spec.workdir,
         limits=task.spec.limits,
         labels=ownership(run_id, task.case.id, task.cell) | ({GPUS: ",".join(uuids)} if uuids else {}),
@@ -104,6 +116,8 @@ def trial_of(task: Task, image: str, run_id: str, gpus: Sequence[Gpu] = ()) -> T
         gpus=uuids,
         gpu_indices=tuple(gpu.index for gpu in gpus),
         trust=task.file.trust,
+        traced=traced,
+        capabilities=(CAPABILITY,) if traced else (),
     )
 
 
@@ -193,7 +207,9 @@ def run_trial(
     slot = _Slot(None if allocation else context.semaphore, partial(on_start, number))
     steady = partial(_steady, context, task, image, allocation, number, slot, echo)
     record, trial = context.recovery.repeated(steady)
-    return record, context.engine.repeat(trial, _kept_files(context, task))
+    return record, context.engine.repeat(
+        replace(trial, image=image, traced=False, capabilities=()), _kept_files(context, task)
+    )
 
 
 def _steady(
@@ -208,9 +224,13 @@ def _steady(
     """One trial, once more in a fresh container if it lost its GPU. Raises EngineError if that one did too."""
     lost = ""
     while True:
-        trial = trial_of(task, image, context.run_id, allocation.gpus if allocation else ())
+        debugged, missing = image, ""
+        if task.spec.limits.backtrace:
+            debugged, missing = context.debuggers.over(context.engine, image, task.file.trust, context.cancel)
+        gpus = allocation.gpus if allocation else ()
+        trial = trial_of(task, debugged, context.run_id, gpus, traced=debugged != image)
         try:
-            record = _one(context, task, trial, number, slot, echo)
+            record = _one(context, task, trial, number, slot, echo, missing)
         except (EngineError, Unsupported) as error:
             why = allocation.why_lost(str(error)) if allocation else ""
             if not why:
@@ -268,7 +288,13 @@ class _Slot:
 
 
 def _one(
-    context: TrialContext, task: Task, trial: Trial, number: int, slot: _Slot, echo: Callable[[bytes], None] | None
+    context: TrialContext,
+    task: Task,
+    trial: Trial,
+    number: int,
+    slot: _Slot,
+    echo: Callable[[bytes], None] | None,
+    no_stacks: str,
 ) -> TrialRecord:
     relative = _folder(context, task) / f"trial-{number}.log"
     log = below(context.folder, *relative.parts)
@@ -277,6 +303,8 @@ def _one(
     try:
         with LogTrimmer(log, task.case.expect.failure, echo=echo) as trimmer:
             ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
+            if no_stacks:
+                trimmer.feed(f"\n[reprokit: no stacks: {one_line(no_stacks, 300)}]\n".encode())
         check_awake(awake, "the trial")
     except EngineLost:
         log.replace(log.with_suffix(".lost.log"))

@@ -11,7 +11,7 @@ _ADDRESS = re.compile(r" on (?:unknown )?address 0x.*", re.DOTALL)
 PARSER = Parser(
     name="sanitizer",
     traits=frozenset({Trait.SANITIZER}),
-    golden=("asan-*", "ubsan-*"),
+    golden=("asan-*", "ubsan-*", "tsan-*"),
     version="1",
     precedence=20,
     said=lambda text: _ADDRESS.sub("", text),
@@ -27,6 +27,13 @@ PARSER = Parser(
             needles=("runtime error: ",),
             coarse=("rror",),
             pattern=r"^\S+:\d+:\d+: runtime error: .*",
+        ),
+        # compute-sanitizer, by its documentation: no log of a GPU was recorded.
+        CrashRule(
+            kind="sanitizer",
+            needles=("========= Invalid __", "========= Error: Race reported"),
+            coarse=("========= ",),
+            pattern=r"^========= (?P<text>Invalid __\w+__ .*|Error: Race reported .*)",
         ),
     ),
 )

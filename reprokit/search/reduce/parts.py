@@ -82,7 +82,7 @@ def groups(data: Data, kind: str, *, axes: bool = True) -> Iterator[Callable[[Da
     elif kind == "apt":
         yield _items(kind, ("environment", "apt"))
     elif kind == "image":
-        yield _keys(kind, ("environment",), only=("image", "conflicts"))
+        yield _keys(kind, ("environment",), only=("image", "conflicts", "sanitize"))
     elif kind == "axes":
         if axes:
             yield _keys(kind, ("matrix",), leave=ALWAYS)
