@@ -96,6 +96,6 @@ def limited_by(setting: str, trust: Trust) -> str:
     return f"{setting} in the configuration{level}"
 
 
-def recorded(level: Trust) -> Trust:
-    """A level as a record has it; one that only a newer version knows gets the least."""
-    return level if level in ALLOWANCES else Trust.STRANGER
+def recorded(level: Trust, *, believed: bool = True) -> Trust:
+    """A level as a record has it; one that only a newer version knows, or no one believes, gets the least."""
+    return level if believed and level in ALLOWANCES else Trust.STRANGER

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.case.matrix import label, parse_group
 from reprokit.case.render import SHELL
-from reprokit.case.trust import ALLOWANCES, Trust, recorded
+from reprokit.case.trust import ALLOWANCES, recorded
 from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.interrupts import signals
 from reprokit.engine.protocol import Mount, Trial
@@ -138,7 +138,8 @@ class ByHand(Session):
             raise UsageError(f"{self.folder} does not hold the case of run {record.id}, cell {number}, any more")
         file = load_text(cell.case_path, text)
         # What a record of another machine says of a case is not believed.
-        trust = recorded(cell.details.trust) if record.owner.is_here and not record.owner.imported else Trust.STRANGER
+        believed = record.owner.is_here and not record.owner.imported
+        trust = recorded(cell.details.trust, believed=believed)
         [file] = approve([replace(file, trust=trust)], request, {file.digest: [dict(cell.cell)]})
         asked = Request.from_json(record.request.asked)
         engine = asked.engine if request.engine == "auto" else request.engine
