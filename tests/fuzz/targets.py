@@ -189,7 +189,7 @@ def importing(data: bytes, folder: Path) -> None:
 def merging(data: bytes, folder: Path) -> None:
     """The store of another job, as journals: the first line names the run, each further one is an entry's JSON."""
     name, _, rest = _text(data).partition("\n")
-    name = "".join(letter for letter in name if letter not in "/\0")[:100]
+    name = "".join(letter for letter in name if letter not in "/\0")[:60]  # of 4 bytes each: no file has a longer one
     if name in ("", ".", ".."):
         return
     foreign = folder / "foreign"
