@@ -71,7 +71,7 @@ def command(
     options.check_writable("--junit", junit_file)
     found = find(folders)
     plan = _planned(planned) if planned else None
-    store = Store(options.store_path(store_folder))
+    store = Store(options.store_path(store_folder), up_to_date=True)
     done = merging.merge((read(name, folder) for name, folder in found), store, plan, now())
     # Where the result goes to standard output, messages go to standard error.
     _print(done, err=Path("-") in (json_file, junit_file))

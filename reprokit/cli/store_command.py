@@ -97,7 +97,7 @@ def import_(file: Path, store_folder: Path | None) -> int:
 
     if not file.exists():
         raise UsageError(f"{file} does not exist")
-    done = taken_over(Store(options.store_path(store_folder)), file, now())
+    done = taken_over(Store(options.store_path(store_folder), up_to_date=True), file, now())
     for problem in done.problems:
         echo(f"left out: {problem}")
     echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")

@@ -38,6 +38,8 @@ def hold(folder: Path) -> str:
         except OSError:
             os.close(file)
             hidden.unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()  # of a run that leaves nothing else
             raise
     except OSError:  # a full disk, a file system without locks
         return ""

@@ -557,8 +557,9 @@ class Runner:
         except ReprokitError as error:
             self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), facts))
         except OSError as error:
-            # The disk of the store, where a log or a file of a trial cannot be written: no defect of ours.
-            self._decide(decided(task, Verdict.ENGINE_ERROR, f"the store cannot be written: {error}", facts))
+            # The disk of the store, where a file of a trial cannot be written, or of the cache: no defect of ours.
+            where = f"{error.filename}: {error.strerror}" if error.filename else f"the store cannot be written: {error}"
+            self._decide(decided(task, Verdict.ENGINE_ERROR, where, facts))
         except Exception as error:
             # A defect of ours must not look like a finding, nor take the other cells down.
             self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), facts))

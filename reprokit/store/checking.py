@@ -15,7 +15,7 @@ from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
 from reprokit.store.journal import entries, path_of, pending, recorded
 from reprokit.store.places import log_path
-from reprokit.store.sqlite_file import DATABASE, faults
+from reprokit.store.sqlite_file import DATABASE
 
 
 @dataclass
@@ -36,7 +36,9 @@ def check(folder: Path) -> CheckResult:
     try:
         store = Store(folder)
         if store.file is not None:
-            done.problems += [f"{store.where}: {text}" for text in faults(store.file, whole=True)]
+            with store.engine.connect() as connection:
+                found = [str(text) for (text,) in connection.exec_driver_sql("PRAGMA integrity_check(20)")]
+            done.problems += [f"{store.where}: {text}" for text in found if text != "ok"]
     except StoreError as error:
         done.problems.append(str(error))
     known = {run.id: run for run in _runs(store, done)} if store else {}

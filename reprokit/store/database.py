@@ -24,8 +24,8 @@ from reprokit.store import tables, writing
 from reprokit.store.errors import unreadable
 from reprokit.store.folder import make_folder
 from reprokit.store.journal import PENDING, Journal, path_of
-from reprokit.store.opening import LOCK, open_database
-from reprokit.store.places import below, remove_run
+from reprokit.store.opening import open_database
+from reprokit.store.places import LOCK, below, remove_run
 from reprokit.store.replay import replay
 from reprokit.store.rows import bare_run, cell_of, trial_of
 
@@ -101,7 +101,7 @@ class Store:
         """Remove a run with its cells, trials, findings, journal and logs."""
         mark = below(self.folder, PENDING, run_id)
         with contextlib.ExitStack() as held:
-            with contextlib.suppress(OSError, NotImplementedError):
+            with contextlib.suppress(OSError):
                 held.enter_context(locked(self.folder / LOCK))  # no one brings it back from its journal meanwhile
             mark.unlink(missing_ok=True)
             with self._opened.transaction() as connection:

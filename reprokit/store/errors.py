@@ -9,18 +9,19 @@ from reprokit.core.errors import UsageError
 
 
 class Trouble(Enum):
-    """Why a database cannot be used. ``BUSY``, ``FULL`` and ``READ_ONLY``: it can be read, but takes nothing now."""
+    """Why a database cannot be used. The first four: it can be read, but takes nothing now."""
 
-    DAMAGED = "damaged"
-    FOREIGN = "foreign"
-    NEWER = "newer"
     BUSY = "busy"
     FULL = "full"
     READ_ONLY = "read-only"
+    LOCKLESS = "without locks"
+    DAMAGED = "damaged"
+    FOREIGN = "foreign"
+    NEWER = "newer"
     OTHER = "other"
 
 
-PASSING = (Trouble.BUSY, Trouble.FULL, Trouble.READ_ONLY)
+PASSING = (Trouble.BUSY, Trouble.FULL, Trouble.READ_ONLY, Trouble.LOCKLESS)
 """What keeps a database from being written, and not from being read."""
 
 
@@ -71,6 +72,15 @@ def store_error(where: str | Path, error: BaseException) -> StoreError:
             return StoreError(f"the store's database {where} {text.format(error=said, where=where)}", trouble)
     return StoreError(
         f"the store's database {where} cannot be used ({said}): name another store with --store", Trouble.OTHER
+    )
+
+
+def lockless(folder: Path, why: str) -> StoreError:
+    """The message for a store on a file system without locks. ``why``: in the system's words."""
+    return StoreError(
+        f"the file system of the store {folder} has no locks ({why}), so that no run can be recorded there: name "
+        "another store with --store",
+        Trouble.LOCKLESS,
     )
 
 

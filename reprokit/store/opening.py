@@ -16,15 +16,14 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
-from reprokit.core.locks import locked_if_free
-from reprokit.store import migrations, sqlite_file
+from reprokit.core.locks import locked_if_free, lockless
+from reprokit.store import errors, migrations, sqlite_file
 from reprokit.store.errors import PASSING, StoreError, store_error
 from reprokit.store.journal import pending
+from reprokit.store.places import LOCK
 from reprokit.store.replay import lacks, replay, settle
 from reprokit.store.sqlite_file import CURRENT, DATABASE, wal_of
 
-LOCK = "reprokit.lock"
-"""The file in the store's folder that is locked by the process that brings the database up to date."""
 LOCK_SECONDS = 5.0
 CHECK_SECONDS = 0.5
 """How long a database is looked at for damage before a process first writes to it."""
@@ -66,8 +65,10 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
         return opened
     path = Path(address.database or "")
     known = sqlite_file.version(path)
-    if known and not _is_writable(path):
-        return _read_only(path, folder, known, up_to_date=up_to_date)
+    if why := _unwritable(path, folder, known):
+        if up_to_date or not known:
+            raise why
+        return _read_only(path, folder, known)
     opened = Opened(engine=_engine(address, str(path)), where=str(path), path=path)
     try:
         _bring_up_to_date(opened, folder)
@@ -79,10 +80,8 @@ def open_database(folder: Path, url: str | None, *, up_to_date: bool) -> Opened:
     return opened
 
 
-def _read_only(path: Path, folder: Path, known: int, *, up_to_date: bool) -> Opened:
+def _read_only(path: Path, folder: Path, known: int) -> Opened:
     """A store that may only be read: as it is where it is whole, else a copy. SQLite would write beside it."""
-    if up_to_date:
-        raise store_error(path, sqlite3.OperationalError("attempt to write a readonly database"))
     wal = wal_of(path)
     if known == CURRENT and not (wal.exists() and wal.stat().st_size):
         address = make_url(f"sqlite:///file:{quote(str(path.absolute()))}?mode=ro&immutable=1&uri=true")
@@ -131,7 +130,7 @@ def _bring_up_to_date(opened: Opened, folder: Path, *, is_copy: bool = False) ->
 
 def _hold(held: contextlib.ExitStack, folder: Path, where: str) -> None:
     """Let no other process of this host do the same. Raises StoreError where one is at it for long."""
-    with contextlib.suppress(OSError, NotImplementedError):  # without locks, the database's own must do
+    with contextlib.suppress(OSError):  # of another user, say: the database's own lock must do
         if not held.enter_context(locked_if_free(folder / LOCK, LOCK_SECONDS)):
             raise store_error(where, sqlite3.OperationalError(f"{folder / LOCK} is locked"))
 
@@ -141,6 +140,16 @@ def _look_at(path: Path) -> None:
     if path not in _looked_at and (found := sqlite_file.faults(path, seconds=CHECK_SECONDS)):
         raise store_error(path, sqlite3.DatabaseError(f"malformed: {found[0]}"))
     _looked_at.add(path)
+
+
+def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
+    """Why the database of this version takes nothing, None where it does."""
+    if known and not _is_writable(path):
+        return store_error(path, sqlite3.OperationalError("attempt to write a readonly database"))
+    # Every run makes the lock. Made by another user who only reads, it would be in the owner's way.
+    if (not known or (folder / LOCK).exists()) and (why := lockless(folder / LOCK)):
+        return errors.lockless(folder, why)
+    return None
 
 
 def _is_writable(path: Path) -> bool:

@@ -18,6 +18,8 @@ from reprokit.store.errors import StoreError, Trouble
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 LONGEST_NAME, LONGEST_PATH = 255, 1000
 RUNS = "runs"
+LOCK = "reprokit.lock"
+"""The file in the store's folder that is locked by the process that brings the database up to date."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -12,14 +12,13 @@ from pathlib import Path
 from sqlalchemy import select
 
 from reprokit.core.errors import UsageError
-from reprokit.core.locks import locked
+from reprokit.core.locks import locked, lockless
 from reprokit.evidence.records import CellRecord, RunRecord
-from reprokit.store import tables
+from reprokit.store import errors, tables
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError, Trouble, foreign
 from reprokit.store.journal import entries, path_of, recorded
-from reprokit.store.opening import LOCK
-from reprokit.store.places import unlinked
+from reprokit.store.places import LOCK, unlinked
 from reprokit.store.rows import bare_run
 from reprokit.store.sqlite_file import DATABASE, copy_files, wal_of
 
@@ -44,7 +43,10 @@ def rebuild(folder: Path, stamp: str) -> RebuildResult:
     done, database = RebuildResult(), unlinked(folder, DATABASE)
     if database.exists() and not database.is_file():
         raise foreign(database, "it is not a regular file")
-    with locked(unlinked(folder, LOCK)), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
+    lock = unlinked(folder, LOCK)
+    if why := lockless(lock):
+        raise errors.lockless(folder, why)
+    with locked(lock), tempfile.TemporaryDirectory(dir=folder, prefix=".rebuild-") as scratch:
         place = Path(scratch) / "new"
         new = Store(place, f"sqlite:///{place / DATABASE}")
         try:

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from reprokit.core.errors import RecordError, UsageError
-from reprokit.core.locks import locked
+from reprokit.core.locks import locked, lockless
 from reprokit.core.ownership import OwnerState
 from reprokit.evidence.origin import HostRecord, OwnerRecord
 from reprokit.evidence.records import CellRecord, RunRecord
+from reprokit.store import errors
 from reprokit.store.errors import PASSING, StoreError, Trouble
 from reprokit.store.journal import PENDING, Journal, entries, path_of
-from reprokit.store.places import below
+from reprokit.store.places import LOCK, below
 from reprokit.store.sqlite_file import DATABASE, version
 
 SYNC_SECONDS = 1.0
@@ -47,19 +48,22 @@ class Recorder:
     def begin(self, run: RunRecord, texts: Texts) -> None:
         """Begin a new run, or go on with one that has been taken over: with its cells, decided or not.
 
-        Raises StoreError where the database is another program's, or a newer reprokit's, and UsageError where another
-        process goes on with that run.
+        Raises StoreError where the database is another program's, or a newer reprokit's, or on a file system without
+        locks, and UsageError where another process goes on with that run.
         """
         try:
             version(self._folder / DATABASE)
         except StoreError as error:
             if error.trouble in (Trouble.FOREIGN, Trouble.NEWER):
                 raise
+        lock = self._folder / LOCK
+        if why := lockless(lock):
+            raise errors.lockless(self._folder, why)
         self._journal = Journal(path_of(self._folder, run.id), self.hurry)
         known = self._journal.size > 0
         try:
             # One lock with whoever brings the database up to date: it takes the mark away from a run that is whole.
-            with locked(self._folder / "reprokit.lock"):
+            with locked(lock):
                 if known:
                     self._refuse_if_taken(run)
                 for digest, text in texts.items():
@@ -71,7 +75,7 @@ class Recorder:
                 mark = below(self._folder, PENDING, run.id)
                 mark.parent.mkdir(exist_ok=True)
                 mark.touch()
-        except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
+        except OSError as error:
             raise RecordError(
                 f"the store {self._folder} cannot be written ({error}): name another store with --store"
             ) from error

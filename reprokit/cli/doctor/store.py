@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from reprokit.cli.doctor.finding import Finding, Voice
 from reprokit.cli.doctor.ground import Ground
-from reprokit.core.locks import locked_if_free
+from reprokit.core.locks import lockless
 from reprokit.core.text import size
+from reprokit.store import errors
 from reprokit.store.errors import StoreError, Trouble
 from reprokit.store.folder import find_folder
-from reprokit.store.opening import LOCK
+from reprokit.store.places import LOCK
 from reprokit.store.sqlite_file import CURRENT, DATABASE, faults, version
 
 SECONDS = 5.0
@@ -28,8 +28,8 @@ def check(ground: Ground) -> Iterator[Finding]:
     if not folder.is_dir():
         yield say.ok(f"nothing was run here yet: {folder} does not exist")
         return
-    if os.access(folder, os.W_OK):
-        yield from _locks(folder)
+    if os.access(folder, os.W_OK) and (why := lockless(folder / LOCK)):
+        yield say.fail(str(errors.lockless(folder, why)), MOVE)
     database = folder / DATABASE
     try:
         found = version(database)
@@ -43,13 +43,3 @@ def check(ground: Ground) -> Iterator[Finding]:
         yield say.info(f"{database} is of an earlier version ({found}); the next command that opens it upgrades it")
     else:
         yield say.ok(f"{folder}, a database of {size(database.stat().st_size) if found else '0 B'}")
-
-
-def _locks(folder: Path) -> Iterator[Finding]:
-    try:
-        with locked_if_free(folder / LOCK):
-            pass
-    except (OSError, NotImplementedError) as error:
-        yield say.fail(
-            f"the file system of {folder} has no locks ({error}), so that runs cannot be recorded there", MOVE
-        )

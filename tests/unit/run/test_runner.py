@@ -627,10 +627,19 @@ def test_a_run_whose_verdicts_cannot_be_written_any_more_stops_and_says_so_once(
     assert len(project.engine.trials) < 4
 
 
-def test_a_log_that_cannot_be_written_is_the_stores_fault_without_a_traceback(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (OSError(errno.ENOSPC, "full"), "the store cannot be written: [Errno 28] full"),
+        (OSError(errno.ENOLCK, "no locks", "/cache/x.lock"), "/cache/x.lock: no locks"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_without_a_traceback(
+    error: OSError, reason: str, project: Project
+) -> None:
     (project.folder / "store" / "runs").mkdir(parents=True)
-    project.engine.behave = lambda trial, sink: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left on device"))
+    project.engine.behave = lambda trial, sink: (_ for _ in ()).throw(error)
     assert project.run() == 3
     assert project.verdicts == ["engine-error"] * 4
     assert "internal error" not in project.output.getvalue()
-    assert project.cells[0].reason == "the store cannot be written: [Errno 28] No space left on device"
+    assert project.cells[0].reason == reason

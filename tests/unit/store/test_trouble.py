@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -265,13 +268,42 @@ def test_doctor_looks_at_the_store(harm: object, status: str, folder: Path) -> N
     assert bool(finding.fix) is (status == "fail")
 
 
-def test_doctor_says_that_a_file_system_has_no_locks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: Path, seconds: float = 0.0) -> None:
-        raise NotImplementedError("FileSystem does not appear to support flock")
+@pytest.fixture
+def lockless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No file of the test can be locked, as on a network file system without locks."""
+    flock = fcntl.flock
 
-    monkeypatch.setattr(doctor, "locked_if_free", refuse)
-    first, _ = doctor.check(ground(folder.parent))
-    assert "has no locks" in first.text
-    monkeypatch.setattr("reprokit.store.recorder.locked", refuse)
-    with pytest.raises(Exception, match=r"cannot be written \(.*flock\): name another store"):
+    def refuse(file: int, operation: int) -> None:
+        if Path(f"/proc/self/fd/{file}").readlink().is_relative_to(tmp_path):
+            raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+        flock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_a_file_system_without_locks_takes_no_run(folder: Path, lockless: None) -> None:
+    words = "the file system of the store .* has no locks \\(No locks available\\)"
+    with pytest.raises(StoreError, match=words):
         Recorder(folder).begin(run("run-1"), {})
+    assert not path_of(folder, "run-1").parent.exists()
+    with pytest.raises(StoreError, match=words):
+        Store(folder.parent / "new")
+    assert not (folder.parent / "new" / "reprokit.db").exists()
+    [first, _] = doctor.check(ground(folder.parent))
+    assert "has no locks" in first.text
+
+
+def test_what_was_recorded_can_be_read_without_locks(
+    folder: Path, lockless: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "reprokit.lock").touch()
+    before = (folder / "reprokit.db").read_bytes()
+    for command in COMMANDS[:5]:
+        status = invoke(command)
+        assert (status, capsys.readouterr().err) == (0, ""), command
+    assert invoke(["store", "check"]) == 0, capsys.readouterr().out
+    assert invoke(["store", "rebuild"]) == 2
+    assert "has no locks" in capsys.readouterr().err
+    with pytest.raises(StoreError, match="has no locks"):
+        Store(folder, up_to_date=True)
+    assert (folder / "reprokit.db").read_bytes() == before
