@@ -112,27 +112,17 @@ def shared_folder() -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def podman_service() -> Iterator[str]:
     """The address of a Podman service with a storage of its own; stopped and removed afterwards."""
-    # Not below pytest's folder: the paths of containers' sockets must stay below 108 bytes.
-    with (
-        tempfile.TemporaryDirectory(prefix="rk-podman-", ignore_cleanup_errors=True) as name,
-        podman_in(Path(name)) as at,
-    ):
-        yield at
-
-
-@contextmanager
-def podman_in(folder: Path, storage: Path | None = None) -> Iterator[str]:
-    """The address of a Podman service with its files in ``folder``; stopped afterwards. ``storage``: of its images."""
     podman = shutil.which("podman")
     if podman is None:
         pytest.skip("needs podman")
+    # Not below pytest's folder: the paths of containers' sockets must stay below 108 bytes.
+    folder = Path(tempfile.mkdtemp(prefix="rk-podman-"))
     address = f"unix://{folder}/podman.sock"
     # runc also serves hosts whose cgroups are neither v1 nor v2, as crun does not.
     runtime = ["--runtime", "runc"] if shutil.which("runc") else []
     # It ends with us, however we end.
     with_us = ["setpriv", "--pdeathsig", "TERM"] if shutil.which("setpriv") else []
-    root = storage or folder / "root"
-    command = [podman, "--root", f"{root}", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
+    command = [podman, "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
     log = (folder / "log").open("wb")
     started = subprocess.Popen(
         [*with_us, *command, *runtime, "system", "service", "--time=0", address], stdout=log, stderr=subprocess.STDOUT
@@ -145,7 +135,8 @@ def podman_in(folder: Path, storage: Path | None = None) -> Iterator[str]:
         started.terminate()
         started.wait(timeout=30)
         log.close()
-        subprocess.run(["umount", "--lazy", f"{root}/overlay"], capture_output=True, check=False)
+        subprocess.run(["umount", "--lazy", f"{folder}/root/overlay"], capture_output=True, check=False)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _wait_for(address: str) -> None:

@@ -51,8 +51,10 @@ _UNSUPPORTED: tuple[tuple[re.Pattern[str], str], ...] = (
 _HINTS: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         _NO_SPACE,
-        "the engine's disk is full: 'reprokit gc' shows and removes what reprokit keeps, 'docker system df' or "
-        "'podman system df' the rest",
+        (
+            "the engine's disk is full: 'reprokit gc' shows and removes what reprokit keeps, 'docker system df' or "
+            "'podman system df' the rest"
+        ),
     ),
     (
         re.compile(r"unable to find user|no matching entries in passwd file", re.I),

@@ -144,16 +144,12 @@ def _look_at(path: Path) -> None:
 
 def _unwritable(path: Path, folder: Path, known: int) -> StoreError | None:
     """Why the database of this version takes nothing, None where it does."""
-    if known and not _is_writable(path):
+    if known and not sqlite_file.is_writable(path):
         return store_error(path, sqlite3.OperationalError("attempt to write a readonly database"))
     # Every run makes the lock. Made by another user who only reads, it would be in the owner's way.
     if (not known or (folder / LOCK).exists()) and (why := lockless(folder / LOCK)):
         return errors.lockless(folder, why)
     return None
-
-
-def _is_writable(path: Path) -> bool:
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def _engine(address: URL, where: str) -> Engine:

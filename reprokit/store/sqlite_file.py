@@ -6,8 +6,12 @@ before version 3 have neither, and are known by their tables.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import os
 import shutil
 import sqlite3
+import stat
 import time
 from contextlib import closing
 from pathlib import Path
@@ -31,17 +35,15 @@ _OURS = {"runs", "cells", "trials", "cases"}
 def version(path: Path) -> int:
     """The version of the tables in the file; 0 where there are none yet. Raises StoreError where it cannot be used."""
     try:
-        with open_regular(path) as stream:
-            header = stream.read(_HEADER)
+        if not path.stat().st_size:
+            return 0
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        found, application = _numbers(path)
     except FileNotFoundError:
         return 0
-    except OSError as error:
+    except (OSError, sqlite3.Error) as error:
         raise store_error(path, error) from error
-    if not header:
-        return 0
-    if not header.startswith(_MAGIC) or len(header) < _HEADER:
-        raise store_error(path, sqlite3.DatabaseError("file is not a database"))
-    found, application = int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
     if application not in (0, APPLICATION_ID):
         raise foreign(path, f"the file belongs to another program (application id {application:#010x})")
     if not application:
@@ -49,6 +51,33 @@ def version(path: Path) -> int:
     if found > CURRENT:
         raise newer(path, found, CURRENT)
     return found
+
+
+def is_writable(path: Path) -> bool:
+    """Whether this user may write the file, and others beside it, as SQLite does."""
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _numbers(path: Path) -> tuple[int, int]:
+    """``user_version`` and ``application_id``.
+
+    By SQLite: to open the file otherwise and close it takes away every lock that this process holds on it (fcntl(2)),
+    and another process then writes while this one does. Where SQLite gets no lock, or would write, there is none.
+    """
+    with contextlib.suppress(sqlite3.OperationalError):
+        if is_writable(path):
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+                found, application = (
+                    int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+                    for name in ("user_version", "application_id")
+                )
+                return found, application & 0xFFFFFFFF
+    with open_regular(path) as stream:
+        header = stream.read(_HEADER)
+    if not header.startswith(_MAGIC) or len(header) < _HEADER:
+        raise sqlite3.DatabaseError("file is not a database")
+    return int.from_bytes(header[60:64], "big"), int.from_bytes(header[68:72], "big")
 
 
 def _of_tables(path: Path) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -15,13 +14,13 @@ import pytest
 
 from reprokit.case.trust import Trust
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, EngineError, EngineLost
+from reprokit.core.errors import BuildFailed, EngineLost
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.podman.engine import PodmanEngine
 from reprokit.engine.protocol import Progress
 from reprokit.engine.site import Site
 from reprokit.engine.wire import Endpoint, Wire
-from tests.conftest import build_of, import_tiny, never, podman_in
+from tests.conftest import build_of, import_tiny, never
 from tests.engine_proxy import engine_proxy
 from tests.integration.test_engine_build import (  # noqa: F401
     read,
@@ -35,7 +34,7 @@ from tests.integration.test_engine_build import (  # noqa: F401
     test_secrets_are_read_and_do_not_stay,
     test_wrong_dockerfiles_are_build_failures,
 )
-from tests.integration.test_engine_lost import containers, run, small_disk
+from tests.integration.test_engine_lost import run
 from tests.integration.test_engine_run import (  # noqa: F401
     test_a_trial_is_confined,
     test_an_image_is_saved_for_a_bundle,
@@ -153,22 +152,3 @@ def test_what_happens_to_the_container_or_the_service_is_no_finding(
         with pytest.raises(EngineLost, match=words):
             run(engine, tiny, f"echo up; sleep {seconds}; exit 1", harm, labels=ownership.ownership(word))
         assert run(engine, tiny, "echo again; exit 3", lambda: None).exit_code == 3
-
-
-def test_a_full_disk_of_podman() -> None:
-    with (
-        tempfile.TemporaryDirectory(prefix="rk-podman-") as name,
-        small_disk("80m") as disk,
-        podman_in(Path(name), disk) as address,
-    ):
-        engine = PodmanEngine(wire=Wire(where=Endpoint(url=address)))
-        tag = import_tiny(engine, Path(name))
-        fill = "echo up; dd if=/dev/zero of=/tmp/big bs=64k 2>/dev/null || exit 1"
-        # Podman cannot even remove the container then: that takes room for its own records.
-        with pytest.raises(
-            EngineError, match="disk is full(.|\n)*may still be there: the next trial or run .* removes it"
-        ):
-            run(engine, tag, fill, lambda: None)
-        subprocess.run(["mount", "-o", "remount,size=160m", disk], check=True)
-        assert run(engine, tag, "echo up; exit 1", lambda: None).exit_code == 1
-        assert containers(engine) == []

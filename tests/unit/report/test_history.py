@@ -22,7 +22,7 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.report.history.changes import CellChange, describe
 from reprokit.report.history.series import gather
 from reprokit.report.html.gathering import known_cases
-from reprokit.store import opening
+from reprokit.store import sqlite_file
 from reprokit.store.database import Store
 from tests.unit.nights import CASE, Nights
 
@@ -203,7 +203,7 @@ def test_a_store_of_an_earlier_version_gets_the_index_and_one_that_may_only_be_r
         connection.execute(text("PRAGMA user_version = 0"))
         connection.execute(text("ALTER TABLE trials DROP COLUMN failure"))
     with monkeypatch.context() as patch:
-        patch.setattr(opening, "_is_writable", lambda path: False)
+        patch.setattr(sqlite_file, "is_writable", lambda path: False)
         assert len(gather(Store(tmp_path / "store")).series) == 1
     assert "cells_in_time" not in {one["name"] for one in inspect(engine).get_indexes("cells")}
     assert len(gather(Store(tmp_path / "store")).series) == 1

@@ -20,7 +20,7 @@ from sqlalchemy import Connection
 
 from reprokit.core.errors import UsageError
 from reprokit.evidence.model import Verdict
-from reprokit.store import migrations, opening, sqlite_file, tables
+from reprokit.store import migrations, sqlite_file, tables
 from reprokit.store.database import Store
 from reprokit.store.sqlite_file import APPLICATION_ID, CURRENT
 
@@ -173,7 +173,7 @@ def test_a_store_of_version_1_that_may_only_be_read_is_read_and_stays(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = dumped(folder)
-    monkeypatch.setattr(opening, "_is_writable", lambda path: False)
+    monkeypatch.setattr(sqlite_file, "is_writable", lambda path: False)
     store = Store(folder)
     assert len(store.run("last").cells) == 3
     store.close()

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from reprokit.cli import invoke
 from reprokit.cli.doctor import store as doctor
 from reprokit.evidence.model import Verdict
-from reprokit.store import opening
+from reprokit.store import opening, sqlite_file
 from reprokit.store.database import Store
 from reprokit.store.errors import StoreError
 from reprokit.store.journal import path_of
@@ -127,6 +128,20 @@ def test_every_command_says_what_is_wrong_and_writes_nothing(
     assert (folder / "reprokit.db").read_bytes() == before
 
 
+def test_opening_a_store_takes_no_lock_from_another_that_is_open(folder: Path) -> None:
+    database = folder / "reprokit.db"
+    # What SQLite locks as long as a connection uses the file: SHARED_FIRST and SHARED_SIZE of its os.h.
+    script = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB, 510, 0x40000002)"
+    another = [sys.executable, "-c", script, str(database)]
+    assert subprocess.run(another, check=False).returncode == 0
+    store = Store(folder)
+    with store.engine.connect() as connection:
+        connection.exec_driver_sql("SELECT count(*) FROM runs")
+        Store(folder, up_to_date=True).close()
+        assert "BlockingIOError" in subprocess.run(another, check=False, capture_output=True, text=True).stderr
+    store.close()
+
+
 @pytest.mark.parametrize("harm", [newer, foreign, unnamed])
 def test_a_run_is_refused_before_it_begins_where_the_database_is_not_ours(harm: object, folder: Path) -> None:
     harm(folder / "reprokit.db")  # type: ignore[operator]
@@ -234,7 +249,7 @@ def test_a_copy_that_may_only_be_read_is_read_with_its_log_and_its_journals(
     shutil.copytree(folder, copy)
     assert (copy / "reprokit.db-wal").stat().st_size
     before = {path: path.read_bytes() for path in copy.rglob("*") if path.is_file()}
-    monkeypatch.setattr(opening, "_is_writable", lambda path: False)
+    monkeypatch.setattr(sqlite_file, "is_writable", lambda path: False)
     read = Store(copy)
     assert read.run("run-8").cells == (cell(1),)
     assert read.run("run-9").cells == (DECIDED,)
@@ -245,7 +260,7 @@ def test_a_copy_that_may_only_be_read_is_read_with_its_log_and_its_journals(
 
 
 def test_a_store_that_may_only_be_read_takes_no_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "_is_writable", lambda path: False)
+    monkeypatch.setattr(sqlite_file, "is_writable", lambda path: False)
     recorder = begun(folder, "run-1", cell(1))
     assert "cannot be written (attempt to write a readonly database)" in recorder.close()
 
