@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from reprokit.case.comparing import Compare
 from reprokit.case.matrix import matches
 from reprokit.case.scalars import (
     Absolute,
@@ -343,6 +344,9 @@ class Expect(Model):
     )
     known: tuple[Known, ...] = Field(
         (), description="Other failures that are known; a cell that shows one is different-failure, and names it."
+    )
+    compare: Compare | None = Field(
+        None, description="Instead of failure: numbers that trials write, against those of a reference."
     )
 
 

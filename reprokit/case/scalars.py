@@ -124,6 +124,7 @@ Rate = Annotated[
     _number(units.rate),
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 ]
+Tolerated = Annotated[float, _number(units.tolerance), WithJsonSchema({"type": ["number", "string"], "minimum": 0})]
 Confidence = Annotated[
     float,
     _number(units.confidence),
@@ -207,6 +208,7 @@ Below = Annotated[str, _checked(units.below_workdir, templated=True), _loose()]
 FileName = Annotated[str, _checked(units.below_workdir, templated=False)]
 Absolute = Annotated[str, _checked(units.absolute, templated=False)]
 Glob = Annotated[str, _checked(units.dataset_glob, templated=True), _loose()]
+OutputGlob = Annotated[str, _checked(units.output_glob, templated=False), _loose()]
 Sha256 = Annotated[str, _checked(units.sha256, templated=True), _loose()]
 Pattern = Annotated[str, _checked(units.pattern, templated=False), _loose()]
 FrameText = Annotated[

@@ -116,6 +116,14 @@ def rate(text: str) -> float:
     return value
 
 
+def tolerance(text: str) -> float:
+    """A number of at least 0, such as ``1e-5``."""
+    value = float(text) if re.fullmatch(r"[0-9]{1,40}(\.[0-9]{0,40})?([eE][-+]?[0-9]{1,3})?", text) else -1.0
+    if not 0 <= value < float("inf"):
+        raise ValueError("a number of at least 0 such as 1e-5")
+    return value
+
+
 def confidence(text: str) -> float:
     """How sure to be: at least 0.5 and below 1, such as ``0.95``."""
     value = _share(text)
@@ -308,6 +316,13 @@ def dataset_glob(text: str) -> str:
     """A glob relative to the dataset's own folder."""
     if not text or text.startswith("/") or ".." in text.split("/"):
         raise ValueError("a glob below the dataset such as images/*.png")
+    return text
+
+
+def output_glob(text: str) -> str:
+    """A glob of files below workdir."""
+    if not text or text.startswith("/") or ".." in text.split("/") or any(c in text for c in "\0\n"):
+        raise ValueError("a glob below workdir such as out/*.npy")
     return text
 
 

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from reprokit.case.axes import KnownAxes
+from reprokit.case.check_comparing import check_compare
 from reprokit.case.check_matrix import check_matrix
 from reprokit.case.checks import (
     axes_of,
@@ -61,7 +62,8 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
         return Checked(problems=tuple(tree.problems + [_problem(tree, finding) for finding in amounts]))
     fresh_budget()
     case, findings = build(data, known)
-    for checks in (check_matrix(data, known), check_failure(data), check_fix_keys(data), *_common(tree, data, known)):
+    own = (check_matrix(data, known), check_failure(data), check_compare(data), check_fix_keys(data))
+    for checks in (*own, *_common(tree, data, known)):
         findings += islice(checks, MOST_FINDINGS)
     problems = tree.problems + [_problem(tree, finding) for finding in findings]
     fixed, fixed_tree = None, tree

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
@@ -116,7 +117,8 @@ def _cells(
     for run in reversed(store.runs(limit=None)):
         if run.id in rows:
             records = store.records(rows[run.id])
-            yield run, sorted(records.values(), key=lambda cell: cell.number)
+            cells = sorted(records.values(), key=lambda cell: cell.number)
+            yield replace(run, cells=tuple(cells)), cells
 
 
 def _judged(

@@ -267,6 +267,8 @@ def _run(
             silent_since = time.time()
         ending = ending_of(wire, name, trial, events, signalled=signalled, silent_since=silent_since)
         pace.check(timed_out=ending.timed_out)
+        if trial.outputs is not None:
+            trial.outputs.from_container(wire, name, trial.workdir)
         if tracer is not None and (said := tracer.said()):
             sink(b"\n" + said)
         if watch.out_of_memory is not None:  # what debuggers need is not the program's

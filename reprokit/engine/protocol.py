@@ -17,6 +17,7 @@ from reprokit.engine.kept import Kept
 from reprokit.evidence.model import Ending
 
 if TYPE_CHECKING:
+    from reprokit.engine.outputs import Collector
     from reprokit.engine.site import Site
 
 
@@ -103,7 +104,7 @@ class Trial:
     ``gpu_indices``: those of ``gpus`` on the host, where they are known.
 
     ``files``: by their path below ``workdir``, put there before the command starts, owned by the unprivileged user.
-    ``trust``: in the case that it is a trial of.
+    ``trust``: in the case that it is a trial of. ``outputs``: gets what it wrote, once its program has ended.
 
     ``terminal``: of a user, before the program in place of a log; the time limit then does not count.
     ``capabilities``: of Linux, such as "SYS_PTRACE", beyond those of a trial, which has none. ``core_dumps``: it may
@@ -126,6 +127,7 @@ class Trial:
     capabilities: tuple[str, ...] = ()
     core_dumps: bool = False
     traced: bool = False
+    outputs: Collector | None = None
 
 
 Slot = AbstractContextManager[object]

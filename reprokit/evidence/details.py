@@ -8,6 +8,7 @@ from typing import Any
 
 from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
+from reprokit.evidence.differences import ComparisonRecord
 from reprokit.evidence.model import Fingerprint, Frame, Outcome, Verdict
 from reprokit.evidence.origin import JobRecord, kind_of
 from reprokit.evidence.sequential import TrialFigures
@@ -127,7 +128,8 @@ class CellDetails(JsonRecord):
     :func:`reprokit.evidence.failure_details.with_failures`. ``repeats``: how many of the trials were added to carry a
     statement about several cells. ``tried``: what a search tried, in words. ``rejudged``: the
     oldest first. ``job``: where the run was merged. ``trust``: in the case, when the cell ran. ``limits``: of
-    trials and build; ``unenforced``: which limits the engine does not hold on that host.
+    trials and build; ``unenforced``: which limits the engine does not hold on that host. ``comparison``: of the numbers
+    that its trials wrote.
     """
 
     base: BaseRecord | None = field(default=None, metadata=ABSENT)
@@ -150,6 +152,7 @@ class CellDetails(JsonRecord):
     trust: Trust = field(default=Trust.OWN, metadata=ABSENT)
     limits: LimitsRecord | None = field(default=None, metadata=ABSENT)
     unenforced: tuple[str, ...] = field(default=(), metadata=ABSENT)
+    comparison: ComparisonRecord | None = field(default=None, metadata=ABSENT)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object; without a base, it lacks what is empty of an image."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from reprokit.case.model import Failure
 from reprokit.evidence import judge
 from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.judgement import describe_exit
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
 
 
 def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
-    """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store."""
-    judgement = judge(expect.failure, ending, text, expect.known)
+    """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store.
+
+    Where its outputs are what is compared, it passes so far if its program does: see :mod:`.comparing`.
+    """
+    if expect.compare is None:
+        judgement = judge(expect.failure, ending, text, expect.known)
+    elif ending.exit_code == 0 and not ending.timed_out and not ending.oom:
+        judgement = Judgement(outcome=Outcome.PASSED, reason=describe_exit(0))
+    else:  # that the program passes is what cannot be said of it, so that no failure is taken for other numbers
+        judgement = judge(Failure(exit_code=0), ending, text, expect.known)
     return TrialRecord(
         number=number,
         outcome=judgement.outcome,

@@ -54,6 +54,11 @@ class TrialRecord(JsonRecord):
     lines: tuple[int, ...] = ()
     failure: FailureRecord | None = None
 
+    @property
+    def outputs(self) -> str:
+        """Where what it wrote to be compared is kept, if it was to be: an archive below the store's folder."""
+        return f"{self.log.removesuffix('.log')}.outputs.tar"
+
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRecord(JsonRecord):

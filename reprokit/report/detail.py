@@ -12,6 +12,7 @@ from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
+from reprokit.report import comparison
 from reprokit.report.failures import ranges
 from reprokit.report.labels import cell_name, expectation
 from reprokit.store import logs
@@ -66,6 +67,7 @@ def _sections(run: RunRecord, record: CellRecord, folder: Path, trial: int, colo
     for number, one in enumerate(record.trials, 1):
         ended = f"exit status {one.exit_code}" + (", out of memory" if one.oom else "")
         yield f"trial {number}: {one.outcome}, {ended}, {seconds(one.seconds)}: {one.reason}"
+    yield from comparison.lines(record.details.comparison, head("Comparison of outputs"))
     if record.trials:
         shown = _trial(record, trial)
         yield head(f"Log of trial {shown.number}")

@@ -48,7 +48,8 @@ class Repeater:
     """Runs more trials of decided cells. What stops one leaves its cell as it was, and ends those of its case.
 
     ``records``: the cells as they are by now; ``image``: the tag of the image of a task's first trials; ``keep`` takes
-    a record with one more trial; ``explain_error``: an error in words.
+    a record with one more trial; ``compare``: judges it by its outputs, where those decide; ``explain_error``: an error
+    in words.
     """
 
     planner: Planner
@@ -57,6 +58,7 @@ class Repeater:
     records: Callable[[], Sequence[CellRecord]]
     image: Callable[[Task, CellRecord], str]
     keep: Callable[[CellRecord], None]
+    compare: Callable[[Task, CellRecord], CellRecord]
     explain_error: Callable[[Exception], str]
     _stopped: set[str] = field(default_factory=set)
 
@@ -99,7 +101,7 @@ class Repeater:
         except Exception as error:
             self.refuse(task, error)
             return
-        self.keep(with_trial(task, record, trial, time.monotonic() - started, line))
+        self.keep(self.compare(task, with_trial(task, record, trial, time.monotonic() - started, line)))
 
     def refuse(self, task: Task, error: Exception) -> None:
         """No further trials of the cells of this case."""

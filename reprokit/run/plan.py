@@ -23,6 +23,7 @@ from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.run import datasets
 from reprokit.run.chosen import cells_named
+from reprokit.run.comparing import with_references
 from reprokit.run.locking.held import held
 from reprokit.run.request import Request
 from reprokit.run.supplying import site_catalog
@@ -61,7 +62,7 @@ def plan(files: Sequence[CaseFile], request: Request) -> list[Task]:
         ("--source", request.sources, {name for file in chosen for name in file.case.sources}),
     ):
         _check_names(option, [name for name in given if f"{option} {name}" in request.named], known)
-    cells = _wanted(chosen, request)
+    cells = with_references(_wanted(chosen, request))
     tasks: list[Task] = []
     checked: dict[tuple[str, str], Path] = {}
     for file, cell, fix in cells:
@@ -160,14 +161,19 @@ def task_of(
         cell=cell,
         spec=spec,
         expected=wanted,
-        trials=Trials.of(request.trials).over(trials_of(case)) if request.trials else trials_of(case),
+        trials=_enough(Trials.of(request.trials).over(trials_of(case)), case) if request.trials else trials_of(case),
         datasets=_given(spec, request.datasets_for(file.trust), checked),
     )
 
 
 def trials_of(case: Case) -> Trials:
     """How many trials a case asks for."""
-    return Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump())
+    return _enough(Trials.of(case.trials if isinstance(case.trials, int) else case.trials.model_dump()), case)
+
+
+def _enough(trials: Trials, case: Case) -> Trials:
+    """Two at least, where they show whether a cell is deterministic."""
+    return replace(trials, max=max(trials.max, 2)) if case.expect.compare is not None else trials
 
 
 def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:

@@ -41,6 +41,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.run.building import explained
+from reprokit.run.comparing import Comparisons
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
@@ -161,6 +162,7 @@ class Runner:
         self._keeper = keeper or Keeper()
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
+        self._comparisons = Comparisons(folder, lambda: self.records)
         self._lock = threading.Lock()
 
     @property
@@ -178,6 +180,7 @@ class Runner:
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
         interrupted: KeyboardInterrupt | None = None
+        self._comparisons.begin(tasks)
         try:
             ours = [served for task in tasks if (served := self._serve(task, self._granted))]
             self._say_odd_requests(ours)
@@ -355,6 +358,7 @@ class Runner:
             records=lambda: self.records,
             image=partial(self._image_again, context, supply),
             keep=lambda record: self._keep(record, self._listener.repeated),
+            compare=self._comparisons.again,
             explain_error=lambda error: str(error) if isinstance(error, ReprokitError) else self._defect(error),
         )
 
@@ -573,7 +577,8 @@ class Runner:
         return reason
 
     def _decide(self, record: CellRecord) -> None:
-        self._keep(record, self._listener.decided)
+        for one in self._comparisons.settle(record):
+            self._keep(one, self._listener.decided)
 
     def _keep(self, record: CellRecord, show: Callable[[CellRecord], None]) -> None:
         """Take a verdict over and show it, once it is on disk; from the first that cannot be written on, stop."""

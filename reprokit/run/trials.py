@@ -12,6 +12,7 @@ from reprokit import environment
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.core.text import one_line
+from reprokit.engine.outputs import Collector
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment import sanitizing
 from reprokit.environment.catalog import Catalog
@@ -299,10 +300,12 @@ def _one(
     relative = _folder(context, task) / f"trial-{number}.log"
     log = below(context.folder, *relative.parts)
     log.parent.mkdir(parents=True, exist_ok=True)
+    compare, kept = task.case.expect.compare, relative.with_suffix(".outputs.tar")
+    outputs = Collector(compare.outputs, below(context.folder, *kept.parts)) if compare else None
     awake = slept()
     try:
         with LogTrimmer(log, task.case.expect.failure, echo=echo) as trimmer:
-            ending = context.engine.run(trial, trimmer.feed, context.cancel, slot)
+            ending = context.engine.run(replace(trial, outputs=outputs), trimmer.feed, context.cancel, slot)
             if no_stacks:
                 trimmer.feed(f"\n[reprokit: no stacks: {one_line(no_stacks, 300)}]\n".encode())
         check_awake(awake, "the trial")

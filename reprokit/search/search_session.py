@@ -24,7 +24,7 @@ import dataclasses
 import functools
 import gc
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from reprokit.evidence.model import RULES_VERSION, Verdict
 from reprokit.evidence.reading import Reading, reading
 from reprokit.evidence.records import ANSWER, CellRecord, RequestRecord, RunRecord, SearchRecord
 from reprokit.run.approving import approve
+from reprokit.run.comparing import check_search, reference_cell
 from reprokit.run.display import Display
 from reprokit.run.images import SourceTrees
 from reprokit.run.invocation import Invocation, load_again, new_id, now
@@ -122,6 +123,7 @@ class SearchSession(Invocation):
         [self.file] = approve([self.file], request)
         self.request = request
         self.arguments = arguments
+        check_search(self.file.case)
         search = make(self)
         self._open_engine(request).info()
         make_folder(self.folder)
@@ -289,6 +291,7 @@ class SearchSession(Invocation):
             self._repeat(runner, dict(zip(keys, ask.candidates, strict=True)))
             return tuple(reading(self._records[key].verdict) for key in keys)
         todo = {key: one for key, one in zip(keys, ask.candidates, strict=True) if key not in self._records}
+        todo |= {key: one for key, one in self._references(list(todo.values())) if key not in self._records}
         for key in todo:
             self._numbers.setdefault(key, max(self._numbers.values(), default=0) + 1)
         self._show(dict(zip(keys, ask.candidates, strict=True)))
@@ -310,6 +313,14 @@ class SearchSession(Invocation):
             # If the engine no longer answers, the search ends and can be resumed; else the cell is unresolved.
             self._open_engine(self.request).info()
         return tuple(reading(self._records[key].verdict) for key in keys)
+
+    def _references(self, candidates: Iterable[Candidate]) -> Iterator[tuple[Key, Candidate]]:
+        """The cells of the case as it stands that candidates, rewritten ones too, are compared with."""
+        for one in candidates:
+            cell = reference_cell(self.file.case, one.cell)
+            if cell is not None:
+                other = Candidate(cell=cell)
+                yield self._key(other), other
 
     def _repeat(self, runner: Runner, asked: Mapping[Key, Candidate]) -> None:
         """One more trial of each of these, which are decided. Where one does not come about, no more are asked for."""

@@ -133,7 +133,9 @@ def _line(stream: IO[bytes], data: Mapping[str, Any]) -> None:
 
 
 def _logs(run: RunRecord) -> list[str]:
-    return [trial.log for cell in run.cells for trial in cell.trials]
+    """The logs of its trials, and the archives of what they wrote to be compared."""
+    compared = [trial.outputs for cell in run.cells if cell.details.comparison for trial in cell.trials]
+    return [trial.log for cell in run.cells for trial in cell.trials] + compared
 
 
 @dataclass

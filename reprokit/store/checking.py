@@ -70,6 +70,7 @@ def _runs(store: Store, done: CheckResult) -> Iterator[RunRecord]:
             continue
         done.runs += 1
         logs = [trial.log for cell in run.cells for trial in cell.trials]
+        logs += [trial.outputs for cell in run.cells if cell.details.comparison for trial in cell.trials]
         lost = [log for log in logs if not _is_there(store.folder, log)]
         done.logs += len(logs)
         if lost:

@@ -12,8 +12,9 @@ NOTE = "logs-removed.txt"
 
 
 def logs_of(folder: Path, run_id: str) -> list[Path]:
-    """The logs of a run's trials in the store in ``folder``."""
-    return sorted(path for path in run_folder(folder, run_id).rglob("*.log") if not path.is_symlink())
+    """The logs of a run's trials in the store in ``folder``, and what they wrote to be compared."""
+    found = (path for kind in ("*.log", "*.outputs.tar") for path in run_folder(folder, run_id).rglob(kind))
+    return sorted(path for path in found if not path.is_symlink())
 
 
 def remove_logs(folder: Path, run_id: str) -> None:

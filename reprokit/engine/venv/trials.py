@@ -49,6 +49,8 @@ def run(
                 raise Cancelled("cancelled before the trial started")
             limit = math.inf if trial.terminal else trial.limits.timeout
             ended = sandbox.run(program, sink, cancel, timeout=limit, terminal=trial.terminal)
+        if trial.outputs is not None and work is not None:
+            trial.outputs.from_folder(work)
         return Ending(exit_code=ended.code, oom=group.saw_oom(), timed_out=ended.timed_out, seconds=ended.seconds)
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reprokit.case.matrix import cell_key
+from reprokit.evidence.comparing import Outputs, Reference, compared
 from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
@@ -19,10 +22,13 @@ from reprokit.evidence.model import RULES_VERSION, Ending, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
+from reprokit.run.comparing import Gone, outputs_of
+from reprokit.run.plan import spec_of
 from reprokit.store.errors import StoreError
 from reprokit.store.places import read_log
 
 if TYPE_CHECKING:
+    from reprokit.case.cellspec import CellSpec
     from reprokit.case.files import CaseFile
     from reprokit.case.model import Expect
 
@@ -100,6 +106,7 @@ def rejudge(
         with_failures(cell.details, verdict, trials),
         trials=figures([one.outcome for one in trials], policy),
         rejudged=(*cell.details.rejudged, _judgement(cell, digest, file.digest, now)),
+        comparison=None,
     )
     after = dataclasses.replace(
         cell,
@@ -109,7 +116,39 @@ def rejudge(
         trials=trials,
         details=details,
     )
+    if case.expect.compare is not None and verdict is Verdict.NOT_REPRODUCED:
+        reference = _reference(run, cell, spec_of(file, case, cell.variant, dict(cell.cell)), folder)
+        after = compared(after, case.expect.compare, policy, partial(_outputs, folder), reference)
     return Again(run=run, before=cell, after=after)
+
+
+def _reference(run: RunRecord, cell: CellRecord, spec: CellSpec, folder: Path) -> Reference | None:
+    """What the cell was compared with when it ran; None where it is its own reference. Raises CannotJudge."""
+    was = cell.details.comparison
+    if was is None:
+        raise CannotJudge("its trials were not run to be compared: run it again", cell.case_id)
+    if not was.reference:
+        return None
+    if was.cell is None:
+        text = next((file.text for name, file in spec.files.items() if name == was.reference), None)
+        [trial] = cell.trials[:1]
+        outputs = _outputs(folder, trial)
+        if text is None or len(outputs) != 1:
+            raise CannotJudge("the file that it was compared with is not in the case", was.reference)
+        return Reference(words=was.reference, outputs=dict.fromkeys(outputs, text.encode()))
+    key = cell_key(was.cell)
+    found = [one for one in run.cells if (one.case_id, cell_key(one.cell)) == (cell.case_id, key) and one.trials]
+    other = min(found, key=lambda one: one.variant != cell.variant, default=None)
+    if other is None:
+        raise CannotJudge("the cell that it was compared with is not recorded", was.reference)
+    return Reference(words=was.reference, cell=was.cell, outputs=_outputs(folder, other.trials[0]))
+
+
+def _outputs(folder: Path, trial: TrialRecord) -> Outputs:
+    try:
+        return outputs_of(folder, trial)
+    except Gone as error:
+        raise CannotJudge("its outputs are gone", str(error)) from None
 
 
 def judged_by(cell: CellRecord) -> str:

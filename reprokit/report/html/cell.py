@@ -11,6 +11,7 @@ from reprokit import environment
 from reprokit.case.matrix import matches as covers
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
+from reprokit.report import comparison
 from reprokit.report.history import changed
 from reprokit.report.html.gathering import RecordedCase
 
@@ -46,9 +47,11 @@ def cell_data(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
 ) -> dict[str, Any]:
     """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
-    reason, rules, seconds, tried, failures, rejudged, build, notes, image, asked, facts, packages, measured,
+    reason, rules, seconds, tried, failures, rejudged, comparison,
+    build, notes, image, asked, facts, packages, measured,
     dockerfile, repeat, byHand, trials, log1, log2 ...}``.
 
+    ``comparison``: see :func:`reprokit.report.comparison.to_page`.
     ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
     ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
     ``byHand``: lines that build the image and repeat a trial on any machine. ``trials``: ``{number, outcome, exitCode,
@@ -88,6 +91,7 @@ def cell_data(
             }
             for again in details.rejudged
         ],
+        "comparison": details.comparison and comparison.to_page(details.comparison),
         "build": details.build and details.build.to_json(),
         "notes": list(details.notes),
         "image": _image(record),

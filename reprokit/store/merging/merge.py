@@ -200,7 +200,7 @@ class _Merger:
         self._done.changed += 1
 
     def _with_logs(self, cell: CellRecord, run_id: str, folder: str) -> CellRecord:
-        """The cell with its logs copied to ``folder`` below the store."""
+        """The cell with its logs, and what its trials wrote to be compared, copied to ``folder`` below the store."""
         source = self._origin[run_id]
         trials = []
         lost = 0
@@ -209,6 +209,9 @@ class _Merger:
             log = f"{folder}/{name if is_name(name) else f'trial-{trial.number}.log'}"
             lost += not _copy(source.folder, trial.log, below(self._store.folder, *log.split("/")))
             trials.append(dataclasses.replace(trial, log=log))
+            if cell.details.comparison is not None:
+                outputs = below(self._store.folder, *trials[-1].outputs.split("/"))
+                lost += not _copy(source.folder, trial.outputs, outputs)
         if lost:
             self._done.problems.append(f"{source.name}: {pluralize(lost, 'log')} of {cell.case_id} cannot be read")
         return dataclasses.replace(cell, trials=tuple(trials))

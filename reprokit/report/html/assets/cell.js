@@ -17,6 +17,7 @@
     const node = h("div", { class: "cell" },
       head(model, cell, here, name),
       build(cell),
+      comparison(cell),
       trials.node,
       apart,
       h("div", { class: "beside" }, environment(cell), image(cell)),
@@ -83,6 +84,26 @@
   const build = (cell) => cell.build
     ? section("The build failed", h("p", null, "Step: ", h("code", null, String(cell.build.step))), copyable((cell.build.tail || []).join("\n"), "The end of the build's output"))
     : null;
+
+  const comparison = (cell) => {
+    const seen = cell.comparison;
+    if (!seen) return null;
+    const tensor = (one) => {
+      const most = Math.max(...one.bars.map((bar) => bar[1]), 1);
+      return h("div", null,
+        h("p", null, h("code", null, one.name), `: ${one.words}`),
+        one.bars.length ? h("table", null,
+          h("caption", { class: "dim" }, "How far the numbers that are not equal are apart"),
+          h("tbody", null, one.bars.map(([words, count]) => h("tr", null,
+            h("th", { scope: "row", class: "mono" }, words),
+            h("td", null, h("progress", { max: most, value: count, "aria-label": `${words}: ${count}` })),
+            h("td", { class: "mono" }, String(count)))))) : null);
+    };
+    return section("Outputs",
+      h("p", null, seen.reference ? `Compared with ${seen.reference}.` : "This cell is the reference."),
+      seen.tensors.map(tensor),
+      seen.more > 0 ? h("p", { class: "dim" }, `${many(seen.more, "tensor")} more`) : null);
+  };
 
   const trialsOf = (cell, params, query) => {
     if (!cell.trials.length) return { node: null };
