@@ -219,7 +219,8 @@ def as_files(texts: Mapping[str, str | FileSpec]) -> dict[str, FileSpec]:
 
 def trial(image: str, script: str, **changes: object) -> Trial:
     """A trial of a shell script; keyword arguments go to Limits, but for those that a Trial has itself."""
-    own = {key: changes.pop(key) for key in ("env", "mounts", "labels", "gpus", "workdir", "files") if key in changes}
+    names = ("env", "mounts", "labels", "gpus", "workdir", "files", "outputs")
+    own = {key: changes.pop(key) for key in names if key in changes}
     if "files" in own:
         own["files"] = as_files(own["files"])  # type: ignore[arg-type]
     limits = Limits(**{"timeout": 60.0, **changes})  # type: ignore[arg-type]

@@ -42,6 +42,8 @@ SECTIONS = {
     "Expect": "expect",
     "Failure": "expect: failure",
     "Known": "expect: known",
+    "Compare": "expect: compare",
+    "ReferenceOf": "expect: compare: reference",
     "Fix": "fix",
 }
 """Definition of the schema -> heading. A definition that is not listed here comes last, under its own name."""

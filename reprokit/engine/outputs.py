@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import io
+import json
 import os
 import posixpath
 import stat
@@ -27,7 +29,7 @@ MOST_LOOKED_AT = 1 << 30
 MOST_ENTRIES = 100_000
 LONGEST_PATH = 500
 NOT_FOUND = 404
-_REFUSED = "REPROKIT.refused"
+_STATUS = "X-Docker-Container-Path-Stat"
 _PLAIN = {"Accept-Encoding": "identity"}
 
 
@@ -102,20 +104,23 @@ def unpacked(archive: bytes) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:") as tar:
             for member in tar:
+                if member.issym():
+                    raise Refused(member.linkname)
                 content = tar.extractfile(member) if member.isreg() else None
                 if content is None or len(found) >= MOST_FILES:
                     raise ValueError("it is not an archive of outputs")
                 found[member.name] = content.read()
-            if reason := tar.pax_headers.get(_REFUSED):
-                raise Refused(reason)
     except (tarfile.TarError, EOFError) as error:
         raise ValueError(str(error)) from None
     return found
 
 
 def _write(file: Path, outputs: dict[str, bytes], *, refused: str = "") -> None:
-    headers = {_REFUSED: refused} if refused else {}
-    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT, pax_headers=headers) as tar:
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as tar:
+        if refused:  # as a link, which no output is
+            entry = tarfile.TarInfo("refused")
+            entry.type, entry.linkname = tarfile.SYMTYPE, refused
+            tar.addfile(entry)
         for path, data in sorted(outputs.items()):
             entry = tarfile.TarInfo(path)
             entry.size = len(data)
@@ -181,10 +186,21 @@ def _of_container(wire: Wire, name: str, workdir: str, places: Sequence[str]) ->
                 if answer.status_code == NOT_FOUND:
                     continue
                 raise_for_status(answer)
+                if _is_link(answer.headers.get(_STATUS, ""), params["path"]):
+                    continue  # Podman follows it
                 try:
                     yield from _of_archive(_Bounded(answer.raw), place)
                 except tarfile.TarError as error:
                     raise EngineError(f"the outputs of the trial cannot be read from its container: {error}") from error
+
+
+def _is_link(status: str, path: str) -> bool:
+    """Whether what the engine describes so, in its own header, leads elsewhere."""
+    try:
+        target = json.loads(base64.b64decode(status))["linkTarget"]
+    except (ValueError, KeyError, TypeError):
+        return False
+    return bool(target) and posixpath.normpath(target) != posixpath.normpath(path)
 
 
 def _of_archive(stream: _Bounded, place: str) -> Iterator[_Entry]:

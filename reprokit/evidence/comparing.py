@@ -149,7 +149,7 @@ def _against(one: Outputs, reference: Reference, rules: Compare, seen: _Compared
         seen.tensors = tuple(sorted(found, key=lambda each: not (each.differs or each.problem)))
     if telling is None:
         count = sum(each.elements for each in found)
-        return Outcome.PASSED, f"its {pluralize(count, 'number')} agree with {reference.words}"
+        return Outcome.PASSED, f"agrees with {reference.words} ({pluralize(count, 'number')})"
     outcome = Outcome.INCONCLUSIVE if problem else Outcome.REPRODUCED
     more = sum(bool(each.differs or each.problem) for each in found) - 1
     others = f"; and {pluralize(more, 'tensor')} more" if more else ""

@@ -142,7 +142,7 @@ def apart(one: Any, reference: Any, dtype: str) -> Apart:
     try:
         relative = float(gap / size) if size else math.inf
     except OverflowError:
-        relative = float(Fraction(gap) / Fraction(size))
+        relative = _float(Fraction(gap) / Fraction(size))
     return Apart(absolute=_float(gap), relative=relative, ulp=ulps(one, reference, dtype))
 
 

@@ -32,7 +32,8 @@ NUMBER = "number"
 FLOATS = ("float16", "bfloat16", "float32", "float64", "complex64", "complex128", NUMBER)
 
 _NPY_HEADER = re.compile(
-    r"\{'descr': '([<>|=]?)([a-z]\d{1,2})', 'fortran_order': (True|False), 'shape': \(((?:\d{1,18},? ?)*)\), \} *\n"
+    r"\{'descr': '([<>|=]?)([a-z]\d{1,2})', 'fortran_order': (True|False), "
+    r"'shape': \(((?:\d{1,18}, ?)*(?:\d{1,18})?)\), \} *\n"
 )
 _NPY = {
     "b1": "bool",

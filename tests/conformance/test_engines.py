@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
 from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone
 from reprokit.engine.kept import ENVIRONMENT, IMAGE
+from reprokit.engine.outputs import Collector, Refused, unpacked
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.evidence.model import Ending
@@ -150,6 +152,43 @@ def test_files_have_the_permissions_that_the_case_gives(subject: Subject, image:
 def test_every_trial_has_a_work_folder_of_its_own(subject: Subject, image: str) -> None:
     script = "test ! -e mark && touch mark && mkdir shut && chmod 0 shut"
     assert [subject.run(image, script)[0].exit_code for _ in range(2)] == [0, 0]
+
+
+def collected(subject: Subject, image: str, script: str, file: Path, *patterns: str) -> dict[str, bytes]:
+    outputs = Collector(patterns, file)
+    subject.run(image, script, outputs=outputs)
+    return unpacked(file.read_bytes())
+
+
+def test_outputs_are_taken_out_of_a_trial(subject: Subject, image: str, tmp_path: Path) -> None:
+    script = (
+        "mkdir -p out/deep e.txt; echo 1 > out/a.txt; echo 2 > out/deep/b.txt; echo 3 > out/c.log; echo 4 > plain.txt"
+    )
+    file = tmp_path / "outputs.tar"
+    found = collected(subject, image, script, file, "out/*.txt", "plain.txt")
+    assert found == {"out/a.txt": b"1\n", "plain.txt": b"4\n"}
+    assert set(collected(subject, image, script, file, "**/*.txt")) == {"out/a.txt", "out/deep/b.txt", "plain.txt"}
+    assert collected(subject, image, script, file, "nothing/*.txt", "no.txt") == {}
+    assert collected(subject, image, f"{script}; exit 3", file, "plain.txt") == {"plain.txt": b"4\n"}
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("mkdir out; ln -s /etc/passwd out/a.txt", "out/a.txt is a link or a device"),
+        ("mkdir out; mkfifo out/a.txt", "out/a.txt is a "),
+        ("mkdir out; truncate -s 10G out/a.txt", "the outputs are too large: out/a.txt has 10,240.0 MiB"),
+    ],
+)
+def test_outputs_that_are_not_plain_files_or_too_large_are_refused(
+    subject: Subject, image: str, tmp_path: Path, script: str, why: str
+) -> None:
+    with pytest.raises(Refused, match=re.escape(why)):
+        collected(subject, image, script, tmp_path / "outputs.tar", "out/*.txt")
+
+
+def test_a_link_in_place_of_the_folder_of_outputs_leads_nowhere(subject: Subject, image: str, tmp_path: Path) -> None:
+    assert collected(subject, image, "ln -s /etc out", tmp_path / "outputs.tar", "out/passwd*") == {}
 
 
 def test_a_mount_is_where_it_should_be(subject: Subject, image: str, shared_folder: Path) -> None:

@@ -112,7 +112,10 @@ def run_trial(
         own = {"PATH": os.defpath, "HOME": str(scratch), "LANG": "C.UTF-8", **labels}
         own |= {**environ, **trial.env}
         joined = trial.limits.output == "joined"
-        return run_program(trial.command, own, work, sink, cancel, trial.limits.timeout, joined=joined)
+        ending = run_program(trial.command, own, work, sink, cancel, trial.limits.timeout, joined=joined)
+        if trial.outputs is not None:
+            trial.outputs.from_folder(work)
+        return ending
 
 
 class ToyEngine:
