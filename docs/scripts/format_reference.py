@@ -21,7 +21,7 @@ import yaml
 from click.testing import CliRunner
 
 from docs.scripts import trust_table
-from reprokit.case import model
+from reprokit.case import measures, model
 from reprokit.cli import cli
 from reprokit.environment.axes import AXES
 
@@ -44,6 +44,7 @@ SECTIONS = {
     "Known": "expect: known",
     "Compare": "expect: compare",
     "ReferenceOf": "expect: compare: reference",
+    "Leaks": "expect: leaks",
     "Fix": "fix",
 }
 """Definition of the schema -> heading. A definition that is not listed here comes last, under its own name."""
@@ -149,7 +150,7 @@ def page(language: str) -> str:
     definitions = {name: each for name, each in schema["$defs"].items() if not name.startswith("Partial")}
     for name in [*SECTIONS, *sorted(set(definitions) - set(SECTIONS))]:
         blocks.append(f"## {_heading(name)}\n")
-        blocks.extend(_section(definitions[name], getattr(model, name, None), say, language))
+        blocks.extend(_section(definitions[name], getattr(model, name, getattr(measures, name, None)), say, language))
     return "\n".join(blocks).rstrip() + "\n"
 
 

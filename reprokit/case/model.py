@@ -17,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from reprokit.case.comparing import Compare
 from reprokit.case.matrix import matches
+from reprokit.case.measures import Leaks
 from reprokit.case.scalars import (
     Absolute,
     Below,
@@ -348,6 +349,7 @@ class Expect(Model):
     compare: Compare | None = Field(
         None, description="Instead of failure: numbers that trials write, against those of a reference."
     )
+    leaks: Leaks | None = Field(None, description="Instead of failure: memory that grows with each iteration.")
 
 
 class Case(Model):

@@ -145,6 +145,11 @@ Size = Annotated[
         }
     ),
 ]
+PlainSize = Annotated[
+    str,
+    _checked(units.size, templated=False),
+    WithJsonSchema({"type": ["string", "number"], "pattern": r"^[0-9]+(\.[0-9]+)?\s*[kKmMgGtT]?([iI]?[bB])?$"}),
+]
 Memory = Annotated[Size, _checked(units.memory, templated=True)]
 Duration = Annotated[
     str,

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from reprokit.case import model
+from reprokit.case import measures, model
 from reprokit.case.axes import KnownAxes
 from reprokit.case.descriptions import dotted, found, listing
 from reprokit.case.tree import Loc, value_at
@@ -44,6 +44,7 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     (("trials",), model.Repeats),
     (("expect",), model.Expect),
     (("expect", "failure"), model.Failure),
+    (("expect", "leaks"), measures.Leaks),
     (("expect", "known", "*"), model.Known),
     (("expect", "known", "*", "failure"), model.Failure),
 )

@@ -11,6 +11,7 @@ from typing import Any
 from reprokit.case.axes import KnownAxes
 from reprokit.case.check_comparing import check_compare
 from reprokit.case.check_matrix import check_matrix
+from reprokit.case.check_measures import check_measures
 from reprokit.case.checks import (
     axes_of,
     cells_of,
@@ -62,7 +63,13 @@ def check(tree: CaseTree, known: KnownAxes) -> Checked:
         return Checked(problems=tuple(tree.problems + [_problem(tree, finding) for finding in amounts]))
     fresh_budget()
     case, findings = build(data, known)
-    own = (check_matrix(data, known), check_failure(data), check_compare(data), check_fix_keys(data))
+    own = (
+        check_matrix(data, known),
+        check_failure(data),
+        check_compare(data),
+        check_measures(data),
+        check_fix_keys(data),
+    )
     for checks in (*own, *_common(tree, data, known)):
         findings += islice(checks, MOST_FINDINGS)
     problems = tree.problems + [_problem(tree, finding) for finding in findings]

@@ -23,11 +23,10 @@ from reprokit.case.cellspec import FileSpec
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
-from reprokit.engine import devices, libpod, runtimes, tracing
+from reprokit.engine import devices, libpod, runtimes, tracing, usage
 from reprokit.engine.attending import attend
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
-from reprokit.engine.memory_kills import MemoryKills
 from reprokit.engine.pace import Pace
 from reprokit.engine.shield import shielded
 from reprokit.engine.stream import Demux, Joined
@@ -55,7 +54,7 @@ GRACE = 2.0
 _SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MADE_WITHIN = 60.0
 """Seconds within which an engine makes a container that it was asked for, where its answer was lost."""
-_TICK = 0.2  # how often a silent trial looks at its cancel event; output and the end wake it at once
+_TICK = usage.EVERY  # how often a silent trial's usage and cancel event are looked at; output and the end wake it
 _READ = 256 * 1024
 # The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
 _ULIMITS = {"nofile": 1048576, "nproc": 32768}
@@ -226,7 +225,7 @@ def _run(
         body = for_podman(body, podman_limits())
     attached: Hijacked | None = None
     tracer: Tracing | None = None
-    kills: MemoryKills | None = None
+    meter: usage.Meter | None = None
     client = wire.client()
     remove_left(client, unremoved, wire.endpoint.url)
     interrupts.would_leave(f"container {name}", f"remove it with: {'podman' if podman else 'docker'} rm -fv {name}")
@@ -249,13 +248,13 @@ def _run(
                 client.start(name)
             tracer = Tracing(wire, name, trial.limits.user) if trial.traced else None
             started = time.monotonic()
-            if podman and trial.limits.memory is not None:
-                with wire.errors():
-                    found = client.inspect_container(name)
-                    kills = MemoryKills(found["State"]["Pid"], found["Id"])
-            pace = Pace(trial.limits.timeout, started, sink)
+            with wire.errors():
+                found = client.inspect_container(name)
+            kills = podman and trial.limits.memory is not None
+            meter = usage.of_container(found["State"]["Pid"], found["Id"], kills=kills)
+            pace = Pace(trial.limits.timeout, started, meter.taking(sink))
             disk = DiskWatch(wire, name, trial.limits.disk, trial.trust)
-            watch = _Watch(wire, name, attached, pace, cancel, kills, events, disk, tracer)
+            watch = _Watch(wire, name, attached, pace, cancel, meter, events, disk, tracer)
             try:
                 if trial.terminal is None:
                     signalled = watch.follow()
@@ -271,15 +270,13 @@ def _run(
             trial.outputs.from_container(wire, name, trial.workdir)
         if tracer is not None and (said := tracer.said()):
             sink(b"\n" + said)
-        if watch.out_of_memory is not None:  # what debuggers need is not the program's
-            return dataclasses.replace(ending, oom=watch.out_of_memory)
-        return dataclasses.replace(ending, oom=True) if kills is not None and kills.seen else ending
+        # What debuggers need is not the program's.
+        oom = ending.oom or meter.saw_kill if watch.out_of_memory is None else watch.out_of_memory
+        return dataclasses.replace(ending, oom=oom, usage=meter.usage)
     finally:
         # Nested, so that a second interrupt cannot skip the removal.
         try:
-            if kills is not None:
-                kills.close()
-            for one in (attached, tracer):
+            for one in (meter, attached, tracer):
                 if one is not None:
                     one.close()
         finally:
@@ -394,7 +391,7 @@ class _Watch:
         attached: Hijacked,
         pace: Pace,
         cancel: threading.Event,
-        kills: MemoryKills | None,
+        meter: usage.Meter,
         events: ContainerEvents,
         disk: DiskWatch,
         tracer: Tracing | None = None,
@@ -407,7 +404,7 @@ class _Watch:
         self._pace = pace
         self._next_signal: float | None = None
         self._cancel = cancel
-        self._kills = kills
+        self._meter = meter
         self._events = events
         self._disk = disk
         self._signals = [signal.SIGTERM, signal.SIGKILL]
@@ -427,10 +424,11 @@ class _Watch:
             late = self._readable(0.0)
             if late or self._readable(max(min(moments), 0.0)):
                 data = self._attached.socket.recv(_READ)
-                if self._kills is not None:
-                    self._kills.look()
+                self._meter.look(last=not data)
                 if not data:
                     break
+            else:
+                self._meter.look()
             now = time.monotonic()
             self._pace.looked(len(data), now, late=late)
             # Before the output is passed on: the time that this takes is not the program's.
@@ -462,7 +460,7 @@ class _Watch:
         if not self._signals:
             return True
         if self._tracer is not None and len(self._signals) == 2:
-            self.out_of_memory = self._events.out_of_memory(0) or (self._kills is not None and self._kills.seen)
+            self.out_of_memory = self._events.out_of_memory(0) or self._meter.saw_kill
             self._tracer.ask(self._cancel.is_set)
             now = time.monotonic()
         number = self._signals.pop(0)

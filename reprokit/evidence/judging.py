@@ -12,6 +12,7 @@ from reprokit.case.model import Failure
 from reprokit.evidence import judge
 from reprokit.evidence.details import FailureRecord
 from reprokit.evidence.judgement import describe_exit
+from reprokit.evidence.leaking import leaked
 from reprokit.evidence.model import Ending, ExceptionSeen, Judgement, Outcome, Verdict
 from reprokit.evidence.records import ExceptionRecord, TrialRecord
 from reprokit.evidence.verdict import decide
@@ -20,18 +21,16 @@ if TYPE_CHECKING:
     from reprokit.case.model import Expect
     from reprokit.evidence.sequential import Trials
 
+PASSES = Failure(exit_code=0)
+"""What a trial never matches that does not pass: so that no failure is taken for a measured number."""
+
 
 def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
     """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store.
 
     Where its outputs are what is compared, it passes so far if its program does: see :mod:`.comparing`.
     """
-    if expect.compare is None:
-        judgement = judge(expect.failure, ending, text, expect.known)
-    elif ending.exit_code == 0 and not ending.timed_out and not ending.oom:
-        judgement = Judgement(outcome=Outcome.PASSED, reason=describe_exit(0))
-    else:  # that the program passes is what cannot be said of it, so that no failure is taken for other numbers
-        judgement = judge(Failure(exit_code=0), ending, text, expect.known)
+    judgement = _judgement(expect, ending, text)
     return TrialRecord(
         number=number,
         outcome=judgement.outcome,
@@ -45,7 +44,18 @@ def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> 
         exception=None if judgement.outcome is Outcome.PASSED else _exception_record(judgement.exception),
         lines=_telling_lines(judgement),
         failure=_failure_record(judgement),
+        usage=ending.usage,
     )
+
+
+def _judgement(expect: Expect, ending: Ending, text: str) -> Judgement:
+    if expect.compare is None and expect.leaks is None:
+        return judge(expect.failure, ending, text, expect.known)
+    if expect.leaks is not None and ending.exit_code == 0 and not ending.timed_out:
+        return leaked(expect.leaks, ending.usage)
+    if ending.exit_code == 0 and not ending.timed_out and not ending.oom:
+        return Judgement(outcome=Outcome.PASSED, reason=describe_exit(0))
+    return judge(PASSES, ending, text, expect.known)
 
 
 def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+from reprokit.evidence.usage import Usage
+
 RULES_VERSION = "3"
 """Version of the rules that turn a log into an outcome and outcomes into a verdict; recorded with each."""
 
@@ -58,13 +60,14 @@ class Ending:
 
     ``exit_code`` is None only when the engine never said; above 128 it is 128 + signal, as Docker reports.
     ``oom``: the kernel killed something in it for memory. ``timed_out``: we stopped it at its time limit.
-    ``seconds``: wall time from start to end.
+    ``seconds``: wall time from start to end. ``usage``: None where the engine could not measure it.
     """
 
     exit_code: int | None
     oom: bool = False
     timed_out: bool = False
     seconds: float = 0.0
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from reprokit.case.trust import Trust
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailureRecord
-from reprokit.evidence.model import Frame, Outcome, Verdict
+from reprokit.evidence.model import Ending, Frame, Outcome, Verdict
 from reprokit.evidence.origin import HostRecord, JobRecord, OwnerRecord, WorkflowRecord
+from reprokit.evidence.usage import Usage
 from reprokit.evidence.verdict import fits
 
 ANSWER = "answer"
@@ -39,7 +40,7 @@ class TrialRecord(JsonRecord):
     """One trial: outcome, ending, the exception that was judged, and its log (a path below the store's folder).
 
     ``lines``: those of the log file that the signature matched. ``failure``: None where it did not fail by itself, and
-    where a store's version 1 kept it.
+    where a store's version 1 kept it. ``usage``: None where it was not measured.
     """
 
     number: int
@@ -53,6 +54,14 @@ class TrialRecord(JsonRecord):
     exception: ExceptionRecord | None = None
     lines: tuple[int, ...] = ()
     failure: FailureRecord | None = None
+    usage: Usage | None = None
+
+    @property
+    def ending(self) -> Ending:
+        """How its container ended."""
+        return Ending(
+            exit_code=self.exit_code, oom=self.oom, timed_out=self.timed_out, seconds=self.seconds, usage=self.usage
+        )
 
     @property
     def outputs(self) -> str:

@@ -69,6 +69,7 @@ def _trial(trial: TrialRecord) -> dict[str, Any]:
         "timed_out": trial.timed_out,
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
+        "usage": trial.usage and trial.usage.to_json(),
         "log": trial.log,
     }
 

@@ -105,5 +105,6 @@ trials = Table(
     Column("lines", JSON, nullable=False),  # log lines that the signature matched, from 1
     Column("log", Text, nullable=False),  # relative to the store's folder
     Column("failure", JSON),  # how it failed; also NULL where version 1 recorded it
+    Column("usage", JSON),  # NULL where it was not measured
     Index("trials_by_cell", "cell_id", "number", unique=True),
 )

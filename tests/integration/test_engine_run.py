@@ -19,6 +19,7 @@ import pytest
 from reprokit.core import ownership
 from reprokit.core.errors import EngineError, ImageGone, Unsupported
 from reprokit.engine.docker.engine import DockerEngine
+from reprokit.engine.protocol import Mount
 from reprokit.intake.sharing import bundle
 from tests.conftest import build_of, docker, never, remove_image, trial
 
@@ -54,6 +55,30 @@ def test_a_trial_is_confined(engine: DockerEngine, tiny: str) -> None:
     assert "[a  b=c]" in lines
     assert "/workspace" in lines
     assert any(line.split()[1:2] == ["32"] for line in lines if "/dev/shm" in line)
+
+
+def test_what_a_trial_uses_is_read_from_its_control_groups(engine: DockerEngine, tiny: str, tmp_path: Path) -> None:
+    # It waits until it was looked at: a container that is over before that has nothing to read.
+    wait = "while [ ! -e /in/{0} ]; do sleep 0.1; done"
+    script = (
+        f"echo first; {wait.format('first')}; x=$(head -c 20000000 /dev/zero | tr '\\000' x);"
+        f"echo reprokit: iteration 7; {wait.format('second')}"
+    )
+    tmp_path.chmod(0o755)
+
+    def sink(data: bytes) -> None:
+        (tmp_path / ("second" if b"iteration" in data else "first")).touch()
+
+    mount = Mount(source=tmp_path, target="/in")
+    usage = engine.run(trial(tiny, script, mounts=(mount,)), sink, never()).usage
+    assert usage is not None
+    assert usage.cpu_seconds is not None
+    assert usage.cpu_seconds > 0.01
+    assert usage.peak_memory is not None
+    assert usage.peak_memory > 20_000_000
+    [(number, memory)] = usage.iterations
+    assert number == 7
+    assert memory > 15_000_000
 
 
 def test_bridge_and_root_when_asked(engine: DockerEngine, tiny: str) -> None:

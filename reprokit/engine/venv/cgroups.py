@@ -41,6 +41,11 @@ class TrialGroups:
         """The files into which a process writes itself to be limited."""
         return sorted({str(place.folder / "cgroup.procs") for place in self.places.values()})
 
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The groups as :class:`reprokit.engine.usage.Meter` takes them."""
+        return {name if place.version == 1 else "": place.folder for name, place in self.places.items()}
+
     def saw_oom(self) -> bool:
         """Whether the kernel killed a process of the group for memory."""
         place = self.places.get("memory")

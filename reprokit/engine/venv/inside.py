@@ -182,7 +182,13 @@ def follow(asked: Asked) -> dict[str, Any]:
             os.read(ended, 4096)
         if 0 in ready:
             obey(child)
-    return {"code": code, "seconds": round(time.monotonic() - began, 6)}
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "code": code,
+        "seconds": round(time.monotonic() - began, 6),
+        "cpu_seconds": round(used.ru_utime + used.ru_stime, 6),
+        "peak_memory": used.ru_maxrss * 1024,
+    }
 
 
 def obey(child: int) -> None:

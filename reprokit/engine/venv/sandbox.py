@@ -34,10 +34,15 @@ _PIPE = 1024 * 1024  # what a program can print before it waits for us
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How a program ended: its exit status as a shell tells it, the seconds it ran, whether its time was up."""
+    """How a program ended: its exit status as a shell tells it, the seconds it ran, whether its time was up.
+
+    ``cpu_seconds``: of all its processes; ``peak_memory``: bytes of the largest one.
+    """
 
     code: int
     seconds: float
+    cpu_seconds: float
+    peak_memory: int
     timed_out: bool = False
 
 
@@ -213,7 +218,7 @@ class _Watch:
             raise EngineError(f"cannot be started on this host: {why}") from None
         if "error" in report:
             raise EngineError(f"cannot be started on this host: {report['error']}")
-        return Ended(code=report["code"], seconds=report["seconds"])
+        return Ended(**report)
 
     def _read(self, selector: selectors.BaseSelector, patience: float) -> list[tuple[int, bytes]]:
         pieces = []

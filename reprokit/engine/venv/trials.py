@@ -6,16 +6,19 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from reprokit.engine.containers import MODIFIED
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
+from reprokit.engine.usage import Meter
 from reprokit.engine.venv import beneath, cgroups, keeping, layout, sandbox
 from reprokit.engine.venv.bubblewrap import SandboxMount, SandboxProgram
 from reprokit.environment.host import HostCapabilities
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.evidence.model import Ending
+from reprokit.evidence.usage import Usage
 
 
 def run(
@@ -47,11 +50,16 @@ def run(
         with slot:
             if cancel.is_set():
                 raise Cancelled("cancelled before the trial started")
+            meter = Meter(group.folders)
             limit = math.inf if trial.terminal else trial.limits.timeout
-            ended = sandbox.run(program, sink, cancel, timeout=limit, terminal=trial.terminal)
+            ended = sandbox.run(program, meter.taking(sink), cancel, timeout=limit, terminal=trial.terminal)
+        meter.look(last=True)
         if trial.outputs is not None and work is not None:
             trial.outputs.from_folder(work)
-        return Ending(exit_code=ended.code, oom=group.saw_oom(), timed_out=ended.timed_out, seconds=ended.seconds)
+        seen = meter.usage or Usage()
+        usage = replace(seen, cpu_seconds=ended.cpu_seconds, peak_memory=seen.peak_memory or ended.peak_memory)
+        oom = group.saw_oom()
+        return Ending(exit_code=ended.code, oom=oom, timed_out=ended.timed_out, seconds=ended.seconds, usage=usage)
 
 
 def _work(trial: Trial, kept: keeping.KeptVenv | None, scratch: Path) -> Path | None:

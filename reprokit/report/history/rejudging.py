@@ -18,7 +18,7 @@ from reprokit.evidence.comparing import Outputs, Reference, compared
 from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementRecord
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
-from reprokit.evidence.model import RULES_VERSION, Ending, Outcome, Verdict
+from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
@@ -166,8 +166,7 @@ def _trial(expect: Expect, trial: TrialRecord, folder: Path, another: bool) -> T
         text = read_log(folder, trial.log).decode("utf-8", "replace")
     except (OSError, StoreError):
         raise CannotJudge("its log is gone", trial.log) from None
-    ending = Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds)
-    found = judged(expect, trial.number, ending, text, trial.log)
+    found = judged(expect, trial.number, trial.ending, text, trial.log)
     if another and found.outcome is not Outcome.REPRODUCED and CUT_MARK.search(text):
         raise CannotJudge("its log was cut to its ends and what the signature of then asked for", trial.log)
     return found

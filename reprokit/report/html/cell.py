@@ -12,6 +12,7 @@ from reprokit.case.matrix import matches as covers
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report import comparison
+from reprokit.report.detail import used
 from reprokit.report.history import changed
 from reprokit.report.html.gathering import RecordedCase
 
@@ -55,7 +56,8 @@ def cell_data(
     ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
     ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
     ``byHand``: lines that build the image and repeat a trial on any machine. ``trials``: ``{number, outcome, exitCode,
-    seconds, oom, timedOut, reason, exception, lines, file, note}``; its log is ``logNUMBER``: see :func:`excerpt`.
+    seconds, oom, timedOut, used, reason, exception, lines, file, note}``; its log is ``logNUMBER``, see
+    :func:`excerpt`; ``used``: processor time and memory in words.
     """
     text = known.file.text if known.file else ""
     facts = dict(changed.side(lambda digest: text if digest == known.digest else "", run, record).facts)
@@ -170,6 +172,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "seconds": trial.seconds,
         "oom": trial.oom,
         "timedOut": trial.timed_out,
+        "used": used(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
         "lines": list(trial.lines),

@@ -14,7 +14,7 @@ from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
 from reprokit.environment.cases import load_text
 from reprokit.environment.measured import Measured
-from reprokit.evidence.model import Ending, Outcome, Verdict
+from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.reading import Reading
 from reprokit.evidence.records import CellRecord
 from reprokit.run.plan import cells_of, promised_of
@@ -164,7 +164,7 @@ def _nothing(spent: Spent, cells: list[Cell]) -> tuple[str, ...]:
 def _seen(record: CellRecord, folder: Path) -> list[FailedTrial]:
     return [
         FailedTrial(
-            ending=Ending(exit_code=trial.exit_code, oom=trial.oom, timed_out=trial.timed_out, seconds=trial.seconds),
+            ending=trial.ending,
             log=read_log(folder, trial.log).decode("utf-8", "replace"),
         )
         for trial in record.trials

@@ -67,7 +67,7 @@ def test_a_store_of_version_1_keeps_every_row_and_gets_what_it_lacks(folder: Pat
         APPLICATION_ID,
     ]
     [trials] = {tuple(row.keys()) for row in rows(folder, "SELECT * FROM trials")}
-    assert trials[-1] == "failure"
+    assert trials[-2:] == ("failure", "usage")
     Store(folder).close()
     assert dumped(folder) == after
 
@@ -134,13 +134,14 @@ def test_what_version_1_wrote_is_written_again_byte_for_byte(folder: Path) -> No
             for trial, said in zip(cell.trials, found, strict=True):
                 assert same(trial.exception and trial.exception.to_json(), said["exception"])
                 assert trial.failure is None  # version 1 did not keep it
+                assert trial.usage is None
 
 
 def test_the_dump_has_what_it_is_there_for(folder: Path) -> None:
     store = Store(folder)
     runs = [store.run(one.id) for one in store.runs()]
     cells = [cell for run in runs for cell in run.cells]
-    assert {cell.verdict for cell in cells} == {None, *Verdict}
+    assert {cell.verdict for cell in cells} == {None, *Verdict} - {Verdict.INCONCLUSIVE}  # version 1 did not have it
     assert [run.searches for run in runs] == [False, True, False, False]
     assert [len(run.request.merged or ()) for run in runs] == [2, 0, 0, 0]
     assert any(cell.details.failures for cell in cells)

@@ -19,6 +19,7 @@ from reprokit.evidence.records import (
     TrialRecord,
     exit_status,
 )
+from reprokit.evidence.usage import Usage
 from reprokit.store.database import Store
 from reprokit.store.folder import Measurements, find_folder
 
@@ -49,6 +50,7 @@ TRIAL = TrialRecord(
     reason="r",
     log="runs/l.log",
     lines=(3,),
+    usage=Usage(cpu_seconds=0.4, peak_memory=5, iterations=((1, 2), (3, 4))),
 )
 
 

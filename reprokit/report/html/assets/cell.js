@@ -134,6 +134,7 @@
       setWrap(wrapped());
       body.replaceChildren(
         trial.reason === cell.reason ? "" : h("p", { class: "reason-why" }, trial.reason),
+        trial.used ? h("p", { class: "dim" }, trial.used) : "",
         h("div", { class: "row-of log-bar" },
           gone ? null : h("span", { class: "dim" }, excerpt.lines ? `${many(view.lines, "line")}${trial.lines.length ? `, ${trial.lines.length} matched` : ""}` : "no output"),
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
