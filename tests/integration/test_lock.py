@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -192,3 +193,29 @@ def test_what_the_build_of_another_case_left_reaches_no_locked_build(user: User)
     locked = user.types("run", "six.yaml", "--locked")
     assert all(image["built"] for image in images(user).values())
     assert "1 reproduced" in locked, "six is 1.16.0 in it, and nothing of the other case is there"
+
+
+def test_what_a_foreign_store_or_lock_says_of_an_image_reaches_no_locked_build(user: User, tmp_path: Path) -> None:
+    other = User(tmp_path / "other")
+    other.folder.mkdir()
+    honest = CASE.replace("lock-six", "lock-forged").replace("tree --version && grep 1.15", "grep pwned")
+    user.write("six.yaml", honest)
+    user.types("lock", "six.yaml")
+    [tag] = re.findall(r"image: (\S+)", (user.folder / "six.lock.yaml").read_text())
+    other.write("poison.yaml", POISON.replace("lock-poison", "lock-forged"))
+    other.types("lock", "poison.yaml")
+    lock = other.folder / "poison.lock.yaml"
+    [own] = re.findall(r"image: (\S+)", lock.read_text())
+    lock.write_text(lock.read_text().replace(own, tag))
+    other.types("run", "poison.yaml", "--locked", status=3)
+    assert not other.cells()[0]["image"] or other.cells()[0]["image"]["tag"] != tag
+    lock.write_text(lock.read_text().replace(tag, own))
+    other.types("run", "poison.yaml", "--locked")
+    images(other)
+    with contextlib.closing(sqlite3.connect(other.folder / "store" / "reprokit.db")) as database:
+        database.execute("UPDATE cells SET image = replace(image, ?, ?)", (own, tag))
+        database.commit()
+    user.types("merge", str(other.folder / "store"))
+    locked = user.types("run", "six.yaml", "--locked")
+    assert all(image["built"] for image in images(user).values())
+    assert "1 reproduced" in locked, "nothing of the other case is in the image"
