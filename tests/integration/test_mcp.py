@@ -58,12 +58,13 @@ def test_a_report_comes_to_a_verdict_and_a_cause(user: User) -> None:
     case = draft["case"].replace('  python: ["3.11"]\n', '  python: ["3.11"]\n  text: ["3", "3.0"]\n')
     user.write("case.yaml", case + "env: {TEXT: '{{ text }}'}\n")
     bad, good = {"text": "3.0"}, {"text": "3"}
-    checked, ran, log, measured, why, isolated = session(
+    checked, ran, log, measured, done, why, isolated = session(
         user,
         ("validate", {"case": "case.yaml"}),
         ("run", {"case": "case.yaml", "max_cells": 2}),
         ("log", {"cell": 2, "offset": 1, "lines": 1}),
         ("environment", {"cell": 2}),
+        ("exec", {"case": "last:2", "command": ["sh", "-c", "echo -- $TEXT; exit 5"]}),
         ("explain", {}),
         ("isolate", {"case": "case.yaml", "bad": bad, "good": good}),
     )
@@ -72,6 +73,7 @@ def test_a_report_comes_to_a_verdict_and_a_cause(user: User) -> None:
     assert (ran["exit_status"], ran["cases"][0]["explanation"]) == (0, "text = 3.0")
     assert log == {"lines": ['  File "<string>", line 1, in <module>'], "total": 3, "next_offset": 2}
     assert any(line.startswith("Python: 3.11") for line in measured["lines"])
+    assert [(one["exit_code"], one["output"]) for one in done["cells"]] == [(5, "-- 3.0\n")]
     assert why["cases"][0]["explanation"]["words"] == "text = 3.0"
     assert "text" in " ".join(isolated["answer"]["words"])
 

@@ -26,6 +26,8 @@ LINES = 200
 """Lines of a page, if the caller does not say."""
 LONGEST = 2000
 """Characters of a line of a page; a longer one is cut."""
+HEAD, TAIL = 4_000, 16_000
+"""Characters of the output of `exec` that are passed on, from its beginning and its end."""
 STATUS = {
     0: "every verdict is conclusive and as the case expects",
     1: "a verdict departs from what the case expects",
@@ -72,6 +74,7 @@ def server(store: Path | None, reviewed: Sequence[str] = ()) -> MCPServer:
         tools.explain,
         tools.isolate,
         tools.bisect,
+        tools.exec,
     ):
         own.tool(structured_output=True)(tool)
     return own
@@ -112,9 +115,7 @@ class _Tools:
         minutes: Minutes = 30,
     ) -> dict[str, Any]:
         """Build and run the cells of a case, and judge whether its failure reproduces in each."""
-        selected = len(await self._cells(case, only, axes)) * (2 if fix else 1)
-        if selected > max_cells:
-            raise ToolError(f"{selected} cells are selected, and max_cells is {max_cells}: narrow them by only or axes")
+        _bounded(len(await self._cells(case, only, axes)) * (2 if fix else 1), max_cells)
         words = [*_selection(only, axes), *(["--fix"] if fix else []), *(["--trials", trials] if trials else [])]
         return await self._run(case, *words, *self._reviewed, minutes=minutes)
 
@@ -170,6 +171,23 @@ class _Tools:
         words += [word for name, value in (("--axis", axis), ("--source", source)) if value for word in (name, value)]
         return await self._search(words, minutes)
 
+    async def exec(
+        self,
+        case: Annotated[str, Field(pattern=_NO_OPTION, description="A case, or a recorded cell such as last:3")],
+        command: Annotated[Sequence[str], Field(min_length=1, description='Program and words: ["pip", "list"]')],
+        only: Only = (),
+        fix: Annotated[bool, Field(description="In the fixed variant")] = False,
+        max_cells: MaxCells = 16,
+        minutes: Minutes = 10,
+    ) -> dict[str, Any]:
+        """Run a command in the container of a cell, in place of the command of its case; in all cells that match."""
+        if ":" not in case:
+            _bounded(len(await self._cells(case, only, {})), max_cells)
+        words = ["exec", case, *_selection(only, {}), *(["--fix"] if fix else []), "--json", "-"]
+        done = await call(*words, *self._reviewed, *self._store, "--", *command, minutes=minutes)
+        found = _object(done)
+        return {**found, "cells": [{**cell, "output": _shortened(cell["output"])} for cell in found["cells"]]}
+
     async def _cells(self, case: str, only: Only, axes: Axes) -> list[Any]:
         words = ["matrix", case, "--json", *_selection(only, axes), *self._store]
         found = _data(await call(*words, minutes=5))
@@ -198,6 +216,18 @@ class _Tools:
         page = [line if len(line) <= LONGEST else f"{line[:LONGEST]} [cut]" for line in text[offset : offset + lines]]
         after = offset + len(page)
         return {"lines": page, "total": len(text), "next_offset": after if after < len(text) else None}
+
+
+def _bounded(selected: int, max_cells: int) -> None:
+    if selected > max_cells:
+        raise ToolError(f"{selected} cells are selected, and max_cells is {max_cells}: narrow them by only or axes")
+
+
+def _shortened(text: str) -> str:
+    """The beginning and the end of a long output."""
+    if len(text) <= HEAD + TAIL:
+        return text
+    return f"{text[:HEAD]}\n[{len(text) - HEAD - TAIL} characters cut]\n{text[-TAIL:]}"
 
 
 def _selection(only: Sequence[Mapping[str, str]], axes: Mapping[str, Sequence[str]]) -> list[str]:

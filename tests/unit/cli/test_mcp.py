@@ -17,6 +17,7 @@ from mcp.types import TextContent
 
 from reprokit.cli import invoke
 from reprokit.cli.agents import calling
+from reprokit.cli.agents import server as tools
 from reprokit.cli.agents.server import server
 from tests.unit.serving import Quiet, serving
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.system
 CASE = "schema: reprokit/v1\nid: a\ntitle: A\nmatrix: {os: [debian-12], n: [1, 2, 3]}\ncommand: 'true'\n"
 TOOLS = {
     *("draft", "validate", "cells", "run", "resume", "result"),
-    *("log", "environment", "explain", "isolate", "bisect"),
+    *("log", "environment", "explain", "isolate", "bisect", "exec"),
 }
 
 
@@ -97,7 +98,15 @@ def test_more_cells_than_allowed_are_refused_before_anything_runs() -> None:
     Path("a.yaml").write_text(CASE)
     said = called("run", case="a.yaml", max_cells=2)
     assert "3 cells are selected, and max_cells is 2" in said
+    assert "3 cells are selected" in called("exec", case="a.yaml", command=["true"], max_cells=2)
     assert not Path("store").exists()
+
+
+def test_a_long_output_keeps_its_beginning_and_its_end() -> None:
+    short = tools._shortened("a" * 10_000 + "b" * 10_000 + "c" * 10_000)
+    assert short.startswith("a" * tools.HEAD + "\n[10000 characters cut]\n")
+    assert short.endswith("c" * 10_000)
+    assert tools._shortened("short") == "short"
 
 
 def test_an_untrusted_case_runs_only_where_a_person_named_its_digest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,6 +131,8 @@ def test_an_untrusted_case_runs_only_where_a_person_named_its_digest(monkeypatch
         ("draft", {"report": "--force"}),
         ("log", {"cell": 1, "run": "--store=/etc"}),
         ("explain", {"what": "--json"}),
+        ("exec", {"case": "--yes", "command": ["true"]}),
+        ("exec", {"case": "a.yaml", "command": []}),
         ("run", {"case": "a.yaml", "minutes": 0}),
         ("run", {"case": "a.yaml", "minutes": 1e9}),
         ("log", {"cell": 1, "lines": 10**9}),
