@@ -27,6 +27,7 @@ COMMANDS = {
     "validate": "Check case files; report every error of every file at once, with its position.",
     "matrix": "Show the cells of a case, after selection.",
     "render": "Write the Dockerfile and build context of cells to a folder.",
+    "export": "Write a cell as a folder that editors open as a development container.",
     "build": "Build the images of cells without running them.",
     "shell": "Open a shell in the container of a cell, with the command of the case at hand.",
     "exec": "Run a command in the container of one cell, or of many, and show what differs.",

@@ -33,6 +33,7 @@ from reprokit.run.trials import TrialContext, trial_of
 from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
+    from reprokit.case.files import CaseFile
     from reprokit.core.tty import Terminal
     from reprokit.evidence.records import CellRecord
 
@@ -89,6 +90,29 @@ class Changes:
         return replace(trial, limits=limits, capabilities=added, core_dumps=self.debug, mounts=tuple(mounts))
 
 
+def tasks_named(
+    request: Request,
+    cell: str | None,
+    *,
+    fix: bool,
+    planning: Callable[[Sequence[CaseFile], Request], list[Task]] = plan,
+) -> list[Task]:
+    """The cells that are named, as in :meth:`ByHand.tasks`. ``planning``: what makes tasks of cases and a request."""
+    number = int(cell) if cell and cell.isdecimal() else 0
+    if cell and not number:
+        if request.selection.only:
+            raise UsageError(f"{cell} and --only both say which cells: leave out one of them")
+        request = replace(request, selection=replace(request.selection, only=(parse_group(cell),)))
+    if number:
+        planned = [task for task in plan(load_all(request.cases), request) if task.variant == "case"]
+        if number > len(planned):
+            raise UsageError(f"there is no cell {number}: `reprokit matrix` lists them, from 1 to {len(planned)}")
+        wanted = planned[number - 1].cell
+    tasks = planning(load_all(request.cases), replace(request, fix=fix))
+    variant = "fix" if fix else "case"
+    return [task for task in tasks if task.variant == variant and (not number or task.cell == wanted)]
+
+
 @dataclass(kw_only=True)
 class Used:
     """What became of a cell: how the program ended and what it wrote, or the record that says why it never started."""
@@ -107,19 +131,7 @@ class ByHand(Session):
 
         ``fix``: their fixed variants. Raises UsageError, CaseError.
         """
-        number = int(cell) if cell and cell.isdecimal() else 0
-        if cell and not number:
-            if request.selection.only:
-                raise UsageError(f"{cell} and --only both say which cells: leave out one of them")
-            request = replace(request, selection=replace(request.selection, only=(parse_group(cell),)))
-        if number:
-            planned = [task for task in plan(load_all(request.cases), request) if task.variant == "case"]
-            if number > len(planned):
-                raise UsageError(f"there is no cell {number}: `reprokit matrix` lists them, from 1 to {len(planned)}")
-            wanted = planned[number - 1].cell
-        tasks = self._approved(load_all(request.cases), replace(request, fix=fix))
-        variant = "fix" if fix else "case"
-        return [task for task in tasks if task.variant == variant and (not number or task.cell == wanted)]
+        return tasks_named(request, cell, fix=fix, planning=self._approved)
 
     def recorded(self, request: Request, run: str, number: int, *, fix: bool) -> tuple[Request, Task]:
         """A cell of a recorded run, of the case as it was then, with what that run was asked; once it may be run.

@@ -53,15 +53,15 @@ def render_all(tasks: Sequence[Task], request: Request, output: Path | None) -> 
         write_folder(folder, image)
         echo(f"{folder}: {len(sharing)} cell(s), FROM {image.environment.base.reference}")
     if output is not None:
-        _make_bases({image.environment.base.reference: image for image, _ in images.values()}, request)
+        make_bases({image.environment.base.reference: image for image, _ in images.values()}, request)
     for text in trees.missing.values():
         echo(f"the build context is incomplete: {text}", err=True)
     return 3 if refused else 0
 
 
-def _make_bases(wanted: Mapping[str, ImageSpec], request: Request) -> None:
+def make_bases(images: Mapping[str, ImageSpec], request: Request) -> None:
     """Make the base images that no registry has, so that plain ``docker build`` finds what FROM names."""
-    made = [image for image in wanted.values() if image.environment.base.source == "bootstrap"]
+    made = [image for image in images.values() if image.environment.base.source == "bootstrap"]
     if not made:
         return
     from reprokit.engine import registry
@@ -99,6 +99,12 @@ class _Lenient(SourceTrees):
         return SourceTree(
             name=name, commit="", digest="sha256:missing", archive=Path(self._empty.name), path=source.path
         )
+
+
+def whole_image(task: Task, request: Request) -> ImageSpec:
+    """The image of one task, with all files of the case. Raises Unsupported, UsageError, sources.SourceError."""
+    trees = SourceTrees(request.sources_for, lambda text: echo(f"note: {text}", err=True))
+    return wanted(task, supply_of(request), trees, whole=True)
 
 
 def folder_name(task: Task) -> str:

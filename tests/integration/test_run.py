@@ -388,10 +388,11 @@ def test_the_flagship_without_a_gpu_is_unsupported_at_once_and_renders(user: Use
     assert "post120" in rendered
 
 
-def test_a_rendered_folder_builds_with_plain_docker_build(user: User) -> None:
+@pytest.mark.parametrize("words", [("render",), ("export", "--devcontainer", "--only", "how=bad")])
+def test_a_written_folder_builds_with_plain_docker_build(user: User, words: tuple[str, ...]) -> None:
     user.write("case.yaml", TRACEBACK)
     user.types("build", "case.yaml")
-    user.types("render", "case.yaml", "-o", "out")
+    user.types(*words, "case.yaml", "-o", "out")
     folders = list((user.folder / "out").iterdir())
     assert len(folders) == 1
     done = subprocess.run(
