@@ -15,7 +15,7 @@ from reprokit.cli import OWN_VARIABLES
 from reprokit.core import files
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo
-from reprokit.environment.cases import load_text
+from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake import draft
 from reprokit.intake.capturing import drafting, running, seen
 
@@ -69,7 +69,7 @@ def command(words: tuple[str, ...], output: str | None, force: bool, timeout: st
 def _write(words: tuple[str, ...], ran: Ran, output: str | None, environ: Mapping[str, str]) -> None:
     found = drafting.draft(seen.look(words, ran, Path.cwd(), environ))
     path = Path(output) if output else files.unused(str(found.data["id"]), ".yaml")
-    text = draft.render(found)
+    text = schema_line(path) + draft.render(found)
     try:
         files.write(path, text)
     except OSError as error:

@@ -13,7 +13,7 @@ from reprokit.cli import dialogue, options
 from reprokit.core.errors import CaseError, UsageError
 from reprokit.core.terminal import echo
 from reprokit.core.text import pluralize
-from reprokit.environment.cases import load_text
+from reprokit.environment.cases import load_text, schema_line
 from reprokit.intake.draft import render, summary
 from reprokit.intake.drafting import draft
 from reprokit.intake.reporting import read_report
@@ -70,7 +70,7 @@ def finish(made: Draft, origin: str, output: Path | None) -> int:
 
     ``origin``: where the draft comes from, for messages. Raises UsageError where the draft is not a valid case.
     """
-    text = render(made)
+    text = (schema_line(output) if output else "") + render(made)
     try:
         case = load_text(str(output or "case.yaml"), text)
     except CaseError as error:

@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, TextIO
 
 from reprokit.case import files, matrix, schema
@@ -14,6 +15,7 @@ from reprokit.case.matrix import Cell, Partial, Selection
 from reprokit.core.errors import CaseError, ReprokitError, UsageError
 from reprokit.environment.axes import KNOWN
 
+SCHEMA_FILE = "reprokit.schema.json"
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*(\.[x*])?|none")
 
 
@@ -72,3 +74,8 @@ def check_versions(axes: Mapping[str, Sequence[str]]) -> None:
         for value in axes.get(name, ()):
             if not _VERSION.fullmatch(value):
                 raise UsageError(f"--{name} {value}: expected a version (digits and dots) or none")
+
+
+def schema_line(target: Path) -> str:
+    """The first line of a new case, by which editors find the schema, where that lies in the same folder; else ''."""
+    return f"# yaml-language-server: $schema={SCHEMA_FILE}\n" if (target.parent / SCHEMA_FILE).is_file() else ""
