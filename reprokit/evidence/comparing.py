@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from reprokit.case.comparing import FEWEST_TRIALS, Compare
 from reprokit.core.text import pluralize
 from reprokit.evidence.differences import ComparisonRecord, TensorDifference, Tolerance, difference
 from reprokit.evidence.judging import concluded
@@ -17,7 +18,6 @@ from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.tensors import Tensor, Unreadable, read
 
 if TYPE_CHECKING:
-    from reprokit.case.comparing import Compare
     from reprokit.evidence.records import CellRecord, TrialRecord
 
 Outputs = Mapping[str, bytes]
@@ -122,8 +122,9 @@ def _checked(outputs: Outputs, number: int) -> Outputs:
 
 
 def _check_deterministic(written: Sequence[Outputs], rules: Compare) -> None:
-    if len(written) < 2:
-        raise _Undecided("one trial does not show whether the cell is deterministic: run it with two trials or more")
+    if len(written) < FEWEST_TRIALS:
+        few = pluralize(len(written), "trial")
+        raise _Undecided(f"{few} do not show whether the cell is deterministic: that takes {FEWEST_TRIALS}")
     for number, one in enumerate(written[1:], 2):
         if found := _departure(one, written[0], rules):
             noise = "" if found.problem else "the cell is not deterministic within the tolerance: "

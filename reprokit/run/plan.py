@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from reprokit.case.cellspec import CellSpec
+from reprokit.case.comparing import FEWEST_TRIALS
 from reprokit.case.files import CaseFile
 from reprokit.case.filters import choose
 from reprokit.case.matrix import Cell, is_own, label, matches
@@ -172,8 +173,8 @@ def trials_of(case: Case) -> Trials:
 
 
 def _enough(trials: Trials, case: Case) -> Trials:
-    """Two at least, where they show whether a cell is deterministic."""
-    return replace(trials, max=max(trials.max, 2)) if case.expect.compare is not None else trials
+    """As many at least as show whether a cell is deterministic, where numbers are compared."""
+    return replace(trials, max=max(trials.max, FEWEST_TRIALS)) if case.expect.compare is not None else trials
 
 
 def promised_of(file: CaseFile, cell: Cell) -> Verdict | None:

@@ -79,7 +79,7 @@ def test_a_cell_reproduces_where_its_numbers_differ_from_those_of_the_reference(
     assert verdicts(project) == {"1": "not-reproduced", "2": "reproduced", "3": "not-reproduced"}
     assert set(verdicts(project, "fix").values()) == {"not-reproduced"}
     assert "out.json: 1 of 2 numbers differ, most at $.x[1]: 1.5 against 1 (" in cell(project, "2").reason
-    assert [len(one.trials) for one in project.cells] == [2] * 6
+    assert [len(one.trials) for one in project.cells] == [4] * 6
     kept = Store(tmp_path / "store").run(project.session.record.id)
     assert kept.cells == project.cells
 
@@ -167,7 +167,7 @@ def test_a_stopped_engine_leaves_cells_that_a_resumed_run_decides(tmp_path: Path
 def test_one_trial_is_never_enough(tmp_path: Path) -> None:
     project = made(tmp_path, a2=1.5)
     project.run(trials=1)
-    assert [len(one.trials) for one in project.cells] == [2] * 3
+    assert [len(one.trials) for one in project.cells] == [4] * 3
 
 
 def test_a_search_over_a_majority_is_refused(tmp_path: Path) -> None:
