@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from reprokit.case.files import CaseFile
 from reprokit.case.matrix import Cell, label
+from reprokit.case.measures import MEASURES
 from reprokit.core.errors import RecordError, UsageError
 from reprokit.core.files import write
 from reprokit.environment.cases import load_text
@@ -88,11 +90,24 @@ class Spent:
 
 
 def make(session: SearchSession, folder: Path) -> Search[SearchAnswer]:
-    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError for no cell."""
+    """The search over ``session.file``. ``folder``: the store's, for the logs. Raises UsageError.
+
+    It is raised where there is no cell, and where the case states no failure that a log shows.
+    """
+    if other := measured(session.file):
+        raise UsageError(
+            f"{session.file.path}: expect.{other}: reduce needs a failure with a signature (expect.failure), "
+            "which says whether a smaller case fails in the same way"
+        )
     cells = _cells(session)
     arguments = ReductionRequest.from_json(session.arguments)
     spent = Spent(session=session, arguments=arguments)
     return spent.watch(_reduce(session, folder, arguments, spent, cells))
+
+
+def measured(file: CaseFile) -> str:
+    """The key of ``expect`` that states the bug of a case by what is measured; empty for one with a signature."""
+    return next((name for name in ("compare", *MEASURES) if getattr(file.case.expect, name) is not None), "")
 
 
 def _cells(session: SearchSession) -> list[Cell]:
