@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from reprokit.case.matrix import Selection, parse_group
 from reprokit.cli.display.plain import labels
 from reprokit.cli.display.screen import Screen
-from reprokit.core.errors import BuildFailed, Cancelled
+from reprokit.core.errors import BuildFailed, Cancelled, UsageError
 from reprokit.engine.protocol import Trial
 from reprokit.environment.cases import load, load_text
 from reprokit.evidence.model import Ending
