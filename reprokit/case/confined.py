@@ -23,7 +23,7 @@ from reprokit.case.sandbox import RenderError, filled
 
 MEMORY = 160 * 1024**2
 """Bytes of address space of the child. It starts with about 30 MB."""
-MOST_SECONDS = 0.5
+MOST_SECONDS = 0.3
 """Processor time that templates may take in a row."""
 EACH = 0.02
 """Processor time, in seconds, that each template adds to what is left. Jinja2 compiles a short one in 5 ms."""
