@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 
 NO_CASE = "no CASE given (a file, a folder, the id of a case, a Markdown file, - or a URL)"
 SELECTION = (*AXIS_NAMES, "axis", "only", "skip")
+WHOLE = (
+    *SELECTION,
+    *("tags", "frameworks", "needs", "fix", "sources", "base_images", "refresh_bases", "locked"),
+    *("failed", "watch", "resume", "cells"),
+)
+"""What chooses or builds cells, and says nothing of a bundle."""
 EXAMPLES = """\b
 Examples:
   reprokit run cases/ptxas_unknown_arch.yaml
@@ -34,6 +41,7 @@ Examples:
   reprokit run cases/at_check_removed.yaml --locked  # exactly the versions of `reprokit lock`
   reprokit run cases/ --failed                       # what departed or was inconclusive last time
   reprokit run bug.yaml --watch                      # again whenever bug.yaml is saved
+  reprokit run bug.tar.zst                           # a bundle, with its image: nothing is built
   reprokit run --resume                              # continue the run that was interrupted
 
 \b
@@ -105,6 +113,9 @@ def command(**given: Any) -> int:
     from reprokit.run.run_session import Session
     from reprokit.search.explain.repeating import planner
 
+    modes = {"failed": failed, "watch": watched, "resume": resume, "cells": cells_file}
+    bundled = _is_bundle({**given, **modes})
+
     # Where the result goes to standard output, messages go to standard error.
     stream = sys.stderr if Path("-") in (json_file, junit_file) else sys.stdout
 
@@ -150,6 +161,8 @@ def command(**given: Any) -> int:
                     "--resume continues with the options of that run: leave out the other options, or name CASE"
                 )
             return session.resume(options.request_of(given) if given["cases"] else None, jobs)
+        if bundled:
+            return _run_bundle(session, options.request_of(given))
         if cells_file:
             return session.start(_request_of(cells_file, given))
         if not given["cases"]:
@@ -175,6 +188,36 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
     chosen = read(text, f"--cells {path}")
     given["cases"] = tuple(dict.fromkeys(one.path for one in chosen))
     return dataclasses.replace(options.request_of(given), chosen=chosen)
+
+
+def _is_bundle(given: dict[str, Any]) -> bool:
+    """Whether CASE is a bundle. Raises UsageError for what does not go together with one."""
+    from reprokit.intake.sharing.unbundling import is_bundle
+
+    if not any(is_bundle(case) for case in given["cases"]):
+        return False
+    if len(given["cases"]) > 1:
+        raise UsageError("a bundle runs alone: name no other CASE")
+    if unfit := [name for name in WHOLE if given[name]]:
+        words = {"tags": "tag", "frameworks": "framework", "sources": "source", "base_images": "base"}
+        named = words.get(unfit[0], unfit[0].replace("_", "-"))
+        raise UsageError(f"a bundle is one cell with its image: leave out --{named}")
+    return True
+
+
+def _run_bundle(session: Session, request: Request) -> int:
+    """Run the cell of a bundle, and say whether it gives the verdict that was recorded. Raises as Session.start."""
+    from reprokit.intake.sharing import unbundling
+
+    [path] = request.cases
+    with tempfile.TemporaryDirectory(prefix="reprokit-bundle-") as folder:
+        found = unbundling.opened(Path(path), Path(folder))
+        file = unbundling.admitted(found, path, request)
+        request, tasks = unbundling.tasks_of(found, file, request)
+        status = session.begin(request, [file], tasks)
+    [cell] = session.record.cells if session.record else [None]
+    echo(unbundling.compared(found, cell.verdict.value if cell and cell.verdict else None), err=True)
+    return status
 
 
 def _write(session: Session, store_folder: Path, json_file: Path | None, junit_file: Path | None) -> None:

@@ -138,6 +138,11 @@ def save(wire: Wire, image: str, target: Path, cancel: threading.Event) -> None:
             writer.write(part)
 
 
+def load(wire: Wire, archive: Path, tag: str) -> ImageInfo:
+    """Take the one image of an archive, which has that name. Raises EngineError."""
+    return _imported(wire, wire.url("/images/load"), {"quiet": "true"}, archive, tag)
+
+
 def _quoted(text: str) -> str:
     """A word of a Dockerfile instruction in double quotes, where backslash, quote and dollar have a meaning."""
     return '"' + re.sub(r'(["\\$])', r"\\\1", text) + '"'

@@ -240,6 +240,20 @@ class Engine(Protocol):
             Cancelled: ``cancel`` was set.
         """
 
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        """Take an image from an archive as ``docker save`` writes it, whose manifest has been checked.
+
+        Args:
+            archive: The file, which holds one image.
+            tag: The one name that its manifest gives the image.
+
+        Returns:
+            The image.
+
+        Raises:
+            Unsupported: It makes no images.
+        """
+
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         """Make an image from an archive of a root file system.
 

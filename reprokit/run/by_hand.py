@@ -154,6 +154,8 @@ class ByHand(Session):
         trust = recorded(cell.details.trust, believed=believed)
         [file] = approve([replace(file, trust=trust)], request, {file.digest: [dict(cell.cell)]})
         asked = Request.from_json(record.request.asked)
+        if asked.bundle:
+            raise UsageError(f"run {record.id} was of the bundle {asked.cases[0]}: it is run as a whole")
         engine = asked.engine if request.engine == "auto" else request.engine
         request = replace(asked, engine=engine, jobs=1, refresh_bases=False)
         variant = "fix" if fix else cell.variant

@@ -33,7 +33,7 @@ from reprokit.run.build_limits import BuildWatch
 from reprokit.run.keeping import uses
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.locking import applying
-from reprokit.run.task import Task
+from reprokit.run.task import BundledImage, Task
 
 if TYPE_CHECKING:
     from reprokit.environment.lock import PinnedEnvironment
@@ -49,7 +49,7 @@ class ImageSpec:
 
     ``instead``: what is available where a registry's image is not, in words. ``offline``: why the cell is not available
     where the downloads of a provider do not answer, '' if it needs none. ``trust``: in the cases that share it.
-    ``build_time``: the most seconds that its build takes.
+    ``build_time``: the most seconds that its build takes. ``bundled``: the image itself, where it is not built.
     """
 
     environment: Environment
@@ -60,6 +60,7 @@ class ImageSpec:
     offline: str = ""
     trust: Trust = Trust.OWN
     build_time: float | None = None
+    bundled: BundledImage | None = None
 
     @property
     def key(self) -> str:
@@ -155,6 +156,14 @@ def wanted(task: Task, supply: Supply, trees: SourceTrees, *, whole: bool = Fals
     spec = task.spec
     if task.refused:
         raise Unsupported(task.refused)
+    if task.bundled:
+        text = f"# the image of {task.file.path}\n"
+        return ImageSpec(
+            environment=_resolved(task, supply),
+            rendered=dockerfile.Rendered(dockerfile=text, context={}),
+            trust=task.file.trust,
+            bundled=task.bundled,
+        )
     if task.held and supply.recipe == "script":
         raise Unsupported("a lock holds a container image, to which a virtual environment of this host cannot keep")
     if spec.environment.sanitize and supply.recipe == "script":
@@ -234,6 +243,8 @@ def make_ready(
     :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in place
     of the one that stands.
     """
+    if image.bundled:
+        return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
     for base in image.environment.images:
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
     watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
@@ -248,6 +259,28 @@ def make_ready(
     except BaseException:
         keeper.uses.end(tag)
         raise
+
+
+def _loaded(
+    engine: Engine,
+    measurements: Measurements,
+    image: ImageSpec,
+    bundled: BundledImage,
+    cancel: threading.Event,
+    keeper: Keeper,
+) -> BuiltImage:
+    """The image of a bundle. What it was built on, no one knows here."""
+    keeper.uses.begin(bundled.tag, cancel)
+    try:
+        started = time.monotonic()
+        found = engine.image(bundled.tag) or engine.load(bundled.archive, bundled.tag)
+        seconds = time.monotonic() - started
+        measured = measure(engine, measurements, found, cancel=cancel)
+    except BaseException:
+        keeper.uses.end(bundled.tag)
+        raise
+    base = replace(found, tag=image.environment.base.reference, id="", digest="")
+    return BuiltImage(image=found, bases={base.tag: base}, built=False, seconds=seconds, measured=measured)
 
 
 def _find_or_build(

@@ -32,6 +32,8 @@ class Request:
     ``locked``: build from the locks beside the cases and from nothing else.
     ``chosen``: the cells, each by its name; ``selection``, ``filter`` and ``fix`` then do not count.
 
+    ``bundle``: the one case is that of a bundle, with its image.
+
     ``yes`` and ``reviewed`` (digests of case texts) say that cases may run here, and ``ask`` whether a user at the
     terminal may be asked, see :mod:`reprokit.run.approving`. They are about this invocation and no part of what a run
     is asked.
@@ -53,6 +55,7 @@ class Request:
     locked: bool = False
     backtrace: bool = False
     chosen: tuple[chosen.Chosen, ...] = ()
+    bundle: bool = False
     yes: bool = False
     reviewed: tuple[str, ...] = ()
     ask: bool = True
@@ -120,6 +123,7 @@ class Request:
             "locked": self.locked,
             "backtrace": self.backtrace,
             "chosen": chosen.to_json(self.chosen),
+            **({"bundle": True} if self.bundle else {}),
         }
 
     @classmethod
@@ -151,6 +155,7 @@ class Request:
             locked=data.get("locked", False),
             backtrace=data.get("backtrace", False),
             chosen=chosen.from_json(data.get("chosen", ())),
+            bundle=data.get("bundle", False),
         )
 
 

@@ -49,7 +49,10 @@ class Session(Invocation):
             store = self._open_store()
             request = only_failed(store, files, request)
             store.close()
-        tasks = self._approved(files, request)
+        return self.begin(request, files, self._approved(files, request))
+
+    def begin(self, request: Request, files: Sequence[CaseFile], tasks: Sequence[Task]) -> int:
+        """Run tasks that may be run. Raises as :meth:`start`."""
         check_run_time(tasks, site_caps(site.settings()))
         if full := check_room(tasks, self.folder, site.settings().budget):
             self._say(full)
@@ -84,6 +87,8 @@ class Session(Invocation):
             self._say("nothing to resume for these cases: starting anew")
             return self.start(asked)
         request = Request.from_json(record.request.asked)
+        if request.bundle:
+            raise UsageError(f"run {record.id} was of a bundle, which is run anew: reprokit run {request.cases[0]}")
         if asked is not None and _essence(asked) != _essence(request):
             raise UsageError(
                 f"run {record.id} was asked for something else; leave out the options to go on with it, "

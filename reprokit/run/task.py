@@ -16,10 +16,19 @@ from reprokit.evidence.sequential import Trials
 
 
 @dataclass(frozen=True, kw_only=True)
+class BundledImage:
+    """The image of a bundle: an archive that was checked, and the one name that it gives its image."""
+
+    archive: Path
+    tag: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Task:
     """One cell of one case, as it stands (``variant`` case) or with its fix merged in (``variant`` fix).
 
     ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
+    ``bundled``: its image, which is not built.
     ``tried``: of a case that a search rewrote to try it, what it does without, in words.
     """
 
@@ -35,3 +44,4 @@ class Task:
     held: PinnedEnvironment | None = None
     refused: str = ""
     tried: str = ""
+    bundled: BundledImage | None = None

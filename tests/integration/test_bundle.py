@@ -1,4 +1,4 @@
-"""A recorded cell as a bundle: its script gives the same end on an engine that has no image and no network."""
+"""A recorded cell as a bundle: reprokit and its script give the same end where there is no image and no network."""
 
 from __future__ import annotations
 
@@ -50,11 +50,21 @@ def runs(folder: Path, program: str, **environment: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_it_runs_on_an_engine_without_any_image_or_network(bundle: Path) -> None:
+def test_it_runs_on_an_engine_without_any_image_or_network(bundle: Path, tmp_path: Path) -> None:
     if shutil.which("docker") is None:
         pytest.skip("needs the docker client")
+    user = User(tmp_path)
     with private_engine() as other:
-        assert other.engine().wire.client().images() == []
+        engine = other.engine()
+        assert engine.wire.client().images() == []
+        user.environment["DOCKER_HOST"] = other.url
+        assert "same verdict as recorded: reproduced" in user.types("run", str(bundle.parent / "bug.tar.gz"), "--yes")
+        [cell] = user.cells()
+        assert (cell["verdict"], cell["cell"]["cuda"]) == ("reproduced", "11.7")
+        # The names that the archive gives are not taken.
+        [name] = [name for image in engine.wire.client().images() for name in image["RepoTags"]]
+        assert name.startswith("reprokit/img:stranger-bundle-")
+        engine.remove_image(name)
         for _ in range(2):  # loaded, and found
             status, said = runs(bundle, "docker", DOCKER_HOST=other.url)
             assert (status, REFUSED in said) == (255, True), said

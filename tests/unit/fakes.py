@@ -88,6 +88,9 @@ class FakeEngine:
     def save(self, image: str, target: Path, cancel: threading.Event) -> None:
         raise Unsupported("this engine has no images to save")
 
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        raise Unsupported("this engine loads no images")
+
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:

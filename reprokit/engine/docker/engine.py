@@ -131,6 +131,10 @@ class DockerEngine:
         """Write an image to a file, as ``docker save`` does. Raises ImageGone, Cancelled, EngineError."""
         images.save(self._wire, image, target, cancel)
 
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        """Take the one image of an archive, which has that name. Raises EngineError."""
+        return images.load(self._wire, archive, tag)
+
     def run(
         self, trial: Trial, sink: Callable[[bytes], None], cancel: threading.Event, slot: Slot | None = None
     ) -> Ending:

@@ -91,6 +91,10 @@ class VenvEngine:
         """Not possible. Raises Unsupported."""
         raise Unsupported("a virtual environment is a part of this host, and no image that could be saved")
 
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        """Not possible. Raises Unsupported."""
+        raise Unsupported("a virtual environment is a part of this host: no image can be loaded into it")
+
     def repeat(self, trial: Trial, files: Path) -> str:
         """The shell line that runs a trial by hand. ``files``: holds a copy of the trial's files."""
         from reprokit.engine.venv.repeat import shell_line

@@ -59,7 +59,7 @@ def check_target(target: Path) -> None:
     if not target.name.endswith(SUFFIXES):
         raise UsageError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
     if target.name.endswith(".zst"):
-        _zstd()
+        open_zstd("write")
 
 
 def write(
@@ -90,9 +90,9 @@ def write(
         made = _bundled(run, cell, file, store, name, info.architecture)
         with _archive(scratch / "bundle", target) as archive:
             for path, (text, mode) in _members(made, scrub).items():
-                _add(archive, f"{file.case.id}/{path}", text.encode(), mode)
+                add(archive, f"{file.case.id}/{path}", text.encode(), mode)
             with (scratch / "image.tar").open("rb") as image:
-                _add(archive, f"{file.case.id}/image.tar", image)
+                add(archive, f"{file.case.id}/image.tar", image)
         (scratch / "bundle").replace(target)
     return made
 
@@ -243,7 +243,7 @@ def _variable(name: str) -> str:
 def canonical(saved: Path, target: Path, name: str) -> None:
     """A saved image with that name and no other, each layer once: how engines write one differs, and what they name."""
     try:
-        with tarfile.open(saved) as source, tarfile.open(target, "w") as archive:
+        with tarfile.open(saved) as source, tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as archive:
             [entry] = json.loads(_read(source, "manifest.json"))
             config = _read(source, entry["Config"])
             identity = PurePosixPath(entry["Config"]).name.removesuffix(".json")
@@ -254,12 +254,12 @@ def canonical(saved: Path, target: Path, name: str) -> None:
             }
             names = [f"{digest.removeprefix('sha256:')}.tar" for digest in digests]
             manifest = [{"Config": f"{identity}.json", "RepoTags": [name], "Layers": names}]
-            _add(archive, "manifest.json", json.dumps(manifest).encode())
-            _add(archive, f"{identity}.json", config)
+            add(archive, "manifest.json", json.dumps(manifest).encode())
+            add(archive, f"{identity}.json", config)
             for path, layer in layers.items():
                 stream = source.extractfile(layer)
                 assert stream is not None, layer
-                _add(archive, path, stream)
+                add(archive, path, stream)
     except (tarfile.TarError, KeyError, TypeError, ValueError, AssertionError) as error:
         raise EngineError(f"what the engine saved is not an image as `docker save` writes it: {error}") from error
 
@@ -271,7 +271,7 @@ def _read(archive: tarfile.TarFile, name: str) -> bytes:
     return stream.read()
 
 
-def _add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: int = 0o644) -> None:
+def add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: int = 0o644) -> None:
     """Add a file without the user and the time of this host."""
     info = tarfile.TarInfo(path)
     stream = io.BytesIO(content) if isinstance(content, bytes) else content
@@ -284,22 +284,26 @@ def _add(archive: tarfile.TarFile, path: str, content: bytes | IO[bytes], mode: 
 def _archive(path: Path, target: Path) -> Iterator[tarfile.TarFile]:
     """A new archive at ``path``, compressed as the name of ``target`` says."""
     if target.name.endswith(".zst"):
-        with _zstd()(path, "wb") as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+        with (
+            open_zstd("write")(path, "wb") as stream,
+            tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive,
+        ):
             yield archive
     else:
         with path.open("wb") as raw:
             stream = raw if target.name.endswith(".tar") else gzip.GzipFile("", "wb", 6, raw, mtime=0)
-            with stream, tarfile.open(fileobj=stream, mode="w|") as archive:
+            with stream, tarfile.open(fileobj=stream, mode="w|", format=tarfile.GNU_FORMAT) as archive:
                 yield archive
 
 
-def _zstd() -> Any:
-    """What opens a file of Zstandard. Raises UsageError where this Python has none."""
+def open_zstd(verb: str) -> Any:
+    """What opens a file of Zstandard, to ``verb`` it. Raises UsageError where this Python has none."""
     for module in ("compression.zstd", "zstandard"):
         try:
             return __import__(module, fromlist=["open"]).open
         except ImportError:
             continue
     raise UsageError(
-        "this Python cannot write .zst: pip install zstandard, or name a file that ends in .tar.gz, which takes longer"
+        f"this Python cannot {verb} .zst: pip install zstandard"
+        + (", or name a file that ends in .tar.gz, which takes longer" if verb == "write" else "")
     )

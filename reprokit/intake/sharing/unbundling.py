@@ -1,0 +1,306 @@
+"""A bundle of someone else, taken in: nothing of it is believed, and nothing but three of its files is read.
+
+The image goes to the engine by an archive that is written here: with one name, of this image's digest, and with plain
+layers alone, whose digests hold, so that what is loaded is neither larger nor other than what was read.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from reprokit.case.files import CaseFile
+from reprokit.case.trust import Trust
+from reprokit.core.errors import UsageError
+from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.core.terminal import echo
+from reprokit.core.text import first_line
+from reprokit.engine import registry
+from reprokit.engine.images import on_docker_hub
+from reprokit.environment.cases import load_text
+from reprokit.intake.sharing.bundle import FORMAT, SUFFIXES, add, open_zstd
+from reprokit.run.approving import approve
+from reprokit.run.chosen import Chosen
+from reprokit.run.plan import plan
+from reprokit.run.request import Request
+from reprokit.run.task import BundledImage, Task
+
+MOST_TEXT = 2**20
+MOST_RATIO = 100
+"""How many times as large as the file its content may be; images are two to five times as large."""
+_MARGIN = 64 * 2**20
+_SHORT = "it ends too early, or it expands to more than an image does: copy it again"
+_BLOCK = 512
+_BROKEN: tuple[type[Exception], ...] = (EOFError, ValueError, tarfile.HeaderError, zlib.error)
+_LAYER = re.compile(r"([0-9a-f]{64})\.tar")
+_CONFIG = re.compile(r"([0-9a-f]{64})\.json")
+_REGULAR = (tarfile.REGTYPE, tarfile.AREGTYPE)
+_EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_IN_LAYERS = (*_REGULAR, tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.DIRTYPE)
+
+
+class About(BaseModel):
+    """What is read of bundle.json."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    format: str
+    cell: dict[str, str]
+    variant: str = Field(pattern="^(case|fix)$")
+    verdict: str | None
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """``digest``: of the whole file. ``text``: the case. ``image``: to be loaded; ``image_id``: what it is."""
+
+    digest: str
+    about: About
+    text: str
+    image: BundledImage
+    image_id: str
+
+
+class Damaged(Exception):
+    """Why the file is not a bundle that can be taken; without the file's name."""
+
+
+def is_bundle(source: str) -> bool:
+    """Whether a CASE argument is a bundle, by its name."""
+    return source.endswith(SUFFIXES) and "://" not in source
+
+
+def opened(path: Path, folder: Path) -> Opened:
+    """Read a bundle, and write its image as an archive into ``folder``. Raises UsageError."""
+    if not path.is_file():
+        raise UsageError(f"{path}: there is no such file, or it is not a plain one")
+    try:
+        with path.open("rb") as raw:
+            whole = _Part(raw.read, path.stat().st_size)
+            with _plain(raw, whole) as stream:
+                texts, image_id = _read(_Part(stream.read, whole.left * MOST_RATIO + _MARGIN), folder / "image.tar")
+            whole.skip()
+        about = About.model_validate_json(texts["bundle.json"])
+        if about.format != FORMAT:
+            raise Damaged(f"its format is {about.format[:80]!r}, and this reprokit reads {FORMAT}: update reprokit")
+        text = texts["case.yaml"].decode("utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    except Damaged as error:
+        raise UsageError(f"{path}: {error}") from None
+    except (*_BROKEN, *_zstd_errors()) as error:
+        what = type(error).__name__
+        raise UsageError(f"{path}: not a bundle of reprokit, or a damaged one ({what}): copy it again") from None
+    image = BundledImage(archive=folder / "image.tar", tag=_name(image_id))
+    return Opened(
+        digest=f"sha256:{whole.digest.hexdigest()}", about=about, text=text, image=image, image_id=f"sha256:{image_id}"
+    )
+
+
+def _name(image_id: str) -> str:
+    return f"reprokit/img:stranger-bundle-{image_id}"
+
+
+class _Part:
+    """The next ``left`` bytes of a stream, and their digest; what ends earlier is truncated."""
+
+    def __init__(self, read: Callable[[int], bytes], left: int) -> None:
+        self._read = read
+        self.left = left
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = 2**20) -> bytes:
+        """``size`` bytes, or fewer at the end."""
+        found, wanted = [], min(size, self.left) if size >= 0 else self.left
+        while wanted and (data := self._read(wanted)):
+            found.append(data)
+            wanted -= len(data)
+            self.left -= len(data)
+            self.digest.update(data)
+        return b"".join(found)
+
+    def exactly(self, size: int) -> bytes:
+        """That many bytes. Raises Damaged."""
+        found = self.read(size)
+        if len(found) < size:
+            raise Damaged(_SHORT)
+        return found
+
+    def skip(self) -> None:
+        """Read what is left, as far as there is something."""
+        while self.read():
+            pass
+
+    def check_read(self) -> None:
+        """Raise Damaged where the stream ended too early."""
+        self.skip()
+        if self.left:
+            raise Damaged(_SHORT)
+
+
+@contextmanager
+def _plain(raw: IO[bytes], whole: _Part) -> Iterator[Any]:
+    """The archive without its compression, which its first bytes tell."""
+    start = raw.read(4)
+    raw.seek(0)
+    if start == b"\x28\xb5\x2f\xfd":
+        with open_zstd("read")(whole, "rb") as stream:
+            yield stream
+    elif start[:2] == b"\x1f\x8b":
+        with gzip.GzipFile(fileobj=whole, mode="rb") as stream:  # type: ignore[call-overload]
+            yield stream
+    else:
+        yield whole
+
+
+def _zstd_errors() -> tuple[type[Exception], ...]:
+    """What a damaged file of Zstandard raises."""
+    for module in ("compression.zstd", "zstandard"):
+        try:
+            return (__import__(module, fromlist=["ZstdError"]).ZstdError,)
+        except ImportError:
+            continue
+    return ()
+
+
+def _members(stream: _Part, kinds: tuple[bytes, ...]) -> Iterator[tuple[tarfile.TarInfo, _Part]]:
+    """The members of an archive, each with its content. Extensions of the format give no size and no hole."""
+    while any(header := stream.exactly(_BLOCK)):
+        one = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
+        if one.type not in (*kinds, *_EXTENSIONS):
+            raise Damaged(f"{one.name[:80]!r} in it is a link, a device or something else that a bundle does not hold")
+        size = one.size if one.type in (*_REGULAR, *_EXTENSIONS) else 0
+        if size < 0 or size > stream.left:
+            raise Damaged(_SHORT)
+        part = _Part(stream.read, size)
+        if one.type in _EXTENSIONS:
+            if size > MOST_TEXT:
+                raise Damaged("it has a name of more than a megabyte")
+            text = part.exactly(size)
+            if b" size=" in text or b"GNU.sparse" in text:
+                raise Damaged("it has files with holes, or of a size that their header does not say")
+        else:
+            yield one, part
+        part.check_read()
+        stream.exactly(-size % _BLOCK)
+
+
+def _read(archive: _Part, target: Path) -> tuple[dict[str, bytes], str]:
+    """The texts of a bundle, and the digest of the image that is written to ``target``."""
+    texts: dict[str, bytes] = {}
+    folders: set[str] = set()
+    image_id = ""
+    for one, part in _members(archive, _REGULAR):
+        folder, _, name = one.name.partition("/")
+        folders.add(folder)
+        if name in texts or (name == "image.tar" and image_id) or len(folders) > 1:
+            raise Damaged("it holds the same file twice, or more than one bundle")
+        if name in ("bundle.json", "case.yaml"):
+            texts[name] = _text(part, name)
+        elif name == "image.tar":
+            image_id = _image(part, target)
+    missing = [name for name in ("bundle.json", "case.yaml", "image.tar") if name not in (*texts, image_id and name)]
+    if missing:
+        raise Damaged(f"not a bundle of reprokit: it has no {missing[0]}")
+    return texts, image_id
+
+
+def _text(part: _Part, name: str) -> bytes:
+    if part.left > MOST_TEXT:
+        raise Damaged(f"its {name} is larger than {MOST_TEXT} bytes")
+    return part.exactly(part.left)
+
+
+def _image(archive: _Part, target: Path) -> str:
+    """Write the image that ``archive`` holds to ``target``, under a name of ours; its digest. Raises Damaged."""
+    config, image_id = b"", ""
+    layers: set[str] = set()
+    with tarfile.open(target, "w", format=tarfile.GNU_FORMAT) as made:
+        for one, part in _members(archive, _REGULAR):
+            if (found := _CONFIG.fullmatch(one.name)) and not image_id:
+                config, image_id = _text(part, one.name), found[1]
+                if part.digest.hexdigest() != image_id:
+                    raise Damaged("the digest of its image does not hold")
+                add(made, one.name, config)
+            elif (found := _LAYER.fullmatch(one.name)) and found[1] not in layers:
+                layers.add(found[1])
+                info = tarfile.TarInfo(one.name)
+                info.size = part.left
+                made.addfile(info, part)
+                if part.digest.hexdigest() != found[1]:
+                    raise Damaged("the digest of a layer of its image does not hold")
+            elif one.name != "manifest.json":  # ours is made of the config
+                raise Damaged(f"its image.tar holds {one.name[:80]!r}, which is no part of an image")
+        entry = {
+            "Config": f"{image_id}.json",
+            "RepoTags": [on_docker_hub(_name(image_id))],
+            "Layers": [f"{digest}.tar" for digest in _digests(config, layers)],
+        }
+        add(made, "manifest.json", json.dumps([entry]).encode())
+    _check_layers(target)
+    return image_id
+
+
+def _digests(config: bytes, layers: set[str]) -> list[str]:
+    """The layers that an image has by its config. Raises Damaged unless those are the ones at hand."""
+    try:
+        content = json.loads(config)
+        digests = [str(digest).removeprefix("sha256:") for digest in content["rootfs"]["diff_ids"]]
+        ours = all(content["config"]["Labels"].get(name) == value for name, value in IMAGE_LABELS.items())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise Damaged("its image has no configuration that can be read") from None
+    if set(digests) != layers or not ours:
+        raise Damaged("its image is not one that reprokit made, or not all of it is there")
+    return digests
+
+
+def _check_layers(image: Path) -> None:
+    """Raise Damaged for a layer that is compressed or has files with holes: the engine would make more of it."""
+    with image.open("rb") as raw:
+        for one, part in _members(_Part(raw.read, image.stat().st_size), _REGULAR):
+            if _LAYER.fullmatch(one.name) and part.left:
+                for _, content in _members(part, _IN_LAYERS):
+                    content.skip()
+
+
+def admitted(found: Opened, path: str, request: Request) -> CaseFile:
+    """The case of a bundle, untrusted, once it may run: a case that was read says nothing of an image.
+
+    What is agreed to is the bundle as a whole, by its digest. Raises UsageError.
+    """
+    if registry.capabilities(request.engine).recipe == "script":
+        raise UsageError(f"{path}: a bundle holds a container image: choose another --engine than {request.engine}")
+    file = replace(load_text(path, found.text), trust=Trust.STRANGER)
+    echo(f"{path}: {found.digest}, with the image {found.image_id}, which runs as untrusted whatever is read", err=True)
+    approve([replace(file, digest=found.digest)], request, {found.digest: [found.about.cell]})
+    return file
+
+
+def tasks_of(found: Opened, file: CaseFile, request: Request) -> tuple[Request, list[Task]]:
+    """The one cell of a bundle, as a request and its task. Raises UsageError, CaseError."""
+    fix = found.about.variant == "fix"
+    cell = Chosen(path=file.path, digest=file.digest, cells=(found.about.cell,), fix=fix)
+    request = replace(request, chosen=(cell,), base_images="bootstrap", bundle=True)
+    tasks = [task for task in plan([file], request) if task.variant == found.about.variant]
+    if len(tasks) != 1:
+        raise UsageError(f"{file.path}: its case compares its cell with others (expect.compare), which are not in it")
+    return request, [replace(tasks[0], number=1, bundled=found.image)]
+
+
+def compared(found: Opened, verdict: str | None) -> str:
+    """The verdict beside the one that the bundle recorded, in words."""
+    if verdict == found.about.verdict:
+        return f"same verdict as recorded: {verdict}"
+    return f"recorded: {found.about.verdict}: {first_line(found.about.reason)}; here: {verdict}"
