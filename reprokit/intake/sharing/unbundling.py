@@ -36,7 +36,7 @@ from reprokit.run.plan import plan
 from reprokit.run.request import Request
 from reprokit.run.task import BundledImage, Task
 
-MOST_TEXT = 2**20
+MOST_TEXT = 8 * 2**20
 MOST_RATIO = 100
 """How many times as large as the file its content may be; images are two to five times as large."""
 _MARGIN = 64 * 2**20
@@ -187,7 +187,7 @@ def _members(stream: _Part, kinds: tuple[bytes, ...]) -> Iterator[tuple[tarfile.
         part = _Part(stream.read, size)
         if one.type in _EXTENSIONS:
             if size > MOST_TEXT:
-                raise Damaged("it has a name of more than a megabyte")
+                raise Damaged(f"it has a name of more than {MOST_TEXT} bytes")
             text = part.exactly(size)
             if b" size=" in text or b"GNU.sparse" in text:
                 raise Damaged("it has files with holes, or of a size that their header does not say")
