@@ -32,14 +32,14 @@ def check_compare(data: Mapping[str, Any]) -> Iterator[FormatProblem]:
     if not isinstance(reference, dict):
         return
     if isinstance(reference.get("cell"), dict):
-        yield from _check_cell(reference["cell"], data)
+        yield from check_reference((*_LOC, "reference", "cell"), reference["cell"], data)
     if isinstance(reference.get("file"), str):
         yield from _check_file(reference["file"], compare.get("outputs"), data)
 
 
-def _check_cell(cell: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+def check_reference(loc: Loc, cell: Mapping[str, Any], data: Mapping[str, Any]) -> Iterator[FormatProblem]:
+    """The values of a reference cell, at ``loc``: none, or of axes that the case lacks."""
     axes = {*axes_of(data), *(name for _, one in cells_of(data, "include") for name in one)}
-    loc = (*_LOC, "reference", "cell")
     if not cell:
         message = f"{dotted(loc)}: expected the values of one axis or more"
         yield FormatProblem(loc=loc, message=message, hint="such as {numpy: 1.26.4}")

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field
 
 from reprokit.case.comparing import Compare
 from reprokit.case.matrix import matches
-from reprokit.case.measures import Leaks
+from reprokit.case.measures import Leaks, Ratio
 from reprokit.case.scalars import (
     Absolute,
     Below,
@@ -350,6 +350,19 @@ class Expect(Model):
         None, description="Instead of failure: numbers that trials write, against those of a reference."
     )
     leaks: Leaks | None = Field(None, description="Instead of failure: memory that grows with each iteration.")
+    slower_than: Ratio | None = Field(
+        None,
+        description="Instead of failure: more CPU time than in a reference cell, or more of the seconds that the "
+        "command prints as `reprokit: seconds=1.23`.",
+    )
+    more_memory_than: Ratio | None = Field(
+        None, description="Instead of failure: a higher peak of memory than in a reference cell."
+    )
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """What a cell is measured against, where that decides."""
+        return self.slower_than or self.more_memory_than
 
 
 class Case(Model):

@@ -125,6 +125,11 @@ Rate = Annotated[
     WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
 ]
 Tolerated = Annotated[float, _number(units.tolerance), WithJsonSchema({"type": ["number", "string"], "minimum": 0})]
+Times = Annotated[
+    float,
+    _number(units.times),
+    WithJsonSchema({"type": ["number", "string"], "exclusiveMinimum": 1, "maximum": 1000}),
+]
 Confidence = Annotated[
     float,
     _number(units.confidence),

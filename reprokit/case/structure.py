@@ -45,6 +45,8 @@ _MODELS: tuple[tuple[Loc, type[BaseModel]], ...] = (
     (("expect",), model.Expect),
     (("expect", "failure"), model.Failure),
     (("expect", "leaks"), measures.Leaks),
+    (("expect", "slower_than"), measures.Ratio),
+    (("expect", "more_memory_than"), measures.Ratio),
     (("expect", "known", "*"), model.Known),
     (("expect", "known", "*", "failure"), model.Failure),
 )

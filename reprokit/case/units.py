@@ -124,6 +124,14 @@ def tolerance(text: str) -> float:
     return value
 
 
+def times(text: str) -> float:
+    """How many times as much, such as ``1.3``: above 1 and at most 1000."""
+    value = float(text) if re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,10})?", text) else 0.0
+    if not 1 < value <= 1000:
+        raise ValueError("a number above 1 and at most 1000 such as 1.3")
+    return value
+
+
 def confidence(text: str) -> float:
     """How sure to be: at least 0.5 and below 1, such as ``0.95``."""
     value = _share(text)

@@ -11,6 +11,7 @@ from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.evidence.differences import ComparisonRecord
 from reprokit.evidence.model import Fingerprint, Frame, Outcome, Verdict
 from reprokit.evidence.origin import JobRecord, kind_of
+from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.sequential import TrialFigures
 
 
@@ -129,7 +130,7 @@ class CellDetails(JsonRecord):
     statement about several cells. ``tried``: what a search tried, in words. ``rejudged``: the
     oldest first. ``job``: where the run was merged. ``trust``: in the case, when the cell ran. ``limits``: of
     trials and build; ``unenforced``: which limits the engine does not hold on that host. ``comparison``: of the numbers
-    that its trials wrote.
+    that its trials wrote. ``ratio``: how many times as much as in another cell they needed.
     """
 
     base: BaseRecord | None = field(default=None, metadata=ABSENT)
@@ -153,6 +154,7 @@ class CellDetails(JsonRecord):
     limits: LimitsRecord | None = field(default=None, metadata=ABSENT)
     unenforced: tuple[str, ...] = field(default=(), metadata=ABSENT)
     comparison: ComparisonRecord | None = field(default=None, metadata=ABSENT)
+    ratio: RatioRecord | None = field(default=None, metadata=ABSENT)
 
     def to_json(self) -> dict[str, Any]:
         """The record as a JSON object; without a base, it lacks what is empty of an image."""

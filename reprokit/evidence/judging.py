@@ -28,7 +28,8 @@ PASSES = Failure(exit_code=0)
 def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> TrialRecord:
     """The record of a trial that ended so, from the ``text`` of its log file, which is ``log`` below the store.
 
-    Where its outputs are what is compared, it passes so far if its program does: see :mod:`.comparing`.
+    Where its outputs or what it used are compared, it passes so far if its program does: see :mod:`.comparing` and
+    :mod:`.ratio`.
     """
     judgement = _judgement(expect, ending, text)
     return TrialRecord(
@@ -49,7 +50,7 @@ def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> 
 
 
 def _judgement(expect: Expect, ending: Ending, text: str) -> Judgement:
-    if expect.compare is None and expect.leaks is None:
+    if expect.compare is None and expect.leaks is None and expect.ratio is None:
         return judge(expect.failure, ending, text, expect.known)
     if expect.leaks is not None and ending.exit_code == 0 and not ending.timed_out:
         return leaked(expect.leaks, ending.usage)

@@ -1,9 +1,13 @@
-"""Leaking: what measured numbers decide, and what they leave open. Pure.
+"""Slower, bigger, leaking: what measured numbers decide, and what they leave open. Pure.
 
-The question is: is the typical value of some numbers above a limit, or below it? The numbers are how much the memory
-grows per iteration in consecutive stretches of one trial. Wilcoxon's signed-rank test answers it without a model of the
-noise: where the limit is the true value, each number lies above or below it with equal chance, whatever its distance.
-The interval inverts that test (Hodges and Lehmann 1963).
+Both questions come to one: is the typical value of some numbers above a limit, or below it? The numbers are logarithms
+of ratios of neighbouring trials, or how much the memory grows per iteration in consecutive stretches of one trial.
+Wilcoxon's signed-rank test answers it without a model of the noise: where the limit is the true value, each number lies
+above or below it with equal chance, whatever its distance. The interval inverts that test (Hodges and Lehmann 1963).
+
+A ratio is looked at more than once, and each look could err. :data:`LOOKS` has the pairs after which it is looked at,
+and the share of :data:`ERROR` that each look may use; they add up to it, so that no more than 1 % of comparisons whose
+true ratio is at most the limit are called a finding, however often they were looked at.
 """
 
 from __future__ import annotations
@@ -15,8 +19,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
+from reprokit.core.json_record import JsonRecord
+
 ERROR = 0.01
 """The chance of a wrong "above", and that of a wrong "below", at most."""
+
+LOOKS = {8: 0.004, 12: 0.002, 20: 0.002, 32: 0.002}
+"""Pairs of trials after which a ratio is looked at -> the chance of an error, to either side, of that look."""
 
 STRETCHES = 8
 """Stretches into which the iterations of a trial are cut; the fewest of which the test says anything at 1 %."""
@@ -31,7 +40,7 @@ ABOVE, BELOW = "above", "below"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
+class Estimate(JsonRecord):
     """A typical ``value`` with its interval from ``low`` to ``high``."""
 
     value: float
@@ -63,6 +72,12 @@ def _left_out(count: int, error: float) -> int:
         ]
     below = itertools.accumulate(ways)
     return sum(1 for total in itertools.takewhile(lambda total: total <= error * 2**count, below))
+
+
+def ratio(own: Sequence[float], reference: Sequence[float], error: float) -> Estimate:
+    """How many times ``own`` is ``reference``, pair by pair; all above 0."""
+    found = estimate([math.log(one / other) for one, other in zip(own, reference, strict=True)], error)
+    return Estimate(value=math.exp(found.value), low=math.exp(found.low), high=math.exp(found.high))
 
 
 def growth(iterations: Sequence[tuple[int, int]]) -> Estimate | None:

@@ -9,6 +9,9 @@ from reprokit.core.json_record import ABSENT, JsonRecord
 MARK = "reprokit: iteration"
 """What a program prints, with a number behind it, at the end of each iteration whose memory is of interest."""
 
+SECONDS = "reprokit: seconds="
+"""What a program prints, with a number behind it, where its time is that number rather than its CPU time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Usage(JsonRecord):

@@ -30,10 +30,12 @@ Cases = Mapping[str, Mapping[int, Task]]
 
 
 def repeatable(tasks: Sequence[Task], planner: Planner | None, records: Sequence[CellRecord]) -> Cases:
-    """The decided tasks of cases that have something to confirm. Variants with a fix are not repeated for it."""
+    """The decided tasks of cases that have something to confirm. Variants with a fix are not repeated for it,
+    nor cells that are measured against another: their trials decide together.
+    """
     cases: dict[str, dict[int, Task]] = {}
     for task in tasks:
-        if task.variant == "case":
+        if task.variant == "case" and task.reference is None:
             cases.setdefault(task.file.digest, {})[task.number] = task
     return {case: some for case, some in cases.items() if planner and planner(of_case(records, case), ()) is not None}
 

@@ -20,6 +20,7 @@ from reprokit.engine import registry
 from reprokit.environment.cases import load, select
 from reprokit.environment.existing import nonexistent
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.ratio import MOST_PAIRS
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.verdict import expected
 from reprokit.run import datasets
@@ -147,6 +148,23 @@ def task_of(
 
     Raises CaseError when a template fails for the cell, UsageError when a folder does not fit its dataset.
     """
+    task = _alone(number, file, case, variant, cell, request, checked)
+    if case.expect.ratio is None:
+        return task
+    other = {**cell, **case.expect.ratio.of}
+    return replace(task, reference=_alone(0, file, file.case, "case", other, request, checked))
+
+
+def _alone(
+    number: int,
+    file: CaseFile,
+    case: Case,
+    variant: str,
+    cell: Cell,
+    request: Request,
+    checked: dict[tuple[str, str], Path],
+) -> Task:
+    """A task without what it is measured against."""
     wanted = promised_of(file, cell)
     # Under its fix the failure must be gone, wherever it reproduces without; another one that is known stays.
     if variant == "fix" and wanted is not Verdict.DIFFERENT_FAILURE:
@@ -173,7 +191,11 @@ def trials_of(case: Case) -> Trials:
 
 
 def _enough(trials: Trials, case: Case) -> Trials:
-    """As many at least as show whether a cell is deterministic, where numbers are compared."""
+    """As many at least as show whether a cell is deterministic, where numbers are compared; as many at most as show
+    how much slower or bigger it is.
+    """
+    if case.expect.ratio is not None:
+        return Trials.of(MOST_PAIRS + 1)
     return replace(trials, max=max(trials.max, FEWEST_TRIALS)) if case.expect.compare is not None else trials
 
 

@@ -11,8 +11,9 @@ import itertools
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +39,7 @@ from reprokit.environment.host import HostFacts
 from reprokit.environment.steps import short_step
 from reprokit.environment.supply import Supply
 from reprokit.evidence.model import Verdict
+from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
 from reprokit.run.building import explained
@@ -50,6 +52,7 @@ from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
 from reprokit.run.mixing import check_engine
 from reprokit.run.priority_semaphore import PrioritySemaphore
+from reprokit.run.ratios import Pairs
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
 from reprokit.run.sources import SourceError
@@ -97,6 +100,12 @@ def _after_all(futures: Sequence[Future[None]], call: Callable[[], None]) -> Non
         future.add_done_callback(one)
     if not futures:
         call()
+
+
+def _one_by_one(starts: Mapping[int, Callable[[], Future[None]]]) -> None:
+    """Start each once the one before has ended, by number."""
+    for number in sorted(starts):
+        wait([starts[number]()])
 
 
 def servable(task: Task, facts: HostFacts, catalog: Catalog) -> bool:
@@ -254,12 +263,28 @@ class Runner:
         ready: BuiltImage,
         task: Task,
         facts: CellFacts,
+        supply: Supply,
         work: Work | None,
     ) -> Callable[..., None]:
         """What is called for a task once it has its image."""
         if work:
             return partial(self._used, context, ready, work, task)
-        return partial(self._run_cell, context, ready, task, facts, partial(self._image_of, context, image))
+        again, reference = partial(self._image_of, context, image), partial(self._reference, context, supply)
+        return partial(self._run_cell, context, ready, task, facts, again, reference)
+
+    @contextlib.contextmanager
+    def _reference(self, context: TrialContext, supply: Supply, task: Task) -> Iterator[tuple[Task, str]]:
+        """What a task is measured against, as this host serves it, and the tag of its image, which is kept so long."""
+        assert task.reference is not None
+        assert self.engine_info is not None
+        reference = self._held(self.engine_info, self._granted(task.reference))
+        ready = self._image_of(context, wanted(reference, supply, self._trees))
+        try:
+            if differs := mismatches(reference, ready, self._catalog):
+                raise Unsupported("; ".join(differs))
+            yield reference, ready.image.tag
+        finally:
+            self._keeper.uses.end(ready.image.tag)
 
     def _used(
         self,
@@ -310,6 +335,7 @@ class Runner:
             self._scheduler(context) as scheduler,
         ):
             runs: list[Future[None]] = []
+            alone: dict[int, Callable[[], Future[None]]] = {}
 
             submit = partial(_submit, workers, scheduler, runs)
 
@@ -319,12 +345,13 @@ class Runner:
                 if ready is not None and built is not None:
                     built(image, ready, waiting)
                 elif ready is not None:
-                    started = []
-                    for task in waiting if work else self._faithful(ready, waiting, facts):
-                        self._ready[task.number] = ready
-                        run = self._program_of(context, image, ready, task, facts, work)
-                        started.append(submit(task, run, partial(self._refuse, task, facts)))
-                    _after_all(started, partial(self._keeper.uses.end, ready.image.tag))
+
+                    def start(task: Task) -> Future[None]:
+                        run = self._program_of(context, image, ready, task, facts, supply, work)
+                        return submit(task, run, partial(self._refuse, task, facts))
+
+                    ours = waiting if work else self._faithful(ready, waiting, facts)
+                    alone.update(self._start(ready, ours, start, at_once=work is not None))
 
             builds: list[Future[None]] = []
             try:
@@ -332,6 +359,7 @@ class Runner:
                     builds.append(builders.submit(prepare, image, waiting))
                 wait(builds)
                 wait(list(runs))
+                _one_by_one(alone)
                 self._confirm(context, supply, [*tasks, *earlier], submit)
             except KeyboardInterrupt:
                 self._cancel.set()
@@ -340,6 +368,32 @@ class Runner:
         if interrupts.left():
             with contextlib.suppress(EngineError):  # it went away again: the next run does it
                 self._sweep(engine, "when the engine went away")
+
+    def _start(
+        self, ready: BuiltImage, tasks: Sequence[Task], start: Callable[[Task], Future[None]], *, at_once: bool
+    ) -> dict[int, Callable[[], Future[None]]]:
+        """Start the tasks of an image, but those that may have nothing beside them: gives, by number, what starts them.
+
+        ``at_once``: start all. The image is in use until the last has ended.
+        """
+        end = partial(self._keeper.uses.end, tag := ready.image.tag)
+
+        def start_alone(task: Task) -> Future[None]:
+            started = start(task)
+            _after_all([started], end)
+            return started
+
+        started: list[Future[None]] = []
+        later: dict[int, Callable[[], Future[None]]] = {}
+        for task in tasks:
+            self._ready[task.number] = ready
+            if at_once or task.reference is None:
+                started.append(start(task))
+            else:
+                self._keeper.uses.begin(tag)
+                later[task.number] = partial(start_alone, task)
+        _after_all(started, end)
+        return later
 
     def _confirm(
         self,
@@ -505,6 +559,7 @@ class Runner:
         task: Task,
         facts: CellFacts,
         again: Callable[[], BuiltImage],
+        reference: Callable[[Task], AbstractContextManager[tuple[Task, str]]],
         allocation: GpuAllocation | None = None,
     ) -> None:
         facts = replace(facts)
@@ -522,8 +577,23 @@ class Runner:
                 names = tuple(f"GPU {gpu.index}: {gpu.name}" for gpu in allocation.gpus)
                 facts.environment = replace(facts.environment, gpu=names, driver=self._facts.driver)
 
+        def note(found: RatioRecord) -> None:
+            facts.details = replace(facts.details, ratio=found)
+
         def attempt(image: str) -> tuple[Verdict, str]:
             echo = partial(self._listener.output, task.number)
+            if task.reference is not None:
+                return Pairs(
+                    context=context,
+                    task=task,
+                    image=image,
+                    allocation=allocation,
+                    reference=partial(reference, task),
+                    on_start=on_start,
+                    keep=keep,
+                    note=note,
+                    echo=echo,
+                ).run()
             return run_trials(context, task, image, allocation, on_start=on_start, keep=keep, echo=echo)
 
         def trials(task: Task) -> None:

@@ -29,7 +29,8 @@ class Task:
 
     ``held``: the lock that it is built from, if it is to be; ``refused``: why that lock has no environment for it.
     ``bundled``: its image, which is not built.
-    ``tried``: of a case that a search rewrote to try it, what it does without, in words.
+    ``tried``: of a case that a search rewrote to try it, what it does without, in words. ``reference``: the cell that
+    it is measured against, where the case is about how much slower or bigger it is.
     """
 
     number: int
@@ -45,3 +46,4 @@ class Task:
     refused: str = ""
     tried: str = ""
     bundled: BundledImage | None = None
+    reference: Task | None = None

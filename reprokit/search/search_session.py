@@ -296,7 +296,9 @@ class SearchSession(Invocation):
             self._numbers.setdefault(key, max(self._numbers.values(), default=0) + 1)
         self._show(dict(zip(keys, ask.candidates, strict=True)))
         tasks = {key: task for key, one in todo.items() if (task := self._task(one, runner))}
-        soon = {self._key(one): one for one in ask.soon if self._key(one) not in self._records}
+        # No build beside trials whose time counts.
+        ahead_of_time = () if self.file.case.expect.ratio else ask.soon
+        soon = {self._key(one): one for one in ahead_of_time if self._key(one) not in self._records}
         ahead.want(
             {key: task for key, one in soon.items() if key not in tasks and (task := self._task(one))}, frozenset(tasks)
         )

@@ -19,11 +19,13 @@ from reprokit.evidence.details import FormerJudgement, FormerTrial, RejudgementR
 from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
+from reprokit.evidence.ratio import MEMORY, RatioRecord
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.sequential import Trials, figures
 from reprokit.evidence.text import CUT_MARK
 from reprokit.run.comparing import Gone, outputs_of
 from reprokit.run.plan import spec_of
+from reprokit.run.ratios import weighed_trials
 from reprokit.store.errors import StoreError
 from reprokit.store.places import read_log
 
@@ -100,6 +102,8 @@ def rejudge(
     case = file.fixed if cell.variant == "fix" and file.fixed else file.case
     another = file.digest != digest
     trials = tuple(_trial(case.expect, one, folder, another) for one in cell.trials)
+    if case.expect.ratio is not None and all(one.outcome is Outcome.PASSED for one in trials):
+        trials = weighed_trials(trials, _measured(cell, case.expect), case.expect.ratio.ratio)
     policy = _policy(cell)
     verdict, reason = concluded(trials, policy)
     details = dataclasses.replace(
@@ -120,6 +124,19 @@ def rejudge(
         reference = _reference(run, cell, spec_of(file, case, cell.variant, dict(cell.cell)), folder)
         after = compared(after, case.expect.compare, policy, partial(_outputs, folder), reference)
     return Again(run=run, before=cell, after=after)
+
+
+def _measured(cell: CellRecord, expect: Expect) -> RatioRecord:
+    """What the cell was measured against, and how. Raises CannotJudge where that is not what is asked."""
+    was, rule = cell.details.ratio, expect.ratio
+    assert rule is not None
+    if (
+        was is None
+        or dict(was.cell or cell.cell) != {**cell.cell, **rule.of}
+        or (was.quantity and (was.quantity == MEMORY) != (expect.more_memory_than is not None))
+    ):
+        raise CannotJudge("its trials were not run to be measured so: run it again", cell.case_id)
+    return was
 
 
 def _reference(run: RunRecord, cell: CellRecord, spec: CellSpec, folder: Path) -> Reference | None:

@@ -44,6 +44,8 @@ def held(tasks: Iterable[Task]) -> list[Task]:
     found: list[Task] = []
     faults: dict[str, str] = {}
     for task in tasks:
+        if task.reference is not None:
+            task = replace(task, reference=held([task.reference])[0])
         path = file.path_of(task.file.path, task.case.id)
         if path not in locks:
             locks[path] = file.load(path)

@@ -1,8 +1,9 @@
-"""What measured numbers decide: against all ways the noise can fall, and in simulated trials. No clock is read."""
+"""What measured numbers decide: against all ways the noise can fall, and in simulated comparisons. No clock is read."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections import Counter
 
@@ -12,7 +13,7 @@ from reprokit.case.measures import Leaks
 from reprokit.case.model import Expect
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.leaking import leaked
-from reprokit.evidence.measuring import ABOVE, FEWEST, estimate, growth
+from reprokit.evidence.measuring import ABOVE, BELOW, ERROR, FEWEST, LOOKS, estimate, growth, ratio
 from reprokit.evidence.model import Ending, Outcome, Verdict
 from reprokit.evidence.sequential import Trials
 from reprokit.evidence.usage import Usage
@@ -31,6 +32,37 @@ def test_an_interval_misses_the_true_value_as_often_as_it_says_at_most(count: in
         assert found.low <= found.value <= found.high
         missed += found.low > 0
     assert missed <= error * 2**count
+
+
+def test_the_shares_of_the_looks_are_the_error() -> None:
+    assert sum(LOOKS.values()) == pytest.approx(ERROR)
+    assert list(LOOKS) == sorted(LOOKS)
+
+
+def compared(chance: random.Random, true: float, noise: float, limit: float) -> str | None:
+    """What trials in pairs decide whose logarithms scatter by ``noise``, on a host whose speed drifts."""
+    own: list[float] = []
+    other: list[float] = []
+    side = None
+    for pairs, error in LOOKS.items():
+        while len(own) < pairs:
+            drift = chance.gauss(0, 0.3)
+            own.append(true * math.exp(drift + chance.gauss(0, noise)))
+            other.append(math.exp(drift + chance.gauss(0, noise)))
+        if side := ratio(own, other, error).side(limit):
+            break
+    return side
+
+
+@pytest.mark.parametrize(
+    ("true", "noise", "expected"), [(1.0, 0.05, BELOW), (1.0, 0.5, None), (1.3, 0.2, None), (1.7, 0.05, ABOVE)]
+)
+def test_the_same_cell_is_not_slower_than_itself(true: float, noise: float, expected: str | None) -> None:
+    chance = random.Random(7)
+    seen = Counter(compared(chance, true, noise, 1.3) for _ in range(200))
+    assert seen.most_common(1)[0][0] == expected
+    if true <= 1.3:
+        assert seen[ABOVE] <= 4  # 200 times 1 %: more than 4 has a chance of 5 %, and the numbers are always these
 
 
 def test_a_program_that_does_not_leak_is_no_finding() -> None:
