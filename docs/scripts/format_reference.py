@@ -45,7 +45,7 @@ SECTIONS = {
     "Compare": "expect: compare",
     "ReferenceOf": "expect: compare: reference",
     "Leaks": "expect: leaks",
-    "Ratio": "expect: slower_than, more_memory_than",
+    "Ratio": "expect: slower_than and more_memory_than",
     "Fix": "fix",
 }
 """Definition of the schema -> heading. A definition that is not listed here comes last, under its own name."""
