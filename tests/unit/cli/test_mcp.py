@@ -162,11 +162,11 @@ def test_a_command_that_ignores_the_interrupt_is_killed(monkeypatch: pytest.Monk
 
 
 def test_a_caller_that_leaves_takes_its_command_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    _stand_in(monkeypatch, "wait()")
+    started = _stand_in(monkeypatch, "wait()")
 
     async def leave() -> None:
         task = asyncio.create_task(calling.call("run", minutes=10))
-        while not Path("pid").exists():
+        while not started:
             await asyncio.sleep(0.05)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -195,14 +195,15 @@ def wait():
     print("up", flush=True)
     Path("pid.part").write_text(str(os.getpid()))
     Path("pid.part").rename("pid")
-    while True:
-        time.sleep(1)
+    time.sleep(600)
 
 """
 
 
-def _stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """Let a script be what runs in place of the command; it is waited for until it waits."""
+def _stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> list[Any]:
+    """Let a script be what runs in place of the command. Gives the processes that were handed to the caller: each once
+    its script waits."""
+    started: list[Any] = []
     program = Path("program.py").absolute()
     program.write_text(PROGRAM + script)
     opened = calling.anyio.open_process
@@ -211,6 +212,8 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
         process = await opened([sys.executable, str(program)], **named)
         while not Path("pid").exists():
             await asyncio.sleep(0.02)
+        started.append(process)
         return process
 
     monkeypatch.setattr(calling.anyio, "open_process", instead)
+    return started
