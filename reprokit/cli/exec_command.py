@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -78,7 +79,7 @@ def command(context: click.Context, /, **given: Any) -> int:
     changes = opening.changes_of(given)
     request, tasks = opening.cells_of(session, given, jobs=given.pop("jobs"))
     alone = len(tasks) == 1 and json_file is None
-    used = session.execute(request, tasks, program, changes, _show if alone else _keep)
+    used = session.execute(request, tasks, program, changes, _Shown() if alone else _keep)
     found = [
         outputs.Written(
             case=one.task.case.id,
@@ -101,12 +102,18 @@ def command(context: click.Context, /, **given: Any) -> int:
     return int(codes.pop() or 0) if len(codes) == 1 else 1
 
 
-def _show(used: Used, data: bytes) -> None:
-    if sys.stdout.isatty():
-        echo_data(data.decode(errors="replace"), nl=False)
-    else:
-        sys.stdout.buffer.write(data)
-    sys.stdout.flush()
+class _Shown:
+    """Passes on what a program writes; to a terminal as text, of which a piece may end within a character."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+    def __call__(self, used: Used, data: bytes) -> None:
+        if sys.stdout.isatty():
+            echo_data(self._decoder.decode(data), nl=False)
+        else:
+            sys.stdout.buffer.write(data)
+        sys.stdout.flush()
 
 
 def _keep(used: Used, data: bytes) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reprokit.cli import invoke
+from reprokit.cli import exec_command, invoke
 from reprokit.engine.protocol import Trial
 from reprokit.evidence.model import Ending
 from tests.unit.fakes import FakeEngine
@@ -40,6 +41,16 @@ def test_one_cell_writes_to_standard_output_and_its_exit_status_is_passed_on(
     assert invoke(["exec", "toy.yaml", "a=2,b=y", "--", "lib", "--", "binary"]) == 2
     assert capfdbinary.readouterr().out == b"version y\n\xff"
     assert engine.trials[-1].command == ("lib", "--", "binary")
+
+
+def test_a_character_that_comes_in_two_pieces_is_whole_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    shown, data = exec_command._Shown(), "段错误\n".encode()
+    for piece in (data[:4], data[4:]):
+        shown(None, piece)  # type: ignore[arg-type]
+    assert capsys.readouterr().out == "段错误\n"
 
 
 def test_several_cells_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
