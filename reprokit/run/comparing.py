@@ -99,7 +99,8 @@ class Comparisons:
         with self._lock:
             self._held[record.number] = record
             found: list[CellRecord] = []
-            while done := [one for one in map(self._settled, list(self._held.values())) if one is not None]:
+            settled = partial(self._settled, majorities={})
+            while done := [one for one in map(settled, list(self._held.values())) if one is not None]:
                 for one in done:
                     del self._held[one.number]
                     self._decided[one.number] = one
@@ -110,14 +111,19 @@ class Comparisons:
         """A decided cell with a trial more, compared as before."""
         return record if task.case.expect.compare is None else self._compared(task, record, self._known(task))
 
-    def _settled(self, record: CellRecord) -> CellRecord | None:
-        """A cell that was held back, judged; None while it has to wait."""
+    def _settled(self, record: CellRecord, majorities: dict[tuple[str, str], Reference | None]) -> CellRecord | None:
+        """A cell that was held back, judged; None while it has to wait. ``majorities``: those found for others."""
         if record.verdict is not Verdict.NOT_REPRODUCED or not is_comparable(record):
             return record
         task = self._tasks[record.number]
         compare = task.case.expect.compare
-        if compare is not None and compare.reference == "majority" and self._running(task):
-            return None
+        if compare is not None and compare.reference == "majority":
+            if self._running(task):
+                return None
+            group = (task.file.digest, task.variant)
+            if group not in majorities:
+                majorities[group] = self._known(task)
+            return self._compared(task, record, majorities[group])
         other = reference_cell(task.case, task.cell)
         if other is not None and other != dict(task.cell) and self._awaited(task, other):
             return None
