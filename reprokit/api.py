@@ -158,7 +158,7 @@ def run(
         sources=_folders("sources", sources),
         locked=locked,
         engine=engine,
-        jobs=jobs or default_jobs(),
+        jobs=jobs,
         reviewed=tuple(reviewed),
         yes=yes,
         ask=False,
@@ -176,11 +176,6 @@ def run_request(request: Request, store: Path | None = None) -> Run:
         raise KeyboardInterrupt
     assert session.record is not None
     return Run(record=session.record, store=folder, files=session.files)
-
-
-def default_jobs() -> int:
-    """Builds, and trials, at a time: as configured, or the number of CPUs."""
-    return site.settings().jobs or max(2, os.cpu_count() or 2)
 
 
 def _trials(given: int | Mapping[str, Any] | None) -> Trials | None:

@@ -115,9 +115,7 @@ class CellItem(pytest.Item):
 
         file: CaseFile = self.task.file
         chosen = Chosen(path=file.path, digest=file.digest, cells=(self.task.cell,))
-        request = Request.configured(
-            cases=(file.path,), chosen=(chosen,), datasets={}, sources={}, jobs=api.default_jobs(), ask=False
-        )
+        request = Request.configured(cases=(file.path,), chosen=(chosen,), datasets={}, sources={}, ask=False)
         run = api.run_request(request)
         [cell] = run.cells
         assert cell.verdict is not None

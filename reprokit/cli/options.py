@@ -242,9 +242,9 @@ def store_option(function: F) -> F:
 
 
 def _jobs() -> int:
-    from reprokit.engine import site
+    from reprokit.run.request import default_jobs
 
-    return site.settings().jobs or max(2, os.cpu_count() or 2)
+    return default_jobs()
 
 
 def jobs_option(function: F) -> F:

@@ -192,7 +192,7 @@ def _request_of(path: Path, given: dict[str, Any]) -> Request:
 
 def _is_bundle(given: dict[str, Any]) -> bool:
     """Whether CASE is a bundle. Raises UsageError for what does not go together with one."""
-    from reprokit.intake.sharing.unbundling import is_bundle
+    from reprokit.run.request import is_bundle
 
     if not any(is_bundle(case) for case in given["cases"]):
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,9 @@ from reprokit.core.errors import UsageError
 from reprokit.core.near_match import near
 from reprokit.evidence.sequential import Trials
 from reprokit.run import chosen
+
+BUNDLES = (".tar.zst", ".tar.gz", ".tgz", ".tar")
+"""How the names of bundles end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +73,7 @@ class Request:
         base_images: str | None = None,
         engine: str | None = None,
         confirm: str | None = None,
+        jobs: int | None = None,
         **asked: Any,
     ) -> Request:
         """A request with the configuration of this host beneath: None, and folders that are not named, are as it says.
@@ -85,6 +90,7 @@ class Request:
             base_images=base_images or settings.base_images,
             confirm=confirm or settings.confirm,
             engine=engine or settings.engine,
+            jobs=jobs or default_jobs(),
             **asked,
         )
 
@@ -157,6 +163,18 @@ class Request:
             chosen=chosen.from_json(data.get("chosen", ())),
             bundle=data.get("bundle", False),
         )
+
+
+def is_bundle(source: str) -> bool:
+    """Whether a CASE argument is a bundle, by its name."""
+    return source.endswith(BUNDLES) and "://" not in source
+
+
+def default_jobs() -> int:
+    """Builds, and trials, at a time: as configured, or the number of CPUs."""
+    from reprokit.engine import site
+
+    return site.settings().jobs or max(2, os.cpu_count() or 2)
 
 
 def read_trials(text: str) -> Trials:

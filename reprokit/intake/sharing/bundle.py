@@ -28,13 +28,12 @@ from reprokit.evidence.records import CellRecord, RunRecord
 from reprokit.report.publishing import Scrub, scrubbed
 from reprokit.run.locking.file import path_of
 from reprokit.run.plan import task_of
-from reprokit.run.request import Request
+from reprokit.run.request import BUNDLES, Request
 from reprokit.run.task import Task
 from reprokit.run.trials import trial_of
 from reprokit.store.places import read_log
 
 FORMAT = "reprokit-bundle/v1"
-SUFFIXES = (".tar.zst", ".tar.gz", ".tgz", ".tar")
 FILES, DATA = "/@FILES@", "/@DATA-{}@"
 """Folders in the words of a command, until the script knows where they are."""
 
@@ -56,8 +55,8 @@ class Bundled:
 
 def check_target(target: Path) -> None:
     """Raise UsageError for a file of a kind that cannot be written here."""
-    if not target.name.endswith(SUFFIXES):
-        raise UsageError(f"{target}: expected a name that ends in {', '.join(SUFFIXES)}")
+    if not target.name.endswith(BUNDLES):
+        raise UsageError(f"{target}: expected a name that ends in {', '.join(BUNDLES)}")
     if target.name.endswith(".zst"):
         open_zstd("write")
 

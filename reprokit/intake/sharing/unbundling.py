@@ -29,7 +29,7 @@ from reprokit.core.text import first_line
 from reprokit.engine import registry
 from reprokit.engine.images import on_docker_hub
 from reprokit.environment.cases import load_text
-from reprokit.intake.sharing.bundle import FORMAT, SUFFIXES, add, open_zstd
+from reprokit.intake.sharing.bundle import FORMAT, add, open_zstd
 from reprokit.run.approving import approve
 from reprokit.run.chosen import Chosen
 from reprokit.run.plan import plan
@@ -75,11 +75,6 @@ class Opened:
 
 class Damaged(Exception):
     """Why the file is not a bundle that can be taken; without the file's name."""
-
-
-def is_bundle(source: str) -> bool:
-    """Whether a CASE argument is a bundle, by its name."""
-    return source.endswith(SUFFIXES) and "://" not in source
 
 
 def opened(path: Path, folder: Path) -> Opened:
