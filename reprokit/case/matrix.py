@@ -237,6 +237,11 @@ def parse_values(text: str) -> tuple[str, ...]:
     return values
 
 
+def as_group(cell: Partial) -> str:
+    """A cell as :func:`parse_group` reads it, and as options take it: ``cuda=11.8,gcc=12``."""
+    return ",".join(f"{name}={value}" for name, value in cell.items())
+
+
 def label(cell: Partial) -> str:
     """A cell in one line, for people: ``cuda=11.8 gcc=12``."""
     return " ".join(f"{name}={value}" for name, value in cell.items()) or "(the only cell)"

@@ -84,7 +84,4 @@ def _cell(folder: Path, text: str, left: str, number: int) -> Side:
         return differences.of_entry(text, lock.entries[number - 1])
     store = _store(folder)
     run = store.run(left)
-    found = next((cell for cell in run.cells if cell.number == number), None)
-    if found is None:
-        raise UsageError(f"run {run.id} has no cell {number}; it has 1 to {len(run.cells)}")
-    return changed.side(store.case_text, run, found)
+    return changed.side(store.case_text, run, run.cell(number))

@@ -64,9 +64,7 @@ def command(run: str, cell: int | None, trial: int, part: str | None, store_fold
             cases = explanation.of_run(record, explanation.files_in(store))
             echo("".join(f"{line}\n" for line in explanation.at_the_end(cases, record.id)), nl=False)
         return 0
-    found = next((item for item in record.cells if item.number == cell), None)
-    if found is None:
-        raise UsageError(f"run {record.id} has no cell {cell}; it has 1 to {len(record.cells)}")
+    found = record.cell(cell)
     if part:
         echo_data(detail.part(found, part, folder, trial), nl=False)
         return 0

@@ -53,6 +53,11 @@ PASSED_THROUGH: tuple[tuple[str, str], ...] = (
 _PASSED = re.compile("|".join(f"(?:{pattern})" for pattern, _ in PASSED_THROUGH))
 
 
+def file_matches(wanted: str, file: str) -> bool:
+    """Whether a file is the one that a signature names by its last path parts."""
+    return file == wanted or file.endswith("/" + wanted.lstrip("/"))
+
+
 def telling_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tuple[str, ...], str]:
     """Return the frames that tell a failure, innermost first, as ``file:function``, and the one to name it by.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reprokit.core.patterns import PatternError
 from reprokit.core.text import one_line
+from reprokit.evidence.frames import file_matches
 from reprokit.evidence.model import Check, Ending, ExceptionSeen, Observation
 from reprokit.evidence.native import NO_STACKS, Stacks, describe_hang, hang_at, stack_matches
 from reprokit.evidence.observation import last_exception
@@ -127,8 +128,7 @@ def _frame_is(pattern: str, file: str, function: str) -> bool:
     wanted_file, colon, wanted_function = pattern.rpartition(":")
     if not colon:
         wanted_file, wanted_function = pattern, ""
-    at_border = file == wanted_file or file.endswith("/" + wanted_file.lstrip("/"))
-    return at_border and wanted_function in ("", function, function.rpartition(".")[2])
+    return file_matches(wanted_file, file) and wanted_function in ("", function, function.rpartition(".")[2])
 
 
 def _exit_code(wanted: int | str, ending: Ending) -> Check:

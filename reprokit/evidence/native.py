@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from reprokit.core.patterns import compiled
-from reprokit.evidence.frames import TOP, kind, telling_frames
+from reprokit.evidence.frames import TOP, file_matches, kind, telling_frames
 from reprokit.evidence.model import Frame
 from reprokit.evidence.stacks import passed_through, plain_name
 
@@ -167,11 +167,10 @@ def frame_matches(pattern: str, frame: Frame) -> bool:
     """
     wanted_file, *rest = _COLON.split(pattern, maxsplit=1)
     wanted = rest[0] if rest else ""
-    at_border = f"/{frame.file}".endswith("/" + wanted_file.lstrip("/"))
     # A library's file carries its version behind the name.
-    at_border = at_border or frame.file.rpartition("/")[2].startswith(wanted_file + ".")
-    if not at_border or not wanted:
-        return at_border
+    fits = file_matches(wanted_file, frame.file) or frame.file.rpartition("/")[2].startswith(wanted_file + ".")
+    if not fits or not wanted:
+        return fits
     return wanted in (frame.function, frame.function.rpartition(".")[2]) or bool(
         compiled(f"^(?:{wanted})$").search(frame.function)
     )

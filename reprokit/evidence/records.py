@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from reprokit.case.trust import Trust
+from reprokit.core.errors import UsageError
 from reprokit.core.json_record import ABSENT, JsonRecord
 from reprokit.environment.measured import Measured
 from reprokit.evidence.details import CellDetails, FailureRecord
@@ -177,6 +178,13 @@ class RunRecord(JsonRecord):
     def of_case(self, case_id: str) -> RunRecord:
         """The run with the cells of that case alone."""
         return replace(self, cells=tuple(cell for cell in self.cells if cell.case_id == case_id))
+
+    def cell(self, number: int) -> CellRecord:
+        """The cell of that number. Raises UsageError."""
+        found = next((cell for cell in self.cells if cell.number == number), None)
+        if found is None:
+            raise UsageError(f"run {self.id} has no cell {number}; it has 1 to {len(self.cells)}")
+        return found
 
     @property
     def searches(self) -> bool:

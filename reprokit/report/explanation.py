@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.matrix import Cell, Selection, cell_key, count, expand, in_matrix, label, matches
+from reprokit.case.matrix import Cell, Selection, as_group, cell_key, count, expand, in_matrix, label, matches
 from reprokit.core.errors import ReprokitError
 from reprokit.core.text import pluralize
 from reprokit.environment.axes import AXIS_NAMES
@@ -325,7 +325,7 @@ def run_line(explained: Explained, telling: DiscriminatingCell) -> list[str]:
     """What to type after ``reprokit`` for a cell; [] where no option leads to it."""
     named = {name: value for name, value in telling.cell.items() if name in _telling_axes(explained)} or telling.cell
     if telling.at is not None:
-        return ["run", explained.path, "--only", ",".join(f"{name}={value}" for name, value in named.items())]
+        return ["run", explained.path, "--only", as_group(named)]
     if explained.file is None:
         return []
     matrix, selection = explained.file.case.matrix, Selection(axes={name: (value,) for name, value in named.items()})

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reprokit.case.matrix import label, parse_group
+from reprokit.case.matrix import as_group, label, parse_group
 from reprokit.case.render import SHELL
 from reprokit.case.trust import ALLOWANCES, recorded
 from reprokit.core.errors import Unsupported, UsageError
@@ -141,9 +141,7 @@ class ByHand(Session):
         """
         store = self._open_store()
         record = store.run(run)
-        cell = next((one for one in record.cells if one.number == number), None)
-        if cell is None:
-            raise UsageError(f"run {record.id} has no cell {number}; it has 1 to {len(record.cells)}")
+        cell = record.cell(number)
         text = store.case_text(cell.case_digest)
         store.close()
         if not text:
@@ -313,9 +311,6 @@ def introduction(task: Task, trial: Trial, engine: str, step: str = "") -> list[
 
 def several(tasks: Sequence[Task], words: Sequence[str]) -> UsageError:
     """That several cells match where one has to be named. ``words``: the command line up to the cell."""
-    lines = [
-        f"  {shlex.join(words)} {shlex.quote(','.join(f'{name}={value}' for name, value in task.cell.items()))}"
-        for task in tasks[:MOST_LISTED]
-    ]
+    lines = [f"  {shlex.join([*words, as_group(task.cell)])}" for task in tasks[:MOST_LISTED]]
     more = [f"  and {len(tasks) - MOST_LISTED} more"] if len(tasks) > MOST_LISTED else []
     return UsageError("\n".join([f"{len(tasks)} cells match; type one of:", *lines, *more]))

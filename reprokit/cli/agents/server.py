@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from reprokit import __version__
+from reprokit.case.matrix import as_group
 from reprokit.cli.agents.calling import CommandFailed, Finished, call
 from reprokit.environment.axes import AXIS_NAMES
 
@@ -155,7 +155,7 @@ class _Tools:
     ) -> dict[str, Any]:
         """Find which differences between a failing and a passing cell are the cause."""
         words = ["isolate", case, "--max-cells", str(max(2, max_cells))]
-        words += [word for name, cell in (("--bad", bad), ("--good", good)) if cell for word in (name, _group(cell))]
+        words += [word for name, cell in (("--bad", bad), ("--good", good)) if cell for word in (name, as_group(cell))]
         return await self._search(words, minutes)
 
     async def bisect(
@@ -195,13 +195,8 @@ class _Tools:
         return found
 
     async def _run(self, *words: str, minutes: float) -> dict[str, Any]:
-        with tempfile.TemporaryDirectory(prefix="reprokit-mcp-") as folder:
-            file = Path(folder, "result.json")
-            done = await call("run", *words, "--json", str(file), *self._store, minutes=minutes)
-            if not file.is_file():
-                raise ToolError(done.said())
-            text = file.read_text(encoding="utf-8")
-        summary = _summary(_object(Finished(status=done.status, out=text, err=done.err)))
+        done = await call("run", *words, "--json", "-", *self._store, minutes=minutes)
+        summary = _summary(_object(done))
         if done.late:
             summary["note"] = f"interrupted after {minutes:g} minutes; the tool resume continues it"
         return summary
@@ -235,11 +230,7 @@ def _selection(only: Sequence[Mapping[str, str]], axes: Mapping[str, Sequence[st
     for name, values in axes.items():
         joined = ",".join(values)
         words += [f"--{name}", joined] if name in AXIS_NAMES else ["--axis", f"{name}={joined}"]
-    return words + [word for cell in only for word in ("--only", _group(cell))]
-
-
-def _group(cell: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in cell.items())
+    return words + [word for cell in only for word in ("--only", as_group(cell))]
 
 
 def _summary(result: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from reprokit import environment
+from reprokit.case.matrix import as_group
 from reprokit.case.matrix import matches as covers
 from reprokit.evidence.records import CellRecord, RunRecord, TrialRecord
 from reprokit.evidence.text import LineNumbers, clean
@@ -142,7 +143,7 @@ def _by_hand(known: RecordedCase, record: CellRecord) -> list[str]:
     if any(f"-{record.case_id}-{record.variant}/files/" not in word for word in mounts):
         return []
     name = f"repro-{record.number}"
-    only = ["--only", ",".join(f"{axis}={value}" for axis, value in record.cell.items())] if record.cell else []
+    only = ["--only", as_group(record.cell)] if record.cell else []
     fix = record.variant == "fix"
     render = ["reprokit", "render", record.case_path, *only, *["--fix"] * fix, "-o", name]
     run = [name if word == tag else word for word in words if word not in mounts]
