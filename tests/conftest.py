@@ -125,7 +125,10 @@ def podman_service() -> Iterator[str]:
     command = [podman, "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--cgroup-manager", "cgroupfs"]
     log = (folder / "log").open("wb")
     started = subprocess.Popen(
-        [*with_us, *command, *runtime, "system", "service", "--time=0", address], stdout=log, stderr=subprocess.STDOUT
+        [*with_us, *command, *runtime, "system", "service", "--time=0", address],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        cwd=folder,  # where its monitor writes a file that is called "oom"
     )
     try:
         _wait_for(address)
