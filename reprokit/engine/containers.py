@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import json
-import posixpath
-import re
 import select
 import signal
 import sys
-import tarfile
 import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from reprokit.case.cellspec import FileSpec
-from reprokit.case.trust import ALLOWANCES
 from reprokit.core import interrupts, ownership
 from reprokit.core.errors import Cancelled, EngineError, EngineLost
-from reprokit.engine import devices, libpod, runtimes, tracing, usage
+from reprokit.engine import container_spec, devices, libpod, runtimes, usage
 from reprokit.engine.attending import attend
 from reprokit.engine.disk_watch import DiskWatch
 from reprokit.engine.ending import DRAIN, ending_of
@@ -38,145 +31,13 @@ from reprokit.evidence.model import Ending
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Slot, Trial
 
-HOSTNAME = "repro"
-USER_ID = 1000
-"""The user ``repro`` of every image of ours."""
-
-MODIFIED = 315532800
-"""Time stamp of the files of a case, 1980-01-01: the same in every container, and one that zip files can hold."""
-
-PIDS = 4096
-"""Processes and threads of a trial unless the case says otherwise: room for any framework, none for a fork bomb."""
-
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL at the time limit: enough for a handler to print where the program stood."""
 
-_SHELL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MADE_WITHIN = 60.0
 """Seconds within which an engine makes a container that it was asked for, where its answer was lost."""
 _TICK = usage.EVERY  # how often a silent trial's usage and cancel event are looked at; output and the end wake it
 _READ = 256 * 1024
-# The kernel's own upper limit (fs.nr_open), and what Podman's service leaves itself; PidsLimit bounds a trial anyway.
-_ULIMITS = {"nofile": 1048576, "nproc": 32768}
-
-
-def command(trial: Trial) -> tuple[str, ...]:
-    """The argv of a trial's container.
-
-    With one pipe for stdout and stderr the kernel keeps the order of what is written; the engine reads two side by
-    side. The ``sh`` (every image of ours has one: the probe ran in it) is replaced by the command, which has its
-    process id, signals and exit status.
-    """
-    gate = tracing.GATE if trial.traced else ""
-    if trial.limits.output == "separate":
-        return ("sh", "-c", f'{gate}exec "$@"', "sh", *trial.command) if gate else trial.command
-    # dash leaves out what no variable of a shell can be named.
-    odd = [f"{name}={value}" for name, value in trial.env.items() if not _SHELL_NAME.fullmatch(name)]
-    return ("sh", "-c", f'{gate}exec "$@" 2>&1', "sh", *(["env", *odd] if odd else []), *trial.command)
-
-
-def create_body(
-    trial: Trial,
-    owner: Mapping[str, str],
-    *,
-    cdi: list[str] | None = None,
-    env: Mapping[str, str] | None = None,
-    runtime: str = "",
-) -> dict[str, Any]:
-    """The Engine API's container description (``POST /containers/create``) of a trial. Pure.
-
-    ``cdi``: the CDI names of its GPUs, where they come that way. ``env``: variables in place of the trial's own.
-    ``runtime``: the engine's, '' = its default.
-    """
-    limits = trial.limits
-    core = -1 if trial.core_dumps else 0
-    by_files = trial.capabilities and ALLOWANCES[trial.trust].file_capabilities
-    host: dict[str, Any] = {
-        "Init": True,
-        "NetworkMode": limits.network,
-        "CapDrop": ["ALL"],
-        "CapAdd": [*trial.capabilities],
-        # What needs a capability has it by its file: with no-new-privileges it would start without.
-        "SecurityOpt": [] if by_files else ["no-new-privileges"],
-        "PidsLimit": limits.pids or PIDS,
-        "LogConfig": {"Type": "none"},
-        "Ulimits": [{"Name": "core", "Soft": core, "Hard": core}],
-        "Mounts": [
-            {"Type": "bind", "Source": str(mount.source), "Target": mount.target, "ReadOnly": mount.read_only}
-            for mount in trial.mounts
-        ],
-    }
-    if limits.cpus is not None:
-        host["NanoCpus"] = round(limits.cpus * 1e9)
-    if limits.memory is not None:
-        # The same sum for memory and swap: otherwise Docker grants as much swap again on top.
-        host["Memory"] = host["MemorySwap"] = limits.memory
-    if limits.shm_size is not None:
-        host["ShmSize"] = limits.shm_size
-    if runtime:
-        host["Runtime"] = runtime
-    if wanted := devices.requests(trial, cdi or []):
-        host["DeviceRequests"] = wanted
-    return {
-        "Image": trial.image,
-        "Entrypoint": [],
-        "Cmd": [*command(trial)],
-        "Env": [f"{name}={value}" for name, value in {**trial.env, **(env or {})}.items()],
-        "WorkingDir": trial.workdir,
-        "User": limits.user,
-        "Hostname": HOSTNAME,
-        "Healthcheck": {"Test": ["NONE"]},
-        "Labels": {**owner, **trial.labels},
-        "AttachStdout": True,
-        "AttachStderr": True,
-        **dict.fromkeys(("Tty", "OpenStdin", "StdinOnce", "AttachStdin"), trial.terminal is not None),
-        "HostConfig": host,
-    }
-
-
-def hard_limit(name: str) -> float:
-    """What this process may have at most of "nofile" or "nproc"."""
-    import resource
-
-    hard = resource.getrlimit({"nofile": resource.RLIMIT_NOFILE, "nproc": resource.RLIMIT_NPROC}[name])[1]
-    return float("inf") if hard == resource.RLIM_INFINITY else hard
-
-
-def podman_limits(at_most: Callable[[str], float] = hard_limit) -> dict[str, int]:
-    """Limits for Podman's containers that this host grants.
-
-    Docker's containers inherit their daemon's; Podman asks for limits of its own, which fails where less is granted.
-    """
-    return {name: int(min(most, at_most(name))) for name, most in _ULIMITS.items()}
-
-
-def for_podman(body: Mapping[str, Any], limits: Mapping[str, int]) -> dict[str, Any]:
-    """A container description with those limits. Pure."""
-    host = body["HostConfig"]
-    ulimits = [{"Name": name, "Soft": value, "Hard": value} for name, value in limits.items()]
-    return {**body, "HostConfig": {**host, "Ulimits": [*host["Ulimits"], *ulimits]}}
-
-
-def packed(files: Mapping[str, FileSpec]) -> bytes:
-    """A tar archive of text files and their folders, owned by the user ``repro``; the same files, the same bytes."""
-    paths = {posixpath.normpath(path): file for path, file in files.items()}
-    folders = {str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"."}
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for path in sorted({*paths, *folders}):
-            file = paths.get(path)
-            data = file.text.encode() if file else b""
-            entry = tarfile.TarInfo(path)
-            entry.type = tarfile.REGTYPE if file else tarfile.DIRTYPE
-            entry.mode = file.permissions if file else 0o755
-            entry.uid = entry.gid = USER_ID
-            entry.mtime = MODIFIED
-            entry.size = len(data)
-            archive.addfile(entry, io.BytesIO(data))
-        end = archive.offset
-    # Without the zeros that fill tar's last record: Podman's reader is gone after the two blocks that end an archive,
-    # and a program that still writes then gets "broken pipe".
-    return stream.getvalue()[: end + 2 * tarfile.BLOCKSIZE]
 
 
 def run(
@@ -218,11 +79,11 @@ def _run(
 ) -> Ending:
     runtimes.check_gpus(runtime, trial.gpus)
     cdi = cdi_names(wire, trial, podman=podman)
-    body = create_body(
+    body = container_spec.create_body(
         trial, ownership.ownership(), cdi=cdi, env=devices.hidden(trial, cdi, wire.details()), runtime=runtime
     )
     if podman:
-        body = for_podman(body, podman_limits())
+        body = container_spec.for_podman(body, container_spec.podman_limits())
     attached: Hijacked | None = None
     tracer: Tracing | None = None
     meter: usage.Meter | None = None
@@ -234,7 +95,7 @@ def _run(
             # Shielded: an interrupt in the middle could leave a container that is made after we asked to remove it.
             shielded(lambda: _create(wire, name, body, podman=podman))
             if trial.files:
-                client.put_archive(name, trial.workdir, packed(trial.files))
+                client.put_archive(name, trial.workdir, container_spec.packed(trial.files))
             attached = wire.hijack(
                 f"/containers/{name}/attach",
                 params={"stdin": int(trial.terminal is not None), "stdout": 1, "stderr": 1, "stream": 1},

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from reprokit.engine.containers import command
+from reprokit.engine.container_spec import command
 from reprokit.engine.protocol import Trial
 
 

@@ -1,7 +1,6 @@
 """Runs the cells of a plan: images are built once for all cells that share them, trials follow as images stand.
 
-Threads, since all that they do is wait for the engine. Whatever stops a cell becomes its verdict and reason; a cell
-is written to the store the moment it is decided.
+Threads, since all that they do is wait for the engine. See `deciding` for what becomes of whatever stops a cell.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import contextlib
 import itertools
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager
@@ -23,10 +21,8 @@ from reprokit.case.cellspec import Limits
 from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
-    Cancelled,
     EngineError,
     ImageGone,
-    RecordError,
     ReprokitError,
     Unsupported,
     UsageError,
@@ -42,9 +38,8 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.ratio import RatioRecord
 from reprokit.evidence.records import CellRecord, TrialRecord
 from reprokit.evidence.sequential import figures
-from reprokit.run.building import explained
-from reprokit.run.comparing import Comparisons
 from reprokit.run.confirming import Planner, Repeater, repeatable
+from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
 from reprokit.run.keeping.collecting import Keeper
@@ -55,7 +50,6 @@ from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.ratios import Pairs
 from reprokit.run.recovering import ENGINE_WAIT, EngineRecovery, check_awake, slept
 from reprokit.run.request import Request
-from reprokit.run.sources import SourceError
 from reprokit.run.stopping import Workers, stop
 from reprokit.run.task import Task
 from reprokit.run.trials import CellFacts, TrialContext, decided, known_facts, mismatches, run_trials
@@ -151,7 +145,6 @@ class Runner:
         self._fresh = False
         self._make_engine = engine
         self._folder = folder
-        self._recorder = recorder
         self._measurements = Measurements(folder)
         self._seen = SeenBases(folder)
         self._since = time.time() if request.refresh_bases else 0.0
@@ -161,24 +154,19 @@ class Runner:
         self._listener = listener
         self._supply = supply
         self._cancel = recorder.hurry if recorder is not None else threading.Event()
-        self._unrecorded: RecordError | None = None
-        self._over = False
         self._gpu_leases = gpu_leases
         self._engine_wait = engine_wait
         self._trees = SourceTrees(request.sources_for, listener.note)
-        self._records: dict[int, CellRecord] = {}
         self._confirming = confirming
         self._keeper = keeper or Keeper()
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
-        self._comparisons = Comparisons(folder, lambda: self.records)
-        self._lock = threading.Lock()
+        self._decisions = Decisions(folder, recorder, listener, self._cancel)
 
     @property
     def records(self) -> tuple[CellRecord, ...]:
         """The decided cells so far, in the order of their numbers."""
-        with self._lock:
-            return tuple(self._records[number] for number in sorted(self._records))
+        return self._decisions.records
 
     def run(self, tasks: Sequence[Task], earlier: Sequence[Task] = ()) -> tuple[CellRecord, ...]:
         """Decide every task. An interrupt is raised again when everything that was started is stopped and gone.
@@ -189,9 +177,9 @@ class Runner:
         ``earlier``: tasks whose records were taken over, see :meth:`reuse`; they may be repeated.
         """
         interrupted: KeyboardInterrupt | None = None
-        self._comparisons.begin(tasks)
+        self._decisions.begin(tasks)
         try:
-            ours = [served for task in tasks if (served := self._serve(task, self._granted))]
+            ours = [served for task in tasks if (served := self._decisions.serve(task, self._granted))]
             self._say_odd_requests(ours)
             earlier = [self._capped(task) for task in earlier]
             if ours or repeatable(earlier, self._confirming, self.records):
@@ -199,12 +187,7 @@ class Runner:
                     self._run_servable(ours, earlier=earlier)
         except KeyboardInterrupt as interrupt:
             interrupted = interrupt
-        for task in tasks:
-            if task.number not in self._records:
-                self._decide(decided(task, Verdict.CANCELLED, "stopped before it was decided"))
-        self._over = interrupted is not None
-        if self._unrecorded is not None:
-            raise self._unrecorded
+        self._decisions.end(tasks, given_up=interrupted is not None)
         if interrupted is not None:
             raise interrupted
         return self.records
@@ -252,7 +235,7 @@ class Runner:
         noted, and serves all the same. Raises KeyboardInterrupt as :meth:`run` does.
         """
         self._of_image = of_image or self._of_image
-        if ours := [served for task in tasks if (served := self._serve(task, self._granted))]:
+        if ours := [served for task in tasks if (served := self._decisions.serve(task, self._granted))]:
             with self._keeper.uses:
                 self._run_servable(ours, work=work)
 
@@ -296,7 +279,7 @@ class Runner:
     ) -> None:
         for text in mismatches(task, ready, self._catalog):
             self._listener.note(f"{task.case.id}: {text}")
-        self._serve(task, lambda task: work(context, ready, task, allocation))
+        self._decisions.serve(task, lambda task: work(context, ready, task, allocation))
 
     def _run_servable(
         self,
@@ -310,13 +293,13 @@ class Runner:
         except UsageError:
             raise
         except Exception as error:
-            reason = str(error) if isinstance(error, EngineError) else self._defect(error)
+            reason = str(error) if isinstance(error, EngineError) else self._decisions.defect(error)
             for task in tasks:
-                self._decide(decided(task, Verdict.ENGINE_ERROR, reason))
+                self._decisions.decide(decided(task, Verdict.ENGINE_ERROR, reason))
             return
         if built is None:
             # Building alone limits nothing.
-            tasks = [held for task in tasks if (held := self._serve(task, partial(self._held, info)))]
+            tasks = [held for task in tasks if (held := self._decisions.serve(task, partial(self._held, info)))]
             earlier = [self._held(info, task) for task in earlier]
         groups = self._group(tasks, supply)
         jobs = max(1, self.request.jobs)
@@ -348,7 +331,7 @@ class Runner:
 
                     def start(task: Task) -> Future[None]:
                         run = self._program_of(context, image, ready, task, facts, supply, work)
-                        return submit(task, run, partial(self._refuse, task, facts))
+                        return submit(task, run, partial(self._decisions.refuse, task, facts))
 
                     ours = waiting if work else self._faithful(ready, waiting, facts)
                     alone.update(self._start(ready, ours, start, at_once=work is not None))
@@ -411,9 +394,11 @@ class Runner:
             listener=self._listener,
             records=lambda: self.records,
             image=partial(self._image_again, context, supply),
-            keep=lambda record: self._keep(record, self._listener.repeated),
-            compare=self._comparisons.again,
-            explain_error=lambda error: str(error) if isinstance(error, ReprokitError) else self._defect(error),
+            keep=lambda record: self._decisions.keep(record, self._listener.repeated),
+            compare=self._decisions.compared_again,
+            explain_error=lambda error: (
+                str(error) if isinstance(error, ReprokitError) else self._decisions.defect(error)
+            ),
         )
 
         def start(task: Task) -> Future[None]:
@@ -493,7 +478,7 @@ class Runner:
         """Tasks by the image that they share: first those on which a GPU would wait, else as their first task."""
         images: dict[str, tuple[ImageSpec, list[Task]]] = {}
         for task in tasks:
-            if image := self._serve(task, lambda task: self._of_image(wanted(task, supply, self._trees))):
+            if image := self._decisions.serve(task, lambda task: self._of_image(wanted(task, supply, self._trees))):
                 images.setdefault(image.key, (image, []))[1].append(task)
         for _, waiting in images.values():
             self._listener.state([task.number for task in waiting], "queued")
@@ -527,12 +512,12 @@ class Runner:
             assert self.engine_info is not None
             return ready, known_facts(image, ready, self.engine_info)
 
-        served = self._serve(waiting[0], attempt, facts)
+        served = self._decisions.serve(waiting[0], attempt, facts)
         if served is None:
-            failed = self._records[waiting[0].number]
+            failed = self._decisions.record(waiting[0])
             for task in waiting[1:]:
                 assert failed.verdict is not None
-                self._decide(decided(task, failed.verdict, failed.reason, facts))
+                self._decisions.decide(decided(task, failed.verdict, failed.reason, facts))
             return None, facts
         return served
 
@@ -541,16 +526,10 @@ class Runner:
         served = []
         for task in waiting:
             if differs := mismatches(task, ready, self._catalog):
-                self._decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
+                self._decisions.decide(decided(task, Verdict.ENVIRONMENT_MISMATCH, "; ".join(differs), facts))
             else:
                 served.append(task)
         return served
-
-    def _refuse(self, task: Task, facts: CellFacts, error: Exception) -> None:
-        def fail(_: Task) -> None:
-            raise error
-
-        self._serve(task, fail, facts)
 
     def _run_cell(
         self,
@@ -607,65 +586,9 @@ class Runner:
             facts.seconds = round(time.monotonic() - starts[0], 3) if starts else None
             shown = figures([trial.outcome for trial in facts.trials], task.trials)
             facts.details = replace(facts.details, trials=shown)
-            self._decide(decided(task, verdict, reason, facts))
+            self._decisions.decide(decided(task, verdict, reason, facts))
 
-        self._serve(task, trials, facts)
-
-    def _serve(self, task: Task, attempt: Callable[[Task], T], facts: CellFacts | None = None) -> T | None:
-        """What ``attempt`` gives; None if something stopped it, which is then the verdict, beside ``facts`` so far."""
-        facts = facts or CellFacts()
-        try:
-            if self._cancel.is_set():
-                raise Cancelled("stopped before it was decided")
-            return attempt(task)
-        except Cancelled as error:
-            self._decide(decided(task, Verdict.CANCELLED, str(error), facts))
-        except Unsupported as error:
-            self._decide(decided(task, Verdict.UNSUPPORTED, str(error), facts))
-        except BuildFailed as error:
-            reason, failed = explained(error)
-            facts.details = replace(facts.details, build=failed)
-            self._decide(decided(task, Verdict.BUILD_FAILED, reason, facts))
-        except SourceError as error:
-            self._decide(decided(task, Verdict.BUILD_FAILED, str(error), facts))
-        except ReprokitError as error:
-            self._decide(decided(task, Verdict.ENGINE_ERROR, str(error), facts))
-        except OSError as error:
-            # The disk of the store, where a file of a trial cannot be written, or of the cache: no defect of ours.
-            where = f"{error.filename}: {error.strerror}" if error.filename else f"the store cannot be written: {error}"
-            self._decide(decided(task, Verdict.ENGINE_ERROR, where, facts))
-        except Exception as error:
-            # A defect of ours must not look like a finding, nor take the other cells down.
-            self._decide(decided(task, Verdict.ENGINE_ERROR, self._defect(error), facts))
-        return None
-
-    def _defect(self, error: Exception) -> str:
-        reason = f"internal error of reprokit: {type(error).__name__}: {error}"
-        where = "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-3))
-        with contextlib.suppress(Exception):
-            self._listener.note(f"{reason}\n{where}")
-        return reason
-
-    def _decide(self, record: CellRecord) -> None:
-        for one in self._comparisons.settle(record):
-            self._keep(one, self._listener.decided)
-
-    def _keep(self, record: CellRecord, show: Callable[[CellRecord], None]) -> None:
-        """Take a verdict over and show it, once it is on disk; from the first that cannot be written on, stop."""
-        if self._over:  # a thread that was given up, see GaveUp: the cell is decided
-            return
-        if self._recorder is not None and self._unrecorded is None:
-            try:
-                self._recorder.decide(record)
-            except RecordError as error:
-                self._unrecorded = error
-                self._cancel.set()
-        if self._unrecorded is not None:
-            return
-        with self._lock:
-            self._records[record.number] = record
-        with contextlib.suppress(Exception):  # a display that fails changes no verdict
-            show(record)
+        self._decisions.serve(task, trials, facts)
 
     def cancel(self) -> None:
         """Stop what is being built or run, from another thread; its tasks are decided as cancelled."""
@@ -673,5 +596,4 @@ class Runner:
 
     def reuse(self, record: CellRecord) -> None:
         """Take over a cell that an interrupted run had decided, or that was decided without an engine."""
-        with self._lock:
-            self._records[record.number] = record
+        self._decisions.reuse(record)

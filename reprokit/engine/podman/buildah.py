@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from reprokit.case.trust import ALLOWANCES
 from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import context, exchange, failure
-from reprokit.engine.containers import podman_limits
+from reprokit.engine.container_spec import podman_limits
 from reprokit.engine.failure import LONGEST_LINE, TAIL
 from reprokit.engine.named_hosts import named_hosts
 from reprokit.engine.protocol import Build, ImageInfo, Progress

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from reprokit.core.errors import EngineError
-from reprokit.engine.containers import HOSTNAME
+from reprokit.engine.container_spec import HOSTNAME
 
 OLDEST = (0, 8)
 """The first version that can forbid a sandbox to make user namespaces."""

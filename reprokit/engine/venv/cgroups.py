@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reprokit.case.cellspec import Limits
-from reprokit.engine.containers import PIDS
+from reprokit.engine.container_spec import PIDS
 from reprokit.engine.leftovers import is_left, owned_name
 
 CONTROLLERS = ("memory", "cpu", "pids")

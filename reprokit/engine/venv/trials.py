@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from reprokit.engine.containers import MODIFIED
+from reprokit.engine.container_spec import MODIFIED
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Slot, Trial
 from reprokit.engine.usage import Meter

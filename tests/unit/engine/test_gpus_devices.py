@@ -11,7 +11,7 @@ import pytest
 from reprokit.case.cellspec import Limits
 from reprokit.core.errors import Unsupported
 from reprokit.core.tty import Terminal
-from reprokit.engine import containers, devices, libpod
+from reprokit.engine import container_spec, devices, libpod
 from reprokit.engine.gpus import cdi
 from reprokit.engine.protocol import Mount, Trial
 from reprokit.engine.repeat import docker_run_line
@@ -106,7 +106,7 @@ def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
     assert env == ({"NVIDIA_VISIBLE_DEVICES": "void"} if hidden else {})
     given = [
         one
-        for one in containers.create_body(trial(**changes), {}, env=env)["Env"]
+        for one in container_spec.create_body(trial(**changes), {}, env=env)["Env"]
         if one.startswith("NVIDIA_VISIBLE_DEVICES=")
     ]
     assert given == ["NVIDIA_VISIBLE_DEVICES=void"] if hidden else len(given) <= 1
@@ -121,13 +121,13 @@ def test_the_line_that_repeats_a_trial_asks_in_the_same_way() -> None:
 
 def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     mount = Mount(source=Path("/data"), target="/w/data")
-    body = containers.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
-    spec = libpod.spec_of("name", containers.for_podman(body, {"nofile": 1000, "nproc": 1000}))
+    body = container_spec.create_body(trial(mounts=(mount,)), {"owner": "me"}, cdi=["nvidia.com/gpu=0"])
+    spec = libpod.spec_of("name", container_spec.for_podman(body, {"nofile": 1000, "nproc": 1000}))
     assert spec["devices"] == [{"path": "nvidia.com/gpu=0"}]
     assert spec["env"] == {"A": "a=b"}
     assert spec["labels"] == {"owner": "me"}
     assert spec["resource_limits"] == {
-        "pids": {"limit": containers.PIDS},
+        "pids": {"limit": container_spec.PIDS},
         "cpu": {"quota": 150_000, "period": 100_000},
         "memory": {"limit": 1 << 30, "swap": 1 << 30},
     }
@@ -165,7 +165,7 @@ def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
 def test_podmans_own_api_gets_a_terminal_and_core_dumps_as_it_writes_them() -> None:
     terminal = Terminal(reads=0, writes=1, resized=2)
     opened = replace(trial(), terminal=terminal, capabilities=("SYS_PTRACE",), core_dumps=True)
-    body = containers.create_body(opened, {}, cdi=["nvidia.com/gpu=0"])
+    body = container_spec.create_body(opened, {}, cdi=["nvidia.com/gpu=0"])
     spec = libpod.spec_of("name", body)
     assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (True, True, ["SYS_PTRACE"])
     assert spec["no_new_privileges"] is False

@@ -15,7 +15,7 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec, Limits
 from reprokit.core.errors import EngineError
-from reprokit.engine import containers, context, ending, images, messages, wire
+from reprokit.engine import container_spec, context, ending, images, messages, wire
 from reprokit.engine.docker.engine import DockerEngine
 from reprokit.engine.progress import TAIL, Trace
 from reprokit.engine.protocol import Mount, Progress, Trial
@@ -77,7 +77,7 @@ def body(**limits: object) -> dict[str, object]:
         limits=Limits(**limits),
         labels={"l": "v"},  # type: ignore[arg-type]
     )
-    return containers.create_body(trial, {"owner": "me"})
+    return container_spec.create_body(trial, {"owner": "me"})
 
 
 def test_containers_are_confined_by_default() -> None:
@@ -88,7 +88,7 @@ def test_containers_are_confined_by_default() -> None:
     assert host["CapDrop"] == ["ALL"]
     assert host["SecurityOpt"] == ["no-new-privileges"]
     assert host["Init"] is True
-    assert host["PidsLimit"] == containers.PIDS
+    assert host["PidsLimit"] == container_spec.PIDS
     assert host["LogConfig"] == {"Type": "none"}
     assert "DeviceRequests" not in host
     assert made["User"] == "repro"
@@ -114,7 +114,7 @@ def test_named_gpus_and_mounts() -> None:
         gpus=("GPU-1", "3"),
         mounts=(Mount(source=Path("/data"), target="/w/data"),),
     )
-    host = containers.create_body(trial, {})["HostConfig"]
+    host = container_spec.create_body(trial, {})["HostConfig"]
     assert host["DeviceRequests"] == [
         {"Driver": "", "Capabilities": [["gpu", "compute", "utility"]], "Options": {}, "DeviceIDs": ["GPU-1", "3"]}
     ]
@@ -206,7 +206,7 @@ def test_shielded_work_outlives_an_interrupt() -> None:
 
 
 def test_the_archive_of_files_ends_where_its_readers_stop() -> None:
-    data = containers.packed(as_files({"a/b.txt": "text\n"}))
+    data = container_spec.packed(as_files({"a/b.txt": "text\n"}))
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert archive.getnames() == ["a", "a/b.txt"]
     header_and_text = 2 * tarfile.BLOCKSIZE
@@ -225,12 +225,12 @@ def test_a_command_writes_to_one_pipe_unless_its_case_is_about_the_streams(
     output: Literal["joined", "separate"], env: dict[str, str], argv: list[str]
 ) -> None:
     trial = Trial(image="i", command=("go", "a b"), env=env, workdir="/w", limits=Limits(output=output))
-    assert containers.create_body(trial, {})["Cmd"] == argv
+    assert container_spec.create_body(trial, {})["Cmd"] == argv
 
 
 def test_files_of_a_case_are_packed_with_their_permissions() -> None:
     texts = {"plain": "x", "tool": "#!/bin/sh\n", "given": FileSpec(text="#!/bin/sh\n", mode=0o640)}
-    found = members(containers.packed(as_files(texts)))
+    found = members(container_spec.packed(as_files(texts)))
     assert {name: oct(entry.mode) for name, entry in found.items()} == {
         "plain": "0o644",
         "tool": "0o755",

@@ -15,7 +15,7 @@ from reprokit.case.trust import Trust
 from reprokit.core import interrupts
 from reprokit.core.errors import BuildFailed, EngineError, EngineLost, ReprokitError, Unsupported
 from reprokit.engine import containers, failure, images
-from reprokit.engine.containers import create_body, for_podman, podman_limits
+from reprokit.engine.container_spec import create_body, for_podman, podman_limits
 from reprokit.engine.memory_kills import MemoryKills, counter_of, in_kernel_log
 from reprokit.engine.podman import buildah
 from reprokit.engine.podman.buildah import Steps, parameters

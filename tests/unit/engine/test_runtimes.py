@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.core.errors import EngineError, EngineLost, Unsupported, UsageError
-from reprokit.engine import containers, runtimes
+from reprokit.engine import container_spec, runtimes
 from reprokit.engine.protocol import EngineInfo
 from reprokit.engine.repeat import docker_run_line
 from reprokit.engine.venv.engine import VenvEngine
@@ -26,11 +26,11 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], N
 def test_a_trial_runs_in_the_runtime_that_is_configured(config: Callable[[str], None]) -> None:
     one = trial("image", "true")
     assert runtimes.configured() == ""
-    assert "Runtime" not in containers.create_body(one, {})["HostConfig"]
+    assert "Runtime" not in container_spec.create_body(one, {})["HostConfig"]
     assert "--runtime" not in docker_run_line(one)
     config("runsc")
     assert runtimes.configured() == "runsc"
-    assert containers.create_body(one, {}, runtime="runsc")["HostConfig"]["Runtime"] == "runsc"
+    assert container_spec.create_body(one, {}, runtime="runsc")["HostConfig"]["Runtime"] == "runsc"
     assert "--runtime=runsc" in docker_run_line(one, runtime="runsc").split()
     assert str(EngineInfo(kind="docker", name="Docker Engine", version="1", runtime="runsc")) == (
         "Docker Engine 1, runtime runsc"

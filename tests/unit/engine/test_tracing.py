@@ -8,7 +8,7 @@ import pytest
 
 from reprokit.case.cellspec import Limits
 from reprokit.case.trust import Trust
-from reprokit.engine import containers, tracer_inside
+from reprokit.engine import container_spec, tracer_inside
 from reprokit.engine.protocol import Trial
 
 TRIAL = Trial(
@@ -17,21 +17,21 @@ TRIAL = Trial(
 
 
 def test_only_a_traced_trial_gets_the_capability_and_waits() -> None:
-    body = containers.create_body(TRIAL, {})
+    body = container_spec.create_body(TRIAL, {})
     assert body["HostConfig"]["CapDrop"] == ["ALL"]
     assert body["HostConfig"]["CapAdd"] == ["SYS_PTRACE"]
     assert body["Cmd"] == ["sh", "-c", 'kill -STOP $$; exec "$@" 2>&1', "sh", "true"]
-    plain = containers.create_body(dataclasses.replace(TRIAL, traced=False, capabilities=()), {})
+    plain = container_spec.create_body(dataclasses.replace(TRIAL, traced=False, capabilities=()), {})
     assert not plain["HostConfig"].get("CapAdd")
     assert plain["Cmd"] == ["sh", "-c", 'exec "$@" 2>&1', "sh", "true"]
     apart = dataclasses.replace(TRIAL, limits=Limits(output="separate"))
-    assert containers.create_body(apart, {})["Cmd"] == ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", "true"]
+    assert container_spec.create_body(apart, {})["Cmd"] == ["sh", "-c", 'kill -STOP $$; exec "$@"', "sh", "true"]
 
 
 def test_no_program_of_an_untrusted_case_gets_privileges_by_being_started() -> None:
     strange = dataclasses.replace(TRIAL, trust=Trust.STRANGER)
-    assert containers.create_body(strange, {})["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
-    assert containers.create_body(TRIAL, {})["HostConfig"]["SecurityOpt"] == []
+    assert container_spec.create_body(strange, {})["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
+    assert container_spec.create_body(TRIAL, {})["HostConfig"]["SecurityOpt"] == []
 
 
 def gdb_output(threads: int, frames: int) -> str:
