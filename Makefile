@@ -12,7 +12,7 @@ TEST_ENGINE := $(CURDIR)/.engine-test.pid
 PIP := $(VENV)/bin/pip --disable-pip-version-check
 DEMO_PIP := $(DEMO_VENV)/bin/pip --disable-pip-version-check
 
-.PHONY: demo test help venv lint unit system integration browser bench fuzz dist sbom audit docs docs-generated lock data clean
+.PHONY: demo test help venv lint unit system integration gpu browser bench fuzz dist sbom audit docs docs-generated lock data clean
 
 demo: ## Install reprokit in a virtual environment, get an engine if none answers, run a first case
 	@.ci/venv $(DEMO_VENV)
@@ -55,6 +55,9 @@ system: venv ## What starts whole programs, or takes the sizes of real life; no 
 
 integration: venv ## The tests on the real engine, and in a browser
 	$(VENV)/bin/python -m pytest -m integration
+
+gpu: venv ## What an NVIDIA driver says and does: on the fake library and, where there is a GPU, on the real one
+	$(VENV)/bin/python -m pytest tests/gpu -rs
 
 browser: venv ## The tests of the report's pages in a Chromium; no engine
 	$(VENV)/bin/python -m pytest -m browser

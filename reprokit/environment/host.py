@@ -12,6 +12,23 @@ MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuState:
+    """How a GPU is set and what it does now; each is '', None, 0 or () where the driver does not tell.
+
+    ``compute_mode``: default, exclusive-process, exclusive-thread or prohibited. ``ecc``: whether its memory is
+    checked; ``uncorrected``: its uncorrected errors since the driver was loaded. ``clock`` and ``memory_clock``: MHz;
+    ``throttled``: what holds the clock down.
+    """
+
+    compute_mode: str = ""
+    ecc: bool | None = None
+    uncorrected: int | None = None
+    clock: int = 0
+    memory_clock: int = 0
+    throttled: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Gpu:
     """One GPU. ``memory`` in bytes, 0 = not known; ``compute`` is its capability (``9.0``).
 
@@ -26,6 +43,7 @@ class Gpu:
     compute: str
     mig: bool = False
     processes: tuple[int, ...] = ()
+    state: GpuState = field(default_factory=GpuState, compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

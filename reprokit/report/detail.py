@@ -93,7 +93,8 @@ def used(usage: Usage | None) -> str:
     """What a trial used, as the end of a list: ``, CPU 0.81 s, peak memory 35 MB``; '' where it was not measured."""
     cpu, memory = (usage.cpu_seconds, usage.peak_memory) if usage else (None, None)
     shown = f", CPU {seconds(cpu)}" if cpu is not None else ""
-    return shown + (f", peak memory {size(memory)}" if memory is not None else "")
+    shown += f", peak memory {size(memory)}" if memory is not None else ""
+    return shown + "".join(f"; on {gpu}" for gpu in (usage.gpus if usage else ()))
 
 
 def _failures(record: CellRecord) -> Iterable[str]:

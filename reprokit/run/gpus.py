@@ -12,14 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from reprokit.core.errors import Cancelled, EngineError
+from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.core.interrupts import GaveUp
 from reprokit.core.ownership import process_start_time
 from reprokit.engine.gpus import discovery, lost
-from reprokit.engine.gpus.leases import Holder, LeaseRequest, Leases, default_folder
+from reprokit.engine.gpus.leases import ANSWER_HOLDS, Holder, LeaseRequest, Leases, default_folder
 from reprokit.environment import preflighting
 from reprokit.environment.catalog import OURS, Catalog
 from reprokit.environment.host import Gpu, HostFacts
+from reprokit.evidence.usage import GpuRecord
 from reprokit.run.priority_semaphore import PrioritySemaphore
 from reprokit.run.task import Task
 
@@ -47,12 +48,11 @@ class GpuAllocation:
         """What it holds now, in the host's order."""
         return self._claim.gpus
 
-    def why_lost(self, text: str) -> str:
+    def why_lost(self, text: str, now: HostFacts) -> str:
         """Why a failure is the GPU's and not the case's, '' when it is not; ``text`` is what log or engine say.
 
-        The driver is asked. A GPU that it no longer knows is not leased again in this run.
+        ``now``: what the driver says after it. A GPU that it no longer knows is not leased again in this run.
         """
-        now = discovery.facts()
         if now.driver is None:
             return f"the driver no longer answers for {self._names(self.gpus)} ({now.note})"
         if missing := lost.gone(self.gpus, now):
@@ -61,6 +61,22 @@ class GpuAllocation:
             return why
         words = lost.said(text)
         return f"the trial lost its GPU ({words!r})" if words else ""
+
+    def records(self, now: HostFacts) -> tuple[GpuRecord, ...]:
+        """What a trial had, as the driver says after it; of one that it no longer knows, what it said before."""
+        found = {gpu.uuid: gpu for gpu in now.gpus}
+        return tuple(
+            GpuRecord(
+                name=gpu.name,
+                uuid=gpu.uuid,
+                memory=gpu.memory,
+                compute=gpu.compute,
+                driver=now.driver or "",
+                others=len(gpu.processes),
+                **vars(gpu.state),
+            )
+            for gpu in (found.get(gpu.uuid, gpu) for gpu in self.gpus)
+        )
 
     @staticmethod
     def _names(gpus: Sequence[Gpu]) -> str:
@@ -99,7 +115,8 @@ class GpuScheduler:
 
     A cell acquires ``semaphore`` before its GPUs, and keeps both until its last trial has ended: no GPU is held while
     programs that need none are waited for. ``waits(task, who)`` hears of a cell that waits for GPUs, ``note`` of what
-    the user should know.
+    the user should know. ``others``: what becomes of a GPU on which a program computes that is not of reprokit: it is
+    leased all the same (share), once that has ended (wait), or not in this run (refuse).
     """
 
     def __init__(
@@ -108,6 +125,7 @@ class GpuScheduler:
         *,
         catalog: Catalog = OURS,
         folder: Path | None,
+        others: str = "share",
         run_id: str,
         engine: Engine,
         semaphore: PrioritySemaphore,
@@ -122,6 +140,9 @@ class GpuScheduler:
         self._note = note
         self._waits = waits
         self._leases = Leases(folder or default_folder(), run=run_id, in_use=self._in_use)
+        self._others = others
+        self._foreign: dict[str, tuple[int, float]] = {}
+        self._refused: set[str] = set()
         self._gone: dict[str, str] = {}
         self._waiting: list[_Waiting] = []
         self._changed = threading.Condition()
@@ -176,6 +197,7 @@ class GpuScheduler:
 
     def forget(self, gpus: Sequence[Gpu], why: str) -> None:
         """Lease these no more."""
+        self._refused -= {gpu.uuid for gpu in gpus}
         new = [gpu.uuid for gpu in gpus if gpu.uuid not in self._gone]
         self._gone.update(dict.fromkeys(new, why))
         if new:
@@ -210,7 +232,8 @@ class GpuScheduler:
                 continue
             try:
                 if len(able) < wants[1]:
-                    raise EngineError("; ".join(dict.fromkeys(self._gone.values())))
+                    why = "; ".join(dict.fromkeys(self._gone.values()))
+                    raise Unsupported(why) if self._refused.issuperset(self._gone) else EngineError(why)
                 if not entry.done.cancelled() and not entry.claim.attempt():
                     in_vain.add(wants)
                     self._tell(entry)
@@ -250,10 +273,10 @@ class GpuScheduler:
         now = time.monotonic()
         who = entry.claim.waits_for()
         self._waits(entry.task, who)
-        others = any(holder.pid != os.getpid() for holder in entry.claim.holders())
+        holders = entry.claim.holders()
         if (
             who
-            and others
+            and (not holders or any(holder.pid != os.getpid() for holder in holders))
             and now - entry.since > TELL_AFTER
             and (not entry.reported or now - entry.reported > TELL_AGAIN)
         ):
@@ -271,9 +294,27 @@ class GpuScheduler:
             containers = self._engine.gpus_in_use()
         if gpu.uuid in containers:
             return f"{containers[gpu.uuid]} still uses it"
-        if died is None:
+        if died is None and self._others == "share":
             return ""
         # Its container may be in an engine that we cannot ask. A program that computed there before is not of it.
         now = next((found for found in discovery.facts().gpus if found.uuid == gpu.uuid), None)
-        left = [pid for pid in (now.processes if now else ()) if (process_start_time(pid) or 0.0) > died.since]
-        return f"process {left[0]} still computes on it, and its last lease holder was killed ({died})" if left else ""
+        pids = now.processes if now else ()
+        if died and (left := [pid for pid in pids if (process_start_time(pid) or 0.0) > died.since]):
+            return f"process {left[0]} still computes on it, and its last lease holder was killed ({died})"
+        return self._used_by_others(gpu, pids) if self._others != "share" else ""
+
+    def _used_by_others(self, gpu: Gpu, pids: Sequence[int]) -> str:
+        """Why a GPU on which these processes compute is not leased now. One that stays is refused, if so configured."""
+        pids = [pid for pid in pids if pid != os.getpid()]
+        if not pids:
+            self._foreign.pop(gpu.uuid, None)
+            return ""
+        words = f"process {pids[0]} computes on it, which no run of reprokit started (gpu_others = {self._others})"
+        pid, since = self._foreign.setdefault(gpu.uuid, (pids[0], time.monotonic()))
+        # A process that has just ended is listed for a moment.
+        if self._others == "refuse" and pid in pids and time.monotonic() - since >= ANSWER_HOLDS:
+            self._refused.add(gpu.uuid)
+            self._gone.setdefault(gpu.uuid, f"GPU {gpu.index} ({gpu.uuid}): {words}")
+        elif pid not in pids:
+            self._foreign[gpu.uuid] = (pids[0], time.monotonic())
+        return words

@@ -114,6 +114,7 @@ class Invocation:
             catalog=Catalog(own.compatibility),
             caps=site_caps(own),
             gpu_leases=own.gpu_leases,
+            gpu_others=own.gpu_others,
             engine_wait=own.engine_wait,
             keeper=self._keeper(request, listener),
             confirming=self._confirming(request.confirm),

@@ -115,8 +115,8 @@ class Runner:
     """Runs one plan. ``engine`` is called at the first cell that needs one, at most once.
 
     ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
-    ``gpu_leases``: where the leases lie, None for the host's usual place. ``confirming``: which cells to repeat once
-    all are decided, None for none.
+    ``gpu_leases``: where the leases lie, None for the host's usual place; ``gpu_others``: see :class:`.GpuScheduler`.
+    ``confirming``: which cells to repeat once all are decided, None for none.
     ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
@@ -135,6 +135,7 @@ class Runner:
         catalog: Catalog = OURS,
         caps: Caps | None = None,
         gpu_leases: Path | None = None,
+        gpu_others: str = "share",
         engine_wait: float | None = None,
         confirming: Planner | None = None,
         keeper: Keeper | None = None,
@@ -155,6 +156,7 @@ class Runner:
         self._supply = supply
         self._cancel = recorder.hurry if recorder is not None else threading.Event()
         self._gpu_leases = gpu_leases
+        self._gpu_others = gpu_others
         self._engine_wait = engine_wait
         self._trees = SourceTrees(request.sources_for, listener.note)
         self._confirming = confirming
@@ -449,6 +451,7 @@ class Runner:
             self._facts,
             catalog=self._catalog,
             folder=self._gpu_leases,
+            others=self._gpu_others,
             run_id=self.run_id,
             engine=context.engine,
             semaphore=context.semaphore,

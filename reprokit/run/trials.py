@@ -12,6 +12,7 @@ from reprokit import environment
 from reprokit.core.errors import EngineError, EngineLost, Unsupported
 from reprokit.core.ownership import GPUS, ownership
 from reprokit.core.text import one_line
+from reprokit.engine.gpus import discovery
 from reprokit.engine.outputs import Collector
 from reprokit.engine.protocol import Engine, EngineInfo, Mount, Trial
 from reprokit.environment import sanitizing
@@ -25,6 +26,7 @@ from reprokit.evidence.failure_details import with_failures
 from reprokit.evidence.judging import concluded, judged
 from reprokit.evidence.model import RULES_VERSION, Outcome, Verdict
 from reprokit.evidence.records import CellRecord, ImageRecord, TrialRecord
+from reprokit.evidence.usage import Usage
 from reprokit.run.debugging import DebugImages
 from reprokit.run.gpus import GpuAllocation
 from reprokit.run.images import BuiltImage, ImageSpec, handed_files, image_record
@@ -233,15 +235,21 @@ def _steady(
         try:
             record = _one(context, task, trial, number, slot, echo, missing)
         except (EngineError, Unsupported) as error:
-            why = allocation.why_lost(str(error)) if allocation else ""
+            why = allocation.why_lost(str(error), discovery.facts()) if allocation else ""
             if not why:
                 raise
         else:
-            if allocation is None or record.outcome is Outcome.PASSED:
+            if allocation is None:
+                return record, trial
+            now = discovery.facts()
+            usage = replace(record.usage or Usage(), gpus=allocation.records(now))
+            record = replace(record, usage=usage)
+            if record.outcome is Outcome.PASSED:
                 return record, trial
             log = context.folder / record.log
             # What the signature asks for is the finding, whatever its words are; a GPU that is gone is none.
-            why = allocation.why_lost("" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace"))
+            said = "" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace")
+            why = allocation.why_lost(said, now)
             if not why:
                 return record, trial
             log.replace(log.with_suffix(".lost.log"))

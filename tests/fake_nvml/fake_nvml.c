@@ -4,7 +4,9 @@
  *   driver 550.54.15
  *   cuda 12040
  *   init 9                                              the error of nvmlInit (0 = works, -1 = hangs)
- *   gpu GPU-uuid|name|MiB|major.minor|state|pid,pid     state: ok, mig, lost, gone, hang
+ *   gpu GPU-uuid|name|MiB|major.minor|state|pid,pid|more     state: ok, mig, lost, gone, hang
+ *
+ * "more" are words such as "mode=3 ecc=1 errors=2 sm=1980 mem=2619 reasons=4"; what is not named is not supported.
  *
  * "lost" has a handle and fails at every question with NVML_ERROR_GPU_IS_LOST; "gone" fails already for its handle.
  */
@@ -15,7 +17,7 @@
 
 enum { SUCCESS = 0, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, GPU_IS_LOST = 15 };
 
-typedef struct { char uuid[96], name[96], state[16], pids[128]; unsigned long long memory; int major, minor; } Gpu;
+typedef struct { char uuid[96], name[96], state[16], pids[128], more[128]; unsigned long long memory; int major, minor; } Gpu;
 typedef struct { char driver[80]; int cuda, init; unsigned count; Gpu gpus[16]; } Host;
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpu_instance, compute_instance; } Process;
@@ -30,9 +32,15 @@ static Host host(void) {
         sscanf(line, "driver %79s", found.driver);
         sscanf(line, "cuda %d", &found.cuda);
         sscanf(line, "init %d", &found.init);
-        if (found.count < 16 && sscanf(line, "gpu %95[^|]|%95[^|]|%llu|%d.%d|%15[^|\n]|%127[^\n]", gpu.uuid, gpu.name,
-                                       &gpu.memory, &gpu.major, &gpu.minor, gpu.state, gpu.pids) >= 5)
+        int rest = 0;
+        if (found.count < 16 && sscanf(line, "gpu %95[^|]|%95[^|]|%llu|%d.%d|%15[^|\n]%n", gpu.uuid, gpu.name,
+                                       &gpu.memory, &gpu.major, &gpu.minor, gpu.state, &rest) >= 5) {
+            if (rest && line[rest] == '|' && sscanf(line + rest, "|%127[^|\n]", gpu.pids) >= 0) {
+                char *more = strchr(line + rest + 1, '|');
+                if (more) snprintf(gpu.more, sizeof gpu.more, "%.126s", more + 1);
+            }
             found.gpus[found.count++] = gpu;
+        }
     }
     if (file) fclose(file);
     return found;
@@ -121,6 +129,46 @@ int nvmlDeviceGetMigMode(void *handle, unsigned *now, unsigned *pending) {
     if (gpu.major < 8) return NOT_SUPPORTED;
     *now = *pending = !strcmp(gpu.state, "mig");
     return SUCCESS;
+}
+
+/* The number behind "name=" of a GPU's further words. */
+static int more(void *handle, const char *name, unsigned long long *value) {
+    Gpu gpu;
+    int error = of(handle, &gpu);
+    if (error) return error;
+    for (char *rest = gpu.more, *word; (word = strsep(&rest, " \n"));)
+        if (!strncmp(word, name, strlen(name)) && word[strlen(name)] == '=') {
+            *value = strtoull(word + strlen(name) + 1, NULL, 10);
+            return SUCCESS;
+        }
+    return NOT_SUPPORTED;
+}
+
+int nvmlDeviceGetComputeMode(void *handle, int *mode) {
+    unsigned long long value = 0;
+    int error = more(handle, "mode", &value);
+    if (!error) *mode = (int)value;
+    return error;
+}
+int nvmlDeviceGetEccMode(void *handle, int *now, int *pending) {
+    unsigned long long value = 0;
+    int error = more(handle, "ecc", &value);
+    if (!error) *now = *pending = (int)value;
+    return error;
+}
+/* kind 1: uncorrected; counter 0: since the driver was loaded. */
+int nvmlDeviceGetTotalEccErrors(void *handle, int kind, int counter, unsigned long long *errors) {
+    return kind == 1 && counter == 0 ? more(handle, "errors", errors) : INVALID_ARGUMENT;
+}
+/* clock 1: SM, 2: memory. */
+int nvmlDeviceGetClockInfo(void *handle, int clock, unsigned *mhz) {
+    unsigned long long value = 0;
+    int error = clock == 1 || clock == 2 ? more(handle, clock == 1 ? "sm" : "mem", &value) : INVALID_ARGUMENT;
+    if (!error) *mhz = (unsigned)value;
+    return error;
+}
+int nvmlDeviceGetCurrentClocksThrottleReasons(void *handle, unsigned long long *reasons) {
+    return more(handle, "reasons", reasons);
 }
 
 int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, Process *processes) {

@@ -5,9 +5,10 @@ from __future__ import annotations
 import platform
 import shutil
 from dataclasses import replace
+from typing import Any
 
 from reprokit.engine.gpus import nvml
-from reprokit.environment.host import QUERY, Gpu, HostFacts, parse
+from reprokit.environment.host import QUERY, Gpu, GpuState, HostFacts, parse
 
 
 def facts() -> HostFacts:
@@ -30,11 +31,16 @@ def _by_nvml() -> HostFacts:
         found = nvml.ask()
     except OSError as error:
         return HostFacts(asked="NVML", note=f"NVML failed: {error}")
-    gpus = tuple(Gpu(**{**gpu, "processes": tuple(gpu["processes"])}) for gpu in found["gpus"])
+    gpus = tuple(_gpu(**gpu) for gpu in found["gpus"])
     note = f"NVML says: {'; '.join(found['problems'])}" if found["problems"] else ""
     if not gpus and not note:
         note = "NVML lists no GPU"
     return HostFacts(gpus=gpus, driver=found["driver"], cuda=found["cuda"] or "", asked="NVML", note=note)
+
+
+def _gpu(*, processes: list[int], state: dict[str, Any], **told: Any) -> Gpu:
+    words = GpuState(**{**state, "throttled": tuple(state["throttled"])})
+    return Gpu(**told, processes=tuple(processes), state=words)
 
 
 def _by_program(program: str) -> HostFacts:

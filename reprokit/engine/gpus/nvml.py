@@ -25,6 +25,18 @@ SECONDS = 10.0
 GPU_IS_LOST = (15, 999)
 """NVML_ERROR_GPU_IS_LOST (fallen off the bus or otherwise inaccessible) and NVML_ERROR_UNKNOWN, which follows it."""
 
+COMPUTE_MODES = ("default", "exclusive-thread", "prohibited", "exclusive-process")
+"""nvmlComputeMode_t."""
+
+_THROTTLES = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "power brake",
+}
+"""nvmlClocksEventReasons, without those that say that nothing is to be done, or what was set on purpose."""
+
 _START = "import sys; sys.path[0] = sys.argv.pop(1); from reprokit.engine.gpus.nvml import main; main()"
 
 
@@ -47,9 +59,9 @@ def installed() -> bool:
 def ask(seconds: float = SECONDS) -> dict[str, Any]:
     """What NVML says: ``driver``, ``cuda`` (the newest that the driver runs), ``gpus`` and ``problems``, in words.
 
-    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not known), ``compute`` ("9.0"), ``mig`` and
-    ``processes`` (pids that compute on it). One that is lost is a problem, not a GPU. Raises OSError when NVML
-    does not answer.
+    Each GPU has ``index``, ``uuid``, ``name``, ``memory`` (bytes, 0 = not known), ``compute`` ("9.0"), ``mig``,
+    ``processes`` (pids that compute on it) and ``state``, the fields of GpuState. One that is lost is a problem, not a
+    GPU. Raises OSError when NVML does not answer.
     """
     # Not "-m", which would import from the user's folder whatever there has the name of a library.
     code, said = answer([sys.executable, "-c", _START, str(Path(__file__).parents[3])], seconds)
@@ -132,6 +144,24 @@ def _gpu(nvml: Any, index: int) -> dict[str, Any]:
         "processes": [
             entry.pid for entry in _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), [])
         ],
+        "state": _state(nvml, handle),
+    }
+
+
+def _state(nvml: Any, handle: Any) -> dict[str, Any]:
+    mode = _told(nvml, lambda: nvml.nvmlDeviceGetComputeMode(handle), -1)
+    ecc = _told(nvml, lambda: nvml.nvmlDeviceGetEccMode(handle)[0], None)
+    uncorrected, since_loaded = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+    reasons = _told(nvml, lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), 0)
+    return {
+        "compute_mode": COMPUTE_MODES[mode] if 0 <= mode < len(COMPUTE_MODES) else "",
+        "ecc": None if ecc is None else bool(ecc),
+        "uncorrected": _told(nvml, lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, since_loaded), None)
+        if ecc
+        else None,
+        "clock": _told(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), 0),
+        "memory_clock": _told(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM), 0),
+        "throttled": [words for bit, words in _THROTTLES.items() if reasons & bit],
     }
 
 

@@ -28,6 +28,10 @@ def leasable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str
         gpus[:] = left
 
     keep([gpu for gpu in gpus if not gpu.mig], "in MIG mode, and only whole GPUs are leased")
+    keep(
+        [gpu for gpu in gpus if gpu.state.compute_mode != "prohibited"],
+        "its compute mode is prohibited, so that no program can use it ('nvidia-smi -c DEFAULT' as root permits it)",
+    )
     if allowed:
         keep([gpu for gpu in gpus if any(_is(gpu, name) for name in allowed)], f"gpus = {list(allowed)} in the config")
     cuda = environ.get("CUDA_VISIBLE_DEVICES")

@@ -55,6 +55,8 @@ class Settings:
     rows win over the compatibility data of reprokit. ``datasets`` and ``sources``: name -> folder of this host.
 
     ``gpus``: indices or UUIDs that may be leased, () = all, ("none",) = none. ``gpu_leases``: folder of the leases.
+    ``gpu_others``: what to do with a GPU on which a program computes that no run of reprokit started: share | wait |
+    refuse.
     ``jobs``: builds, and trials, at a time. ``max_memory`` (bytes), ``max_cpus`` (cores), ``max_timeout`` (seconds):
     the most that a trial gets on this host. So are ``max_pids``, ``max_disk`` (bytes that it writes),
     ``max_build_time`` (seconds of one image) and ``max_run_time`` (seconds of all trials of a case, at their limits).
@@ -87,6 +89,7 @@ class Settings:
     sources: Mapping[str, Path] = field(default_factory=dict)
     gpus: tuple[str, ...] = ()
     gpu_leases: Path | None = None
+    gpu_others: str = "share"
     jobs: int | None = None
     max_memory: int | None = None
     max_cpus: float | None = None

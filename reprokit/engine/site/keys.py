@@ -19,6 +19,7 @@ Parser = Callable[[Any, Path], Any]
 BASE_IMAGES = ("auto", "registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
 CONFIRM = ("auto", "always", "never")
+GPU_OTHERS = ("share", "wait", "refuse")
 GCC_PROVIDERS = ("distribution", "image", "conda")
 
 
@@ -197,6 +198,7 @@ PARSERS: Mapping[str, Parser] = {
     "sources": _folders,
     "gpus": _gpus,
     "gpu_leases": _path,
+    "gpu_others": _one_of(*GPU_OTHERS),
     "jobs": _unit("positive"),
     "max_memory": _unit("memory"),
     "max_cpus": _unit("cores"),

@@ -8,7 +8,7 @@ import pytest
 
 from reprokit.engine.gpus import lost
 from reprokit.engine.gpus.policy import leasable, odd_request
-from reprokit.environment.host import Gpu, HostFacts
+from reprokit.environment.host import Gpu, GpuState, HostFacts
 
 UUIDS = ("GPU-aa", "GPU-ab", "GPU-cc", "GPU-dd")
 FACTS = HostFacts(
@@ -108,3 +108,10 @@ def test_gpus_that_the_driver_no_longer_knows_are_gone() -> None:
     used = FACTS.gpus[:2]
     assert lost.gone(used, FACTS) == []
     assert lost.gone(used, replace(FACTS, gpus=FACTS.gpus[1:])) == [used[0]]
+
+
+def test_a_gpu_that_no_program_may_use_is_not_leased() -> None:
+    prohibited = replace(FACTS.gpus[0], state=GpuState(compute_mode="prohibited"))
+    found = leasable(HostFacts(gpus=(prohibited, *FACTS.gpus[1:])), (), {})
+    assert [gpu.uuid for gpu in found.gpus] == [gpu.uuid for gpu in FACTS.gpus[1:]]
+    assert "its compute mode is prohibited" in found.note

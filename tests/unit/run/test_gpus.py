@@ -15,8 +15,9 @@ from reprokit.core.errors import EngineError
 from reprokit.engine.gpus import discovery
 from reprokit.engine.gpus.leases import LeaseRequest, Leases
 from reprokit.engine.protocol import Trial
-from reprokit.environment.host import Gpu, HostFacts
+from reprokit.environment.host import Gpu, GpuState, HostFacts
 from reprokit.evidence.model import Ending
+from reprokit.report.detail import used
 from reprokit.run import gpus
 from tests.unit.run.test_runner import CASE, Project, toy
 
@@ -415,3 +416,78 @@ def test_a_process_that_a_killed_holder_left_on_the_gpu_keeps_it(
     project.engine.behave = seen = Intervals()
     assert project.run(jobs=1) == 0
     assert set(seen.seen) == {(given,)}
+
+
+def test_a_trial_records_the_gpu_that_it_had(project: Project, machine: Host) -> None:
+    state = GpuState(compute_mode="exclusive-process", ecc=True, uncorrected=2, clock=1980, throttled=("power cap",))
+    machine.gpus = tuple(replace(gpu, state=state) for gpu in GPUS[:1])
+    project.session = project.new_session()
+    project.case.write_text(ONE)
+    assert project.run(jobs=1) == 0
+    (trial,) = project.cells[0].trials
+    assert trial.usage is not None
+    (gpu,) = trial.usage.gpus
+    assert (gpu.name, gpu.uuid, gpu.driver, gpu.memory) == ("Tesla V100", "GPU-0", "535.104.05", 16 << 30)
+    assert str(gpu) == (
+        "Tesla V100, driver 535.104.05, 1980 MHz, ECC on, 2 uncorrected ECC errors, compute mode exclusive-process, "
+        "throttled: power cap"
+    )
+    assert f"; on {gpu}" in used(trial.usage)
+
+
+FOREIGN = 4194305
+"""More than any pid of Linux."""
+
+
+def test_a_gpu_that_another_program_uses_is_leased_once_that_has_ended(project: Project, machine: Host) -> None:
+    machine.gpus = (replace(GPUS[0], processes=(FOREIGN,)),)
+    (project.folder / "config.toml").write_text((project.folder / "config.toml").read_text() + 'gpu_others = "wait"\n')
+    project.session = project.new_session()
+    project.case.write_text(ONE)
+    asked = []
+
+    def facts() -> HostFacts:
+        asked.append(machine.gpus)
+        if len(asked) > 2:
+            machine.gpus = GPUS[:1]
+        return HostFacts(gpus=machine.gpus, driver="535.104.05")
+
+    machine.facts = facts  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(discovery, "facts", facts)
+        patch.setattr("reprokit.engine.gpus.leases.ANSWER_HOLDS", 0.01)
+        assert project.run(jobs=1) == 0
+    assert {trial.gpus for trial in project.engine.trials} == {("GPU-0",)}
+    assert len(asked) > 3
+
+
+@pytest.mark.parametrize(("count", "verdict"), [(1, "unsupported"), (2, "reproduced")])
+def test_a_gpu_that_another_program_goes_on_using_is_refused(
+    count: int, verdict: str, project: Project, machine: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.gpus = (replace(GPUS[0], processes=(FOREIGN,)), *GPUS[1:count])
+    (project.folder / "config.toml").write_text(
+        (project.folder / "config.toml").read_text() + 'gpu_others = "refuse"\n'
+    )
+    monkeypatch.setattr("reprokit.engine.gpus.leases.ANSWER_HOLDS", 0.01)
+    monkeypatch.setattr(gpus, "ANSWER_HOLDS", 0.0)
+    project.session = project.new_session()
+    project.case.write_text(ONE)
+    project.run(jobs=1)
+    assert project.verdicts[-1] == verdict
+    if count == 1:
+        assert f"process {FOREIGN} computes on it, which no run of reprokit started" in project.cells[0].reason
+    else:
+        assert {trial.gpus for trial in project.engine.trials} == {("GPU-1",)}
+
+
+def test_a_gpu_that_another_program_uses_is_shared_unless_configured_and_recorded(
+    project: Project, machine: Host
+) -> None:
+    machine.gpus = (replace(GPUS[0], processes=(FOREIGN,)),)
+    project.session = project.new_session()
+    project.case.write_text(ONE)
+    assert project.run(jobs=1) == 0
+    usage = project.cells[0].trials[0].usage
+    assert usage is not None
+    assert usage.gpus[0].others == 1
