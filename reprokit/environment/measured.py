@@ -69,13 +69,17 @@ class Measured(Mapping[str, Any]):
         return cls(**values)
 
     def __getitem__(self, key: str) -> Any:
-        return self.to_json()[key]
+        if key in self.further:
+            return self.further[key]
+        if key == "further" or key not in self.__dataclass_fields__:
+            raise KeyError(key)
+        return list(self.gpu) if key == "gpu" else getattr(self, key)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_json())
 
     def __len__(self) -> int:
-        return len(self.to_json())
+        return len(self.__dataclass_fields__) - 1 + len(self.further)
 
     @classmethod
     def parse(cls, text: str) -> Measured:

@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from packaging.utils import canonicalize_name
@@ -154,11 +155,18 @@ def _builds(frameworks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 def _sort_packages(facts: dict[str, dict[str, Any]], packages: Mapping[str, Mapping[str, str]]) -> None:
     for name, version in packages.get("pip", {}).items():
-        plain = canonicalize_name(name)
-        beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
-        facts.setdefault("frameworks" if FRAMEWORKS.match(plain) else beneath, {})[plain] = version
+        concern, plain = _of_pip(name)
+        facts.setdefault(concern, {})[plain] = version
     for name, version in packages.get("apt", {}).items():
         facts.setdefault("libraries (apt)" if name.startswith("lib") else "other packages (apt)", {})[name] = version
+
+
+@lru_cache(maxsize=4096)
+def _of_pip(name: str) -> tuple[str, str]:
+    """The concern of a package of pip, and its name as all write it."""
+    plain = canonicalize_name(name)
+    beneath = "packages beneath the frameworks" if BENEATH.match(plain) else "other pip packages"
+    return "frameworks" if FRAMEWORKS.match(plain) else beneath, plain
 
 
 def _known(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_run import User
-from tests.unit.report.test_html import data, files
+from tests.unit.report.test_html import cell_in, data, files
 
 pytestmark = pytest.mark.integration
 CASE = """\
@@ -34,10 +34,10 @@ def test_a_run_becomes_pages(tmp_path: Path) -> None:
     [row] = data(site, "overview")["cases"]
     assert (row["status"], row["tally"]) == ("as-expected", {"not-reproduced": 1, "reproduced": 1})
     assert row["flip"] == {"claim": "exact", "words": "word = bad", "axes": ["word"], "trials": ""}
-    cell = data(site, f"cell/{row['last']['run']}/2")
+    cell = cell_in(site, row["last"]["run"], 2, "paths")
     assert cell["verdict"] == "reproduced"
     trial = cell["trials"][0]
-    assert (site / "data" / trial["file"]).read_text() == "reading ~/data, 数据\nlost: ~/data\n"
+    assert cell["log1"]["parts"] == [[1, "reading ~/data, 数据\nlost: ~/data"]]
     assert trial["lines"] == [2]
     written = b"".join(files(site).values())
     assert b"alice" not in written

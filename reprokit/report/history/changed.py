@@ -74,5 +74,6 @@ def _asked(text: str, cell: CellRecord) -> Mapping[str, Mapping[str, str]]:
         spec = render(case, cell.cell)
     except (ReprokitError, ValueError):
         return {}
-    limits = {name: str(value) for name, value in dataclasses.asdict(spec.limits).items() if value is not None}
+    values = {one.name: getattr(spec.limits, one.name) for one in dataclasses.fields(spec.limits)}
+    limits = {name: str(value) for name, value in values.items() if value is not None}
     return {"environment variables": spec.env, "command": {"command": spec.command[-1].strip()}, "limits": limits}

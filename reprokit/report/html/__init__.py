@@ -6,16 +6,18 @@ What is written::
     assets/                        stylesheets and classic scripts, copied as they are (no modules, no build step)
     data/overview.js               all cases (:mod:`.overview`)
     data/case/NAME.js              a case (:mod:`.case`); NAME is its id (:func:`.writing.name`)
-    data/cell/RUN/N.js             a cell of a run (:mod:`.cell`), written for the newest runs only
+    data/cells/RUN/NAME/K.js       cells K * 100 to K * 100 + 99 of a run (:mod:`.cell`, :mod:`.packing`), of
+                                   the newest runs only
     data/shared/HASH.js            a large value that several cells share; resolved by the loader, see below
-    data/logs/RUN/N-TRIAL.txt      whole logs, capped
+    data/logs/RUN/NAME/K/N-TRIAL.txt   logs that a page does not have whole, capped
     reprokit-report.json           says that the folder is a report: nothing else is ever replaced
 
 A data file is a classic script with one call, ``reprokit.data("case/NAME", {...});``, since pages on a disk may
 not fetch JSON. ``reprokit.load("case/NAME")`` appends the script element when it is first asked for, and
-resolves to the value. A value ``{"$shared": "HASH"}`` directly under a key of the object is replaced by what
-``data/shared/HASH.js`` holds before the promise resolves: the writer moves strings and objects of more than
-:data:`.writing.SHARED_FROM` characters there, so that 10,000 cells of one image hold its Dockerfile and packages once.
+resolves to the value; ``reprokit.load("cell/RUN/NAME/N")`` takes a cell out of its file. A value of a cell that is
+``{"$shared": "HASH"}`` is replaced by what ``data/shared/HASH.js`` holds before the promise resolves: the writer moves
+values of more than :data:`.packing.SHARED_FROM` characters there, so that 10,000 cells of one image hold its Dockerfile
+and packages once.
 
 Addresses: ``#/`` is the overview, ``#/case/ID`` a case, ``#/case/ID/cell/RUN-N`` a cell; behind ``?`` the state of the
 page (``#/case/ID?x=cuda&y=arch&os=debian-12``). Texts of logs, cases and reasons only ever meet ``textContent``;

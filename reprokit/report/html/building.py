@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +15,12 @@ from reprokit import __version__
 from reprokit.core.private_patterns import PEM
 from reprokit.evidence.records import TrialRecord
 from reprokit.evidence.text import CUT_MARK
+from reprokit.evidence.text import clean as plain
 from reprokit.report.html.case import case_data
-from reprokit.report.html.cell import Log, cell_data, judged, to_show, within
+from reprokit.report.html.cell import MOST, Log, cell_data, judged, to_show, within
 from reprokit.report.html.gathering import RecordedCase, known_cases
 from reprokit.report.html.overview import never_run, overview, row
+from reprokit.report.html.packing import CELLS, Packer
 from reprokit.report.html.writing import Clean, Folder, name, replacing
 from reprokit.store import logs
 from reprokit.store.errors import StoreError
@@ -39,8 +43,6 @@ WORD = 4096
 """Characters of the longest word that is looked for whole; what is secret in a longer one shows in fewer."""
 CONTEXT = 5
 """Lines beside those that are shown which are looked at as well, to tell what is private in these."""
-CHUNK = 200
-"""Cells that are in memory at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,12 +80,13 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     """
     built = Built()
     with replacing(target, clean) as folder:
+        packer = Packer(folder, clean)
         rows: list[dict[str, Any]] = []
         files = {file.case.id: file for file in request.files}
         for known in known_cases(store, request.cases):
             elsewhere = bool(request.files) and not request.cases and known.id not in files
             rows.append(row(known, files.pop(known.id, None), elsewhere=elsewhere))
-            _case(store, folder, known, request, clean, built)
+            _case(store, folder, packer, known, request, clean, built)
         rows += [never_run(file) for file in files.values()]
         folder.data("overview", overview(rows, __version__))
         _assets(folder)
@@ -91,27 +94,34 @@ def build(store: Store, target: Path, request: PagesRequest, clean: Clean) -> Bu
     return built
 
 
-def _case(store: Store, folder: Folder, known: RecordedCase, request: PagesRequest, clean: Clean, built: Built) -> None:
+def _case(
+    store: Store,
+    folder: Folder,
+    packer: Packer,
+    known: RecordedCase,
+    request: PagesRequest,
+    clean: Clean,
+    built: Built,
+) -> None:
     newest = {run.id for run in known.runs[-request.runs :]} if request.runs else set()
-    paged = {run for run in known.results if run in newest or run in request.also}
-    rows = {one.row: run for run in paged for one in known.results[run]}
-    pages = {(run, one.number) for run in paged for one in known.results[run]}
-    current = {(run.id, record.number) for run, record in known.current}
-    of_current = ((one, run) for run, results in known.results.items() for one in results)
-    rows |= {one.row: run for one, run in of_current if (run, one.number) in current}
-    pages |= current
+    pages = {(run.id, record.number) for run, record in known.current}
+    paged = [run for run in known.results if run in newest or run in request.also]
+    pages |= {(run, one.number) for run in paged for one in known.results[run]}
     folder.data(f"case/{name(known.id)}", case_data(known, lambda run, number: (run, number) in pages))
-    ordered = sorted(rows)
-    for start in range(0, len(ordered), CHUNK):
-        for at, record in sorted(store.records(ordered[start : start + CHUNK]).items()):
-            run = known.history.runs[rows[at]]
-            path = f"{name(run.id)}/{record.number}"
+    rows = {(run, one.number): one.row for run in known.results for one in known.results[run]}
+    for (run_id, part), numbers in itertools.groupby(sorted(pages), lambda page: (page[0], page[1] // CELLS)):
+        run = known.history.runs[run_id]
+        path = f"{name(run.id)}/{name(known.id)}/{part}"
+        records = store.records([rows[page] for page in numbers])
 
-            def log(trial: TrialRecord, path: str = path) -> Log:
-                return _log(store.folder, folder, f"{path}-{trial.number}.txt", trial, clean, built)
+        def log(number: int, trial: TrialRecord, path: str = path) -> Log:
+            return _log(store.folder, folder, f"{path}/{number}-{trial.number}.txt", trial, clean, built)
 
-            folder.data(f"cell/{path}", cell_data(known, run, record, log), share=True)
-            built.cells += 1
+        cells = sorted(records.values(), key=lambda record: record.number)
+        packer.write(
+            f"cells/{path}", {one.number: cell_data(known, run, one, partial(log, one.number)) for one in cells}
+        )
+        built.cells += len(cells)
 
 
 def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clean, built: Built) -> Log:
@@ -125,6 +135,8 @@ def _log(store: Path, folder: Folder, path: str, trial: TrialRecord, clean: Clea
         text, shown, note, kept = thinned(text, judged(trial), clean)
     else:
         text = shown = same_lines(text, clean)
+        if len(text) <= MOST and plain(text) == text:
+            return Log(text=text, whole=True)
     if built.logs > ALL_LOGS:
         built.left_out += 1
         return Log(text=text, note="the whole log is not in this report, for its size", kept=kept)

@@ -16,6 +16,7 @@ from reprokit.evidence.records import CellRecord, Result, RunRecord
 from reprokit.report import differences, explanation, timeline
 from reprokit.report.history.changes import CellChange, change_json
 from reprokit.report.history.series import Series
+from reprokit.report.html import writing
 from reprokit.report.html.gathering import RecordedCase
 from reprokit.report.html.overview import VERDICTS, fix, shown
 from reprokit.search.explain.ordering import in_order
@@ -51,8 +52,8 @@ class Once(Generic[T]):
 
 
 def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
-    """``data/case/NAME.js``: ``{id, title, description, report, tags, path, digest, text, fix, engine, blind, axes,
-    cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
+    """``data/case/NAME.js``: ``{id, name, title, description, report, tags, path, digest, text, fix, engine, blind,
+    axes, cells, former, reasons, states, failures, runs, nights, pages, explanation, changes, concerns, unmeasured}``.
 
     ``report``: where the bug was reported; ``text``: the case file; ``fix``: its summary, null without a fix;
     ``blind``: see :attr:`Known.blind`. ``axes``: ``{name, values}`` in the case's order. ``cells``: columns: ``at``
@@ -69,6 +70,7 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
     case = known.file.case if known.file else None
     return {
         "id": known.id,
+        "name": writing.name(known.id),
         "title": known.title,
         "description": case.description if case else "",
         "report": case.report.url if case and case.report else "",

@@ -35,23 +35,23 @@ AROUND = 50
 class Log:
     """A trial's log as it may be shown: ``text`` scrubbed ('' where there is none), with as many lines as the recorded
     one has. ``file``: where the report keeps it below ``data/``, '' where it does not; ``note``: why not, or what is
-    left out of it. ``kept``: the numbers, from 1, of the lines that hold what they held, of which long ones are cut;
-    None: all do, and none is.
+    left out of it; ``whole``: the page has all of it, and it needs no file. ``kept``: the numbers, from 1, of the lines
+    that hold what they held, of which long ones are cut; None: all do, and none is.
     """
 
     text: str
     file: str = ""
     note: str = ""
+    whole: bool = False
     kept: Set[int] | None = None
 
 
 def cell_data(
     known: RecordedCase, run: RunRecord, record: CellRecord, log: Callable[[TrialRecord], Log]
 ) -> dict[str, Any]:
-    """``data/cell/RUN/N.js``: ``{case, run, at, engine, version, number, cell, variant, verdict, expected, asExpected,
-    reason, rules, seconds, tried, failures, rejudged, comparison,
-    build, notes, image, asked, facts, packages, measured,
-    dockerfile, repeat, byHand, trials, log1, log2 ...}``.
+    """A cell of ``data/cells/RUN/NAME/K.js``: ``{case, run, at, engine, version, number, cell, variant, verdict,
+    expected, asExpected, reason, rules, seconds, tried, failures, rejudged, comparison, build, notes, image, asked,
+    facts, packages, measured, dockerfile, repeat, byHand, trials, log1, log2 ...}``.
 
     ``comparison``: see :func:`reprokit.report.comparison.to_page`.
     ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
@@ -68,7 +68,8 @@ def cell_data(
     for trial in record.trials:
         found = log(trial)
         trials.append(_trial(trial, found))
-        logs[f"log{trial.number}"] = excerpt(found.text, judged(trial), MOST if found.file else 0, found.kept)
+        most = MOST if found.file or found.whole else 0
+        logs[f"log{trial.number}"] = excerpt(found.text, judged(trial), most, found.kept)
     return {
         "case": known.id,
         "run": run.id,

@@ -21,8 +21,6 @@ MARKER = "reprokit-report.json"
 OURS = ("data", "assets", "index.html", ".nojekyll", MARKER)
 """What a report consists of, in the order in which it is put in place. Anything else beside it is not ours."""
 STAGE = ".reprokit-new-"
-SHARED_FROM = 1500
-"""Characters from which on a value of a cell is written once for all cells that have the same."""
 
 Clean = Callable[[str], str]
 """What every text of the data passes through before it is written."""
@@ -42,7 +40,11 @@ def name(text: str) -> str:
 
 def script(key: str, value: object) -> str:
     """A data file's text: one call, in which nothing of the value can end a script element or a line of JavaScript."""
-    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return scripted(key, json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False))
+
+
+def scripted(key: str, plain: str) -> str:
+    """:func:`script` of a value that is JSON already."""
     for character in "<\u2028\u2029":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
     # Of an object in a script that key is no key, but what the object inherits from.
@@ -70,38 +72,24 @@ class Folder:
     def __init__(self, stage: Path, clean: Clean) -> None:
         self._stage = stage
         self._clean = clean
-        self._shared: set[str] = set()
+        self._made: set[Path] = set()
         self.bytes = 0
         self.files = 0
 
-    def data(self, key: str, value: Mapping[str, Any], *, share: bool = False) -> None:
-        """Write ``data/KEY.js``. ``share``: move its large values to files that others can share."""
-        large = {name: found for name, one in value.items() if share and (found := self._share(name, one))}
-        plain = cleaned({name: one for name, one in value.items() if name not in large}, self._clean)
-        self.text(f"data/{key}.js", script(key, {**plain, **large}))
+    def data(self, key: str, value: Mapping[str, Any]) -> None:
+        """Write ``data/KEY.js``."""
+        self.text(f"data/{key}.js", script(key, cleaned(value, self._clean)))
 
     def text(self, path: str, text: str) -> None:
         """Write a file as it is."""
         whole = self._stage / path
-        whole.parent.mkdir(parents=True, exist_ok=True)
+        if whole.parent not in self._made:
+            whole.parent.mkdir(parents=True, exist_ok=True)
+            self._made.add(whole.parent)
         content = text.encode("utf-8", "replace")
         whole.write_bytes(content)
         self.files += 1
         self.bytes += len(content)
-
-    def _share(self, name: str, value: Any) -> dict[str, str] | None:
-        """Where a large value is kept; None for one that is not large. It is cleaned and written once."""
-        if not isinstance(value, str | dict | list):
-            return None
-        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        if len(text) < SHARED_FROM:
-            return None
-        digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:16]
-        if digest not in self._shared:
-            self._shared.add(digest)
-            key = f"shared/{digest}"
-            self.text(f"data/{key}.js", script(key, cleaned({name: value}, self._clean)[name]))
-        return {"$shared": digest}
 
 
 @contextlib.contextmanager

@@ -28,6 +28,16 @@ def data(site: Path, key: str) -> Any:
     return json.loads(text[len(head) : -3])
 
 
+def cell_in(site: Path, run: str, number: int, case: str = "nightly") -> dict[str, Any]:
+    """What the page of a cell reads, as ``assets/core.js`` takes it out of its file."""
+    found = data(site, f"cells/{run}/{case}/{number // 100}")
+    row = found["cells"].index(number)
+    at = {name: one[row] if isinstance(one, list) else one for name, one in found["columns"].items()}
+    cell = {name: found["values"][one] for name, one in at.items() if one >= 0}
+    large = {name: one["$shared"] for name, one in cell.items() if isinstance(one, dict) and "$shared" in one}
+    return cell | {name: data(site, f"shared/{digest}") for name, digest in large.items()}
+
+
 @pytest.fixture
 def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     """A store of its own in an empty folder, which is the current one."""
@@ -56,7 +66,9 @@ def test_a_report_has_every_case_with_its_last_nights(nights: Nights) -> None:
     assert [square["status"] for square in row["strip"]] == ["as-expected"] * 13 + ["departs"]
     assert row["strip"][-1]["words"] == "2 not-reproduced; 1 departs"
     assert data(Path("site"), "case/nightly")["cells"]["number"] == [1, 2]
-    assert len(list(Path("site/data/cell").glob("*/*.js"))) == 4  # of the two newest runs
+    paged = [data(Path("site"), f"cells/{square['run']}/nightly/0") for square in row["strip"][-2:]]
+    assert [one["cells"] for one in paged] == [[1, 2], [1, 2]]  # of the two newest runs
+    assert len(list(Path("site/data/cells").iterdir())) == 2
 
 
 def test_the_same_store_makes_the_same_report(nights: Nights) -> None:
@@ -195,7 +207,8 @@ def test_what_is_private_is_in_no_file(nights: Nights, capsys: pytest.CaptureFix
     assert not [word for word in (b"alice", token.encode(), b"dune-7", b"Ab1+") if word in found]
     assert "left out of the texts: github-token, home, host, private-key" in capsys.readouterr().out
     run = nights.store.run("last").id
-    text = Path(f"site/data/logs/{run}/1-1.txt").read_text()
+    [[first, text]] = cell_in(Path("site"), run, 1)["log1"]["parts"]
+    assert first == 1
     assert text.splitlines()[1] == "~/train.py"
     assert text.splitlines()[5] == "six <github-token>"  # lines keep their numbers
     assert report("-o", "site", "--as-recorded") == 0

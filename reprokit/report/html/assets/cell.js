@@ -8,8 +8,8 @@
   reprokit.view("/case/:id/cell/:cell", async ({ params, query }) => {
     const [, run, number] = params.cell.match(/^(.*)-(\d+)$/) || [];
     if (!run) throw new Error(`${params.cell} names no cell: expected a run and a number`);
-    const [model, cell] = await Promise.all([reprokit.modelOf(params.id), reprokit.load(`cell/${run}/${number}`)]);
-    if (cell.case !== params.id) throw new Error(`cell ${number} of run ${run} is one of ${cell.case}`);
+    const model = await reprokit.modelOf(params.id);
+    const cell = await reprokit.load(`cell/${run}/${model.data.name}/${number}`);
     const here = model.locate(cell.cell, cell.variant === "fix" ? 1 : 0);
     const name = nameOf(model, cell);
     const trials = trialsOf(cell, params, query);
@@ -140,6 +140,7 @@
           excerpt.lines > 60 ? h("button", { type: "button", class: "chip-button", on: { click: () => view.all() } }, "unfold all") : null,
           excerpt.lines ? wrap : null,
           trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "its beginning and end" : "the whole log") : null,
+          trial.file || trial.note || !excerpt.lines ? null : h("button", { type: "button", class: "chip-button", on: { click: () => save(excerpt, `${cell.case}-${cell.number}-${trial.number}.log`) } }, "save the log"),
           trial.note ? h("span", { class: "dim" }, trial.note) : null),
         gone ? "" : view.node, exception(trial) || "");
     };
@@ -154,6 +155,14 @@
       });
     }
     return { node: section(many(cell.trials.length, "trial"), bar, body), show: () => view.show() };
+  };
+
+  // A log that the page has whole has no file of its own.
+  const save = (excerpt, name) => {
+    const link = h("a", { download: name });
+    link.href = URL.createObjectURL(new Blob([`${excerpt.parts[0][1]}\n`], { type: "text/plain" }));
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   };
 
   let wraps = null; // until the reader chooses: on a phone
@@ -199,7 +208,7 @@
     if (at < 0) return null;
     let other;
     try {
-      other = await reprokit.load(`cell/${model.data.runs[model.cells.run[at]].id}/${model.cells.number[at]}`);
+      other = await reprokit.load(`cell/${model.data.runs[model.cells.run[at]].id}/${model.data.name}/${model.cells.number[at]}`);
     } catch {
       return null;
     }

@@ -22,16 +22,25 @@ const reprokit = (() => {
       document.head.append(element);
     });
 
-  const whole = async (key) => {
-    const value = await script(key);
-    for (const [name, one] of Object.entries(value)) {
-      if (one && typeof one === "object" && one.$shared) value[name] = await load(`shared/${one.$shared}`);
+  const CELLS = 100; // of a run in one file, by their numbers
+
+  // The cell of that number out of its file, in which each value of its cells stands once.
+  const cell = async (key) => {
+    const [, folder, number] = key.match(/^cell\/(.*)\/(\d+)$/);
+    const { cells, columns, values } = await load(`cells/${folder}/${Math.floor(number / CELLS)}`);
+    const row = cells.indexOf(Number(number));
+    if (row < 0) throw new Error(`cell ${number} of ${folder} is not in this report`);
+    const found = {};
+    for (const [name, column] of Object.entries(columns)) {
+      const at = Array.isArray(column) ? column[row] : column;
+      const value = at < 0 ? undefined : values[at];
+      if (at >= 0) found[name] = value && value.$shared ? await load(`shared/${value.$shared}`) : value;
     }
-    return value;
+    return found;
   };
 
   const load = (key) => {
-    if (!asked.has(key)) asked.set(key, key.startsWith("shared/") ? script(key) : whole(key));
+    if (!asked.has(key)) asked.set(key, key.startsWith("cell/") ? cell(key) : script(key));
     return asked.get(key);
   };
 
