@@ -78,6 +78,9 @@ def create_body(
             for mount in trial.mounts
         ],
     }
+    if limits.network == "none":
+        # A network would bring this name's address; torch's gloo, for one, asks for it.
+        host["ExtraHosts"] = [f"{HOSTNAME}:127.0.0.1"]
     if limits.cpus is not None:
         host["NanoCpus"] = round(limits.cpus * 1e9)
     if limits.memory is not None:

@@ -29,6 +29,7 @@ def spec_of(name: str, body: Mapping[str, Any]) -> dict[str, Any]:
         "work_dir": body["WorkingDir"],
         "user": body["User"],
         "hostname": body["Hostname"],
+        "hostadd": host.get("ExtraHosts", []),
         "labels": dict(body["Labels"]),
         "healthconfig": {"Test": body["Healthcheck"]["Test"]},
         "init": host["Init"],

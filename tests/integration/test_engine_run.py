@@ -40,13 +40,15 @@ def output_of(engine: DockerEngine, image: str, script: str, **changes: object) 
 
 def test_a_trial_is_confined(engine: DockerEngine, tiny: str) -> None:
     script = (
-        "id -u; cat /proc/sys/kernel/hostname; cat /proc/self/status; echo pid1 $(cat /proc/1/comm); ls /sys/class/net;"
+        "id -u; cat /proc/sys/kernel/hostname; grep repro /etc/hosts; cat /proc/self/status;"
+        "echo pid1 $(cat /proc/1/comm); ls /sys/class/net;"
         'ulimit -c; df -m /dev/shm | tail -1; echo "[$SPACED]"; pwd'
     )
     text = output_of(engine, tiny, script, shm_size=32 * MIB, env={"SPACED": "a  b=c"})
     lines = text.splitlines()
     assert lines[0] == "1000"
     assert lines[1] == "repro"
+    assert lines[2].split() == ["127.0.0.1", "repro"]
     assert "CapEff:\t0000000000000000" in text
     assert "CapBnd:\t0000000000000000" in text
     assert "NoNewPrivs:\t1" in text

@@ -140,6 +140,7 @@ def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
     assert spec["mounts"] == [{"type": "bind", "source": "/data", "destination": "/w/data", "options": ["rbind", "ro"]}]
     assert (spec["user"], spec["work_dir"], spec["shm_size"]) == ("repro", "/w", 1 << 20)
     assert (spec["terminal"], spec["stdin"], spec["cap_add"]) == (False, False, [])
+    assert (spec["hostname"], spec["hostadd"]) == ("repro", ["repro:127.0.0.1"])
     said = {"Tty", "OpenStdin"}
     left = (
         set(body)
@@ -158,6 +159,7 @@ def test_podmans_own_api_gets_everything_that_dockers_says() -> None:
         "LogConfig",
         "Ulimits",
         "Mounts",
+        "ExtraHosts",
     }
     assert set(body["HostConfig"]) - documented == {"NanoCpus", "Memory", "MemorySwap", "ShmSize", "DeviceRequests"}
 
