@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from reprokit.store.database import Store
 
 FORMAT = "reprokit-history/v1"
+RUNS_FORMAT = "reprokit-runs/v1"
 
 
 @click.command(
@@ -44,7 +46,7 @@ Examples:
 @click.option("--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them).")
 @click.option("-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Newest runs.")
 @click.option("-v", "--verbose", is_flag=True, help="Every verdict with its run, and everything that changed.")
-@click.option("--json", "as_json", is_flag=True, help="The history of a case as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="The history of a case, or the list of runs, as JSON.")
 @click.option("--forget", metavar="RUN", help="Remove a run with its logs, from pages that are made later too.")
 @click.option("-y", "--yes", is_flag=True, help="Remove it without asking.")
 @options.store_option
@@ -70,9 +72,9 @@ def command(
             raise UsageError("--forget removes one run: leave out CASE, --only and --json")
         return _forget(store, forget, yes)
     if case_id is None:
-        if as_json or only:
-            raise UsageError("--json and --only need one case: reprokit history CASE")
-        _runs(store, limit)
+        if only:
+            raise UsageError("--only needs one case: reprokit history CASE")
+        _runs(store, limit, as_json)
         return 0
     groups = [parse_group(text) for text in only]
     known, *others = options.known_cases(store, [case_id])
@@ -90,9 +92,27 @@ def command(
     return 0
 
 
-def _runs(store: Store, limit: int) -> None:
-    for bare in store.runs(limit):
-        echo(_line(store.run(bare.id)))
+def _runs(store: Store, limit: int, as_json: bool) -> None:
+    runs = (store.run(bare.id) for bare in store.runs(limit))
+    if as_json:
+        found = {"format": RUNS_FORMAT, "runs": [_run_json(run) for run in runs]}
+        echo_data(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    for run in runs:
+        echo(_line(run))
+
+
+def _run_json(run: RunRecord) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "started_at": run.started_at,
+        "finished_at": run.finished_at,
+        "exit_status": run.exit_status,
+        "engine": run.engine,
+        "search": run.request.search and run.request.search.kind,
+        "cases": list(dict.fromkeys(cell.case_id for cell in run.cells)),
+        "verdicts": Counter(str(cell.verdict) if cell.verdict else "undecided" for cell in run.cells),
+    }
 
 
 def _line(run: RunRecord) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -9,7 +11,10 @@ import click
 from reprokit.cli import options
 from reprokit.cli.display.screen import Screen
 from reprokit.core.errors import UsageError
+from reprokit.run.lock_making.updating import LockResult
 from reprokit.run.run_session import Session
+
+FORMAT = "reprokit-locks/v1"
 
 
 @click.command(
@@ -34,8 +39,9 @@ Examples:
 @options.trust_options
 @options.jobs_option
 @click.option("-v", "--verbose", is_flag=True, help="Stream the output of builds.")
+@options.json_file_option("Write which locks are fresh, stale or written.")
 @options.store_option
-def command(**given: Any) -> int:
+def command(json_file: Path | None, **given: Any) -> int:
     """Record what each cell is built from: base image, packages, hashes of wheels, commits of sources.
 
     The images of the case and of its fix are built, or found, and their contents are written to CASE.lock.yaml beside
@@ -52,6 +58,33 @@ def command(**given: Any) -> int:
     if upgrade and check:
         raise UsageError("--check writes nothing, but --upgrade does: leave one out")
     given["trials"] = None
-    return Session(store_folder, display=Screen(verbose=verbose)).lock(
-        options.request_of(given), upgrade=upgrade, check=check
-    )
+    options.check_writable("--json", json_file)
+    stream = sys.stderr if json_file == Path("-") else sys.stdout
+    session = Session(store_folder, display=Screen(stream, verbose=verbose))
+    done = session.lock(options.request_of(given), upgrade=upgrade, check=check)
+    options.write_json(json_file, _json(done))
+    return done.exit_status
+
+
+def _json(done: LockResult) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "locks": [
+            {
+                "case": one.tasks[0].case.id,
+                "path": str(one.path),
+                "state": "written" if one.path in done.written else "stale" if one.todo else "fresh",
+                "faults": list(one.faults),
+            }
+            for one in done.wishes
+        ],
+        "refused": [
+            {
+                "case": one.tasks[0].case.id,
+                "cells": [dict(task.cell) for task in one.tasks],
+                "reason": one.reason,
+                "lasting": one.lasting,
+            }
+            for one in done.refused
+        ],
+    }

@@ -387,6 +387,13 @@ def check_writable(option: str, path: Path | None) -> None:
         raise UsageError(f"{option} {path}: {there} cannot be written; name another file")
 
 
+def json_file_option(help_text: str) -> Callable[[F], F]:
+    """The option --json FILE of a command that also says what it does: for :func:`write_json`."""
+    return click.option(
+        "--json", "json_file", type=click.Path(path_type=Path, dir_okay=False, allow_dash=True), help=help_text
+    )
+
+
 def write_json(path: Path | None, data: Mapping[str, Any] | Sequence[Any]) -> None:
     """Write JSON to the file that --json names, as :func:`write_file` does; None = to none."""
     if path is not None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
 from reprokit.cli import options
 from reprokit.core.errors import UsageError
-from reprokit.core.terminal import echo
+from reprokit.core.terminal import echo, echo_data
 from reprokit.core.text import pluralize
 from reprokit.run.invocation import now
 from reprokit.store.database import Store
 
 FILE = click.Path(path_type=Path, dir_okay=False)
+_json_option = click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 
 
 @click.group(
@@ -41,13 +45,17 @@ def command() -> None:
 
 
 @command.command("check")
+@_json_option
 @options.store_option
-def check(store_folder: Path | None) -> int:
+def check(as_json: bool, store_folder: Path | None) -> int:
     """Check the database, the journals against it, and that the logs which records name exist."""
     from reprokit.store.checking import check as looked_at
 
     folder = _folder(store_folder)
     done = looked_at(folder)
+    if as_json:
+        _print("reprokit-store-check/v1", dataclasses.asdict(done))
+        return 3 if done.problems else 0
     for text in (*done.problems, *done.notes):
         echo(text)
     counts = ", ".join(
@@ -90,14 +98,18 @@ def export(file: Path, runs: tuple[str, ...], store_folder: Path | None) -> int:
 
 @command.command("import")
 @click.argument("file", type=FILE)
+@_json_option
 @options.store_option
-def import_(file: Path, store_folder: Path | None) -> int:
+def import_(file: Path, as_json: bool, store_folder: Path | None) -> int:
     """Add the runs of an exported archive to the store, as `merge` does. Its content is validated, whoever wrote it."""
     from reprokit.store.archive import import_ as taken_over
 
     if not file.exists():
         raise UsageError(f"{file} does not exist")
     done = taken_over(Store(options.store_path(store_folder), up_to_date=True), file, now())
+    if as_json:
+        _print("reprokit-store-import/v1", {"added": done.changed, "problems": done.problems})
+        return 3 if done.problems else 0
     for problem in done.problems:
         echo(f"left out: {problem}")
     echo(f"{pluralize(done.changed, 'run')} added" if done.changed else "nothing new: the store has all of it")
@@ -105,8 +117,9 @@ def import_(file: Path, store_folder: Path | None) -> int:
 
 
 @command.command("rebuild")
+@_json_option
 @options.store_option
-def rebuild(store_folder: Path | None) -> int:
+def rebuild(as_json: bool, store_folder: Path | None) -> int:
     """Make a new database from the journals of runs and from what the old one still has, which is kept beside it."""
     from reprokit.store.rebuilding import rebuild as rebuilt
 
@@ -116,11 +129,19 @@ def rebuild(store_folder: Path | None) -> int:
         )
     folder = _folder(store_folder)
     done = rebuilt(folder, now().replace(":", "").replace("-", "").partition(".")[0])
+    if as_json:
+        found = {"runs": done.runs, "lost": done.lost, "old": done.old and str(done.old)}
+        _print("reprokit-store-rebuild/v1", found)
+        return 3 if done.lost else 0
     for text in done.lost:
         echo(f"lost: {text}")
     kept = f"; the old database is {done.old}" if done.old else ""
     echo(f"{folder}: a new database with {pluralize(done.runs, 'run')}{kept}")
     return 3 if done.lost else 0
+
+
+def _print(form: str, data: dict[str, Any]) -> None:
+    echo_data(json.dumps({"format": form, **data}, indent=2, ensure_ascii=False))
 
 
 def _folder(given: Path | None) -> Path:

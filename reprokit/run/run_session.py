@@ -30,6 +30,22 @@ from reprokit.store.folder import make_folder
 
 if TYPE_CHECKING:
     from reprokit.case.files import CaseFile
+    from reprokit.evidence.records import CellRecord
+    from reprokit.run.images import BuiltImage
+    from reprokit.run.lock_making.updating import LockResult
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BuildResult:
+    """The images that were built or found, each with the cells that share it, and the cells that have none."""
+
+    built: tuple[tuple[BuiltImage, tuple[Task, ...]], ...]
+    failed: tuple[CellRecord, ...]
+
+    @property
+    def exit_status(self) -> int:
+        """0, or 3 where a cell has no image."""
+        return 3 if self.failed else 0
 
 
 class Session(Invocation):
@@ -122,8 +138,8 @@ class Session(Invocation):
             self._say(f"this host has changed since the run began ({changed}); decided cells are from before")
         return self._go(record, request, tasks, done)
 
-    def build(self, request: Request) -> int:
-        """Build and measure the images only; 0 when all stand, else 3. Records no run."""
+    def build(self, request: Request) -> BuildResult:
+        """Build and measure the images only. Records no run."""
         tasks = self._approved(load_all(request.cases), request)
         self._open_engine(request).info()
         make_folder(self.folder)
@@ -140,10 +156,10 @@ class Session(Invocation):
         built = [ready.seconds for _, ready, _ in stand if ready.built]
         if len(stand) > 1:
             self._say(build_times(built, len(stand) - len(built)))
-        return 3 if runner.records else 0
+        return BuildResult(built=tuple((ready, tuple(waiting)) for _, ready, waiting in stand), failed=runner.records)
 
-    def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> int:
-        """Write the locks of cases; 0, or 3 where a cell cannot be locked. ``check``: only look; 1 where one is stale.
+    def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> LockResult:
+        """Write the locks of cases. ``check``: only look.
 
         ``upgrade``: lock anew what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
         as well, in the cells that have one.
@@ -166,7 +182,7 @@ class Session(Invocation):
                 self._say("\n  ".join([f"{wish.path}: stale", *wish.faults]))
         todo = [task for wish in wishes for task in wish.todo]
         if check or not todo:
-            return 1 if todo else 0
+            return updating.LockResult(wishes=tuple(wishes))
         updating.check_folders(wishes)
         engine = self._open_engine(request)
         engine.info()
@@ -178,12 +194,14 @@ class Session(Invocation):
             entries, refused = updating.entries_of(engine, self.folder, stand, request, listener)
         refused += updating.undecided(todo, runner.records)
         whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
+        written = set()
         for wish in wishes:
             if text := updating.keep(wish, entries, refused, whole):
+                written.add(wish.path)
                 self._say(text)
         for one in refused:
             self._say(str(one))
-        return 3 if refused else 0
+        return updating.LockResult(wishes=tuple(wishes), written=frozenset(written), refused=tuple(refused))
 
     @staticmethod
     def _approved(files: Sequence[CaseFile], request: Request) -> list[Task]:

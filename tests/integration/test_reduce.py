@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reprokit.environment.cases import load
+from tests.documents import as_published
 from tests.integration.test_run import User, wait_for
 
 pytestmark = pytest.mark.integration
@@ -73,7 +74,7 @@ def test_a_case_keeps_its_failure_and_is_reduced_the_same_wherever_it_is_killed(
     written = (user.folder / "case-reduced.yaml").read_text()
     assert written.endswith(SMALL)
     assert "Reduced from division" in written
-    found = json.loads((user.folder / "found.json").read_text())
+    found = as_published("search", json.loads((user.folder / "found.json").read_text()))
     cells = len(found["cells"])
     assert found["answer"]["cells_run"] == cells
     user.types("run", "case-reduced.yaml")

@@ -15,6 +15,8 @@ from typing import Any
 import docker
 import pytest
 
+from tests.documents import as_published
+
 pytestmark = pytest.mark.integration
 REPOSITORY = Path(__file__).parents[2]
 REPROKIT = [sys.executable, "-m", "reprokit"]
@@ -49,7 +51,7 @@ class User:
         )
 
     def result(self) -> dict[str, Any]:
-        data: dict[str, Any] = json.loads(self.types("show", "--json"))
+        data: dict[str, Any] = as_published("result", json.loads(self.types("show", "--json")))
         return data
 
     def cells(self) -> list[dict[str, Any]]:

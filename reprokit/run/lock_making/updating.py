@@ -59,6 +59,21 @@ class Refusal:
         return f"{self.tasks[0].case.id}: {cells}: {how}: {self.reason}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LockResult:
+    """What became of the locks that were asked for: the paths that were ``written``, and what was refused."""
+
+    wishes: tuple[LockRequest, ...]
+    written: frozenset[Path] = frozenset()
+    refused: tuple[Refusal, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        """0; 3 where a cell cannot be locked; 1 where a lock is stale, and was only looked at."""
+        stale = any(one.todo for one in self.wishes) and not self.written
+        return 3 if self.refused else 1 if stale else 0
+
+
 def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[LockRequest]:
     """One for each case. ``upgrade``: lock anew what is fresh, too. Raises UsageError for a broken lock."""
     by_path: dict[Path, list[Task]] = {}

@@ -28,6 +28,7 @@ from reprokit.engine.venv import host as venv_host
 from reprokit.environment.catalog import Catalog
 from reprokit.environment.host import HostCapabilities
 from reprokit.environment.model import Interpreter
+from tests.documents import as_published
 from tests.fake_nvml import H200, V100, FakeNvml
 from tests.unit.doctoring import engine, ground, program, rows
 from tests.unit.fakes import FakeEngine
@@ -85,7 +86,7 @@ def doctor_process(tmp_path: Path, environ: Mapping[str, str], *options: str) ->
 def test_a_host_with_nothing_gets_a_finding_for_each_problem(tmp_path: Path) -> None:
     done = doctor_process(tmp_path, nothing(tmp_path, REPROKIT_REGISTY="x"), "--json")
     assert (done.returncode, done.stderr) == (3, "")
-    document = json.loads(done.stdout)
+    document = as_published("doctor", json.loads(done.stdout))
     assert document["format"] == "reprokit-doctor/v1"
     assert {tuple(sorted(finding)) for finding in document["findings"]} == {("check", "fix", "status", "text")}
     found = {(one["check"], one["status"]): one for one in document["findings"]}

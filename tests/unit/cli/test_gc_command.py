@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from reprokit.cli import gc_command, show_command
 from reprokit.core.errors import EngineError, UsageError
 from reprokit.engine import registry
+from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 from tests.unit.run.test_runner import Project
 
@@ -67,7 +68,7 @@ def test_the_budget_of_the_configuration_counts(engine: FakeEngine, monkeypatch:
 
 
 def test_json(engine: FakeEngine) -> None:
-    found = json.loads(gc("--budget", "1g", "--json").output)
+    found = as_published("gc", json.loads(gc("--budget", "1g", "--json").output))
     assert (found["format"], found["total"], found["left"]) == ("reprokit-gc/v1", 2_000_000_000, 1_000_000_000)
     assert found["kept"] == [{"kind": "image", "count": 2, "bytes": 2_000_000_000}]
     (one,) = found["removed"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from reprokit.cli import invoke
+from tests.documents import as_published
 
 GOOD = "schema: reprokit/v1\nid: good\ntitle: Good\nmatrix: {os: [debian-12], n: [1, 2]}\ncommand: 'true'\n"
 
@@ -24,6 +25,7 @@ def printed(capsys: pytest.CaptureFixture[str], *words: str, status: int) -> dic
     assert said.err == ""
     found: dict[str, Any] = json.loads(said.out)
     assert found["format"] == "reprokit-validate/v1"
+    as_published("validate", found)
     return found
 
 

@@ -25,6 +25,7 @@ from reprokit.report.formats import junit
 from reprokit.report.result import dumps, result
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
+from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 
 BAD, GOOD = Verdict.REPRODUCED, Verdict.NOT_REPRODUCED
@@ -308,7 +309,7 @@ def test_a_run_ends_with_the_explanation_and_its_record_has_it(store: Path, caps
     assert line in capsys.readouterr().out
     assert invoke(["show", "--json"]) == 0
     assert session.record is not None
-    shown = json.loads(capsys.readouterr().out)
+    shown = as_published("result", json.loads(capsys.readouterr().out))
     assert shown == json.loads(dumps(session.record, store, session.files.get)), "as --json had it"
     assert shown["cases"][0]["explanation"]["words"] == "a = 6"
     suite = ET.fromstring(junit.junit(session.record)).find("testsuite")
@@ -326,7 +327,7 @@ def test_the_newest_verdicts_of_a_case_are_explained_together(store: Path, capsy
     for name in ("toy", "toy.yaml"):
         assert invoke(["explain", name, "--json", "why.json"]) == 0
         assert "\n  a = 6\n" in capsys.readouterr().out
-    data = json.loads(Path("why.json").read_text())
+    data = as_published("explanation", json.loads(Path("why.json").read_text()))
     assert (data["format"], data["cases"][0]["explanation"]["claim"]) == ("reprokit-explanation/v1", "exact")
     Path("toy.yaml").write_text(TOY + "\n")
     assert invoke(["explain", "toy.yaml"]) == 2

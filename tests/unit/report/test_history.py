@@ -24,6 +24,7 @@ from reprokit.report.history.series import gather
 from reprokit.report.html.gathering import known_cases
 from reprokit.store import sqlite_file
 from reprokit.store.database import Store
+from tests.documents import as_published
 from tests.unit.nights import CASE, Nights
 
 Said = Callable[..., str]
@@ -111,7 +112,7 @@ def test_a_run_that_began_while_the_store_is_read_is_left_out(nights: Nights, mo
 def test_json_has_every_result_and_what_changed(nights: Nights, said: Said) -> None:
     for state in "RRN":
         nights.run({"2": state}, kernel="6.1" if state == "R" else "6.2")
-    data = json.loads(said("history", "nightly", "--json"))
+    data = as_published("history", json.loads(said("history", "nightly", "--json")))
     [cell] = data["cells"]
     assert data["format"] == "reprokit-history/v1"
     assert (cell["case"], cell["cell"], cell["engine"]) == ("nightly", {"os": "debian-12", "numpy": "2"}, "docker")

@@ -11,6 +11,7 @@ import pytest
 
 from reprokit.cli import invoke
 from reprokit.report.history.since import moment
+from tests.documents import as_published
 from tests.stored import finish
 from tests.unit.nights import CASE, Nights
 
@@ -99,7 +100,7 @@ def test_a_run_that_was_resumed_later_counts_from_its_end(nights: Nights, said: 
 def test_json_is_enough_to_open_an_issue_from(nights: Nights, said: Said) -> None:
     for state in "RRN?N?":
         nights.run({"2": state}, kernel="6.1" if state == "R" else "6.2")
-    data = json.loads(said(*ALL, "--json"))
+    data = as_published("changes", json.loads(said(*ALL, "--json")))
     new, gone = data["changes"]
     assert (new["from"], new["to"], new["before"], new["changed"]) == (None, "reproducing", None, [])
     assert (gone["case"], gone["cell"]["numpy"], gone["from"], gone["to"]) == (

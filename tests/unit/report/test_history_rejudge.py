@@ -20,6 +20,7 @@ from reprokit.report.history import rejudging
 from reprokit.run.request import Request
 from reprokit.run.run_session import Session
 from reprokit.store.database import Store
+from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 
 CASE = """\
@@ -124,7 +125,8 @@ def test_an_edited_signature_is_asked_what_it_would_have_said(folder: Path, said
     assert "1 judged: os=debian-12 how=value: reproduced -> different-failure (EXPECTED reproduced)\n" in shown
     assert "2 judged: os=debian-12 how=key: different-failure -> reproduced (EXPECTED not-reproduced)\n" in shown
     assert "trials 1, 2: reproduced -> different-failure: exit status 1 with ValueError: singular U" in shown
-    data = json.loads(said("last", "--case", str(folder / "edited.yaml"), "--json", status=1))
+    shown = said("last", "--case", str(folder / "edited.yaml"), "--json", status=1)
+    data = as_published("rejudge", json.loads(shown))
     assert [one["after"]["verdict"] for one in data["changed"]] == ["different-failure", "reproduced"]
     assert (data["format"], data["judged"], data["written"]) == ("reprokit-rejudge/v1", 3, False)
 

@@ -25,6 +25,7 @@ from reprokit.search.bisect.case import make
 from reprokit.search.bisect.line import along_axis
 from reprokit.search.releases import Policy
 from reprokit.search.search_session import SearchSession
+from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 from tests.unit.search.test_commits import commit, git
 
@@ -83,7 +84,7 @@ class Project:
 
     @property
     def answer(self) -> dict[str, Any]:
-        found = json.loads(json.dumps(self.session.result()))["answer"]
+        found = as_published("search", json.loads(json.dumps(self.session.result())))["answer"]
         assert isinstance(found, dict)
         return found
 

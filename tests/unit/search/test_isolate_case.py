@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from reprokit.run.run_session import Session
 from reprokit.search.isolate import ends, reported
 from reprokit.search.isolate.case import make
 from reprokit.search.search_session import SearchSession
+from tests.documents import as_published
 from tests.unit.fakes import FakeEngine
 
 CASE = """\
@@ -66,7 +68,7 @@ class Project:
         given = {"bad": None, "good": None, "reported": False, "axes": {}, "policy": {}, "max_cells": None}
         session = SearchSession(self.store, display=Screen(self.output), engine=lambda: self.engine)
         status = session.start("isolate", self.request, {**given, **arguments}, make)
-        self.result = session.result()
+        self.result = as_published("search", json.loads(json.dumps(session.result())))
         return status
 
     @property

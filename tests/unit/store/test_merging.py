@@ -26,6 +26,7 @@ from reprokit.store.database import Store
 from reprokit.store.merging.joining import Night, join, key_of, nights
 from reprokit.store.merging.merge import MergeResult, merge
 from reprokit.store.merging.sources import find, read_all
+from tests.documents import as_published
 
 NOW = "2026-01-09T00:00:00.000Z"
 DIGEST = "sha256:" + 64 * "a"
@@ -274,7 +275,7 @@ def test_a_store_that_cannot_be_read_is_named_and_the_others_are_merged(
     out = capsys.readouterr().out
     assert "skipped: job-bad " in out
     assert "reprokit-merge-" not in out
-    result = json.loads((tmp_path / "r.json").read_text())
+    result = as_published("result", json.loads((tmp_path / "r.json").read_text()))
     assert [one["cell"]["n"] for case in result["cases"] for one in case["cells"]] == ["1"]
     assert {path: path.read_bytes() for path in bad.rglob("*") if path.is_file()} == before
 

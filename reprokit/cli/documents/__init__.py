@@ -1,0 +1,118 @@
+"""What each command prints as JSON, and the JSON Schema of it; or why a command prints none.
+
+A new command is listed here: a test compares the list with the commands.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from reprokit.core.errors import UsageError
+from reprokit.core.near_match import near
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+CASE = "case"
+"""The name of the schema of case files, which are no output of a command."""
+
+SCHEMAS = {
+    "result": "Result",
+    "search": "SearchDocument",
+    "explanation": "Explanations",
+    "validate": "Validation",
+    "matrix": "Matrix",
+    "list": "CaseList",
+    "build": "Build",
+    "locks": "Locks",
+    "exec": "Executed",
+    "runs": "Runs",
+    "history": "History",
+    "changes": "Changes",
+    "diff": "Diff",
+    "rejudge": "Rejudgement",
+    "store-check": "StoreCheck",
+    "store-import": "StoreImport",
+    "store-rebuild": "StoreRebuild",
+    "doctor": "Doctor",
+    "config": "Config",
+    "gc": "Gc",
+}
+"""Name -> its model in :mod:`.models`. Where a document has a format, it is reprokit-NAME/v1."""
+
+PRINTED: dict[str, tuple[str, ...]] = {
+    "run": ("result",),
+    "show": ("result",),
+    "merge": ("result",),
+    "isolate": ("search",),
+    "bisect": ("search",),
+    "reduce": ("search",),
+    "explain": ("explanation",),
+    "validate": ("validate",),
+    "matrix": ("matrix",),
+    "list": ("list",),
+    "build": ("build",),
+    "lock": ("locks",),
+    "exec": ("exec",),
+    "history": ("runs", "history"),
+    "changes": ("changes",),
+    "diff": ("diff",),
+    "rejudge": ("rejudge",),
+    "store check": ("store-check",),
+    "store import": ("store-import",),
+    "store rebuild": ("store-rebuild",),
+    "doctor": ("doctor",),
+    "config": ("config",),
+    "gc": ("gc",),
+}
+"""Command -> the documents that its ``--json`` prints."""
+
+_STEP = "a step of a workflow, which sets the outputs of that step"
+WITHOUT = {
+    "new": "writes a case: `reprokit validate --json` reads it",
+    "capture": "writes a case: `reprokit validate --json` reads it",
+    "render": "writes Dockerfiles with their build contexts",
+    "export": "writes a folder for editors",
+    "bundle": "writes an archive that describes itself",
+    "index": "writes the catalogue, and verdicts.json beside it",
+    "report": "writes pages or another format: `--format json` is the result file",
+    "share": "writes Markdown",
+    "shell": "is for people at a terminal: `reprokit exec --json` is for programs",
+    "store backup": "writes an archive of the store",
+    "store export": "writes an archive of JSON lines",
+    "schema": "prints a JSON Schema",
+    "completion": "prints a shell script",
+    "mcp": "speaks a protocol of its own",
+    "github admit": _STEP,
+    "github check-issue": _STEP,
+    "github comment": _STEP,
+    "github run": _STEP,
+    "github run-cells": _STEP,
+    "github run-issue": _STEP,
+}
+"""Command -> why it has no ``--json``."""
+
+
+def model(name: str) -> type[BaseModel]:
+    """The model of a document. Raises UsageError."""
+    from reprokit.cli.documents import models
+
+    if name not in SCHEMAS:
+        raise UsageError(f"no schema {name!r}{near(name, SCHEMAS, prefix='; ')}; known: {', '.join((CASE, *SCHEMAS))}")
+    found: type[BaseModel] = getattr(models, SCHEMAS[name])
+    return found
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a document. Raises UsageError."""
+    commands = ", ".join(f"reprokit {command}" for command, names in PRINTED.items() if name in names)
+    found = model(name).model_json_schema(mode="validation")
+    for one in (found, *found.get("$defs", {}).values()):
+        if "description" in one:
+            # Of records, the first paragraph of the docstring: more is for programmers of reprokit.
+            text = re.sub(r":[a-z]+:`[~.]*([^`]*)`", r"`\1`", one["description"].split("\n\n")[0].replace("``", "`"))
+            one["description"] = " ".join(text.split())
+    return {"$schema": DIALECT, "$id": f"urn:reprokit:{name}:v1", **found, "title": f"JSON of {commands}"}

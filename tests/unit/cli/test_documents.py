@@ -1,0 +1,126 @@
+"""Every command prints JSON by a published schema, or says why it prints none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import jsonschema
+import pytest
+
+from reprokit.cli import cli, documents, invoke
+from tests.documents import as_published
+from tests.unit.fakes import FakeEngine
+from tests.unit.run.test_runner import CASE, toy
+
+ELSEWHERE = {"isolate", "bisect", "reduce", "doctor", "merge"}
+"""Commands whose real output is compared where they are tested."""
+
+COMMANDS = {
+    "run": ["run", "toy.yaml", "--json", "-"],
+    "show": ["show", "--json"],
+    "explain": ["explain", "last", "--json", "-"],
+    "validate": ["validate", "toy.yaml", "--asks", "--json"],
+    "matrix": ["matrix", "toy.yaml", "--json"],
+    "list": ["list", ".", "--json", "-"],
+    "build": ["build", "toy.yaml", "--json", "-"],
+    "lock": ["lock", "toy.yaml", "--check", "--json", "-"],
+    "exec": ["exec", "toy.yaml", "--json", "-", "--", "true"],
+    "changes": ["changes", "--json"],
+    "diff": ["diff", "last:1", "last:3", "--json"],
+    "rejudge": ["rejudge", "--json"],
+    "history": ["history", "toy", "--json"],
+    "store check": ["store", "check", "--json"],
+    "store import": ["store", "import", "runs.tar.gz", "--store", "other", "--json"],
+    "store rebuild": ["store", "rebuild", "--json"],
+    "config": ["config", "--json"],
+    "gc": ["gc", "--json"],
+}
+
+
+def commands(group: click.Group, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
+@pytest.fixture
+def ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REPROKIT_STORE", str(tmp_path / "store"))
+    monkeypatch.setenv("REPROKIT_BASE_IMAGES", "registry")
+    (tmp_path / "toy.yaml").write_text(CASE)
+    engine = FakeEngine(toy)
+    monkeypatch.setattr("reprokit.run.invocation._engine", lambda name: engine)
+    monkeypatch.setattr("reprokit.engine.registry.make", lambda name: engine)
+    invoke(["run", "toy.yaml"])
+    invoke(["store", "export", "runs.tar.gz"])
+    capsys.readouterr()
+
+
+def test_every_command_prints_json_or_says_why_not() -> None:
+    every = dict(commands(cli))
+    assert set(documents.PRINTED) | set(documents.WITHOUT) == set(every), "reprokit/cli/documents/__init__.py lists all"
+    assert not set(documents.PRINTED) & set(documents.WITHOUT)
+    with_json = {name for name, command in every.items() if any("--json" in one.opts for one in command.params)}
+    assert with_json == set(documents.PRINTED)
+    assert {name for names in documents.PRINTED.values() for name in names} == set(documents.SCHEMAS)
+    assert set(COMMANDS) | ELSEWHERE == set(documents.PRINTED)
+
+
+@pytest.mark.parametrize("name", documents.SCHEMAS)
+def test_a_schema_is_valid_and_names_its_format(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["schema", name]) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    if "format" in schema.get("properties", {}):
+        assert schema["properties"]["format"]["const"] == f"reprokit-{name}/v1"
+    assert ":class:" not in json.dumps(schema)
+
+
+def test_the_schema_of_cases_stays_the_one_without_a_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out)["$id"] == "urn:reprokit:case:v1"
+    assert invoke(["schema", "--list"]) == 0
+    assert "result: run --json, show --json, merge --json\n" in capsys.readouterr().out
+    assert invoke(["schema", "reslt"]) == 2
+    assert "no schema 'reslt'; did you mean 'result'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_a_command_prints_is_what_its_schema_says(
+    ran: None, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    invoke(COMMANDS[name])
+    data = json.loads(capsys.readouterr().out)
+    as_published(documents.PRINTED[name][-1], data)
+
+
+def test_the_list_of_runs(ran: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert invoke(["history", "--json"]) == 0
+    [run] = as_published("runs", json.loads(capsys.readouterr().out))["runs"]
+    assert (run["cases"], run["verdicts"]) == (["toy"], {"not-reproduced": 2, "reproduced": 2})
+
+
+def test_a_build_says_which_cells_share_an_image_and_which_have_none(
+    ran: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert invoke(["build", "toy.yaml", "--json", "-", "--gcc", "12"]) == 0
+    [image] = as_published("build", json.loads(capsys.readouterr().out))["images"]
+    assert len(image["cells"]) == 4
+    assert invoke(["build", "toy.yaml", "--json", "-", "--gcc", "4.1"]) == 3
+    found = as_published("build", json.loads(capsys.readouterr().out))
+    assert found["images"] == []
+    assert {one["verdict"] for one in found["failed"]} == {"unsupported"}
+
+
+def test_an_output_with_a_key_that_no_schema_has_is_found() -> None:
+    with pytest.raises(jsonschema.ValidationError, match="'more' was unexpected"):
+        as_published("runs", {"format": "reprokit-runs/v1", "runs": [], "more": 1})
