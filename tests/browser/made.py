@@ -31,6 +31,7 @@ HOSTILE = (
 """What must come out as the letters that it is made of; its end would be shown backwards."""
 CHINESE = "运行时错误：显存不足，批大小为 8 时复现"
 SEED = 6
+GOLDEN = Path(__file__).parent.parent / "golden" / "stacks"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,10 +283,11 @@ def odd(maker: Maker) -> str:
 
 
 def one(maker: Maker) -> str:
-    """A case without an axis: it has one cell."""
+    """A case without an axis: it has one cell, which crashed, and hung in its second trial."""
     about = case("one", "No axis", {})
     del about["matrix"]
-    return maker.night(about, [Made(cell={}, verdict=Verdict.REPRODUCED)])
+    logs = [((GOLDEN / f"{name}.log").read_text(), (1,)) for name in ("c-extension", "hang-queue")]
+    return maker.night(about, [Made(cell={}, verdict=Verdict.REPRODUCED, logs=logs)])
 
 
 def chinese(maker: Maker) -> str:

@@ -70,6 +70,21 @@ def test_a_trial_is_chosen_by_click_and_by_key(look: Look, site: Site) -> None:
     assert looking.route.endswith("?trial=3")
 
 
+def test_stacks_are_folded_and_innermost_first(look: Look, site: Site) -> None:
+    page = look(site.cell("one", 1)).page
+    crash = page.locator("details", has_text="Stacks of the crash")
+    assert crash.get_attribute("open") is None
+    crash.locator("summary").click()
+    assert "SIGSEGV" in crash.locator("h3").first.inner_text()
+    frames = crash.locator(".thread").first.locator("li").all_inner_texts()
+    assert "PyObject_Size" in frames[0]
+    assert frames[-1].startswith("<module>")
+    page.locator(".trial").nth(1).click()
+    hang = page.locator("details", has_text="Stacks at the time limit")
+    hang.locator("summary").click()
+    assert "the same in 3 of 3 looks" in hang.inner_text()
+
+
 def test_long_lines_wrap_when_asked(look: Look, site: Site) -> None:
     page = look(site.cell("hostile", 1) + "?trial=2").page
     log = page.locator(".log")

@@ -15,6 +15,7 @@ from reprokit.evidence.text import LineNumbers, clean
 from reprokit.report import comparison
 from reprokit.report.detail import used
 from reprokit.report.history import changed
+from reprokit.report.html import stacks
 from reprokit.report.html.gathering import RecordedCase
 
 PACKAGES = (
@@ -57,8 +58,8 @@ def cell_data(
     ``build``: the step that failed and its last lines. ``asked``: ``{name, asked, measured, differs}``. ``facts`` and
     ``packages``: what is known of the environment, concern -> name -> value, as ``reprokit diff`` compares it.
     ``byHand``: lines that build the image and repeat a trial on any machine. ``trials``: ``{number, outcome, exitCode,
-    seconds, oom, timedOut, used, reason, exception, lines, file, note}``; its log is ``logNUMBER``, see
-    :func:`excerpt`; ``used``: processor time and memory in words.
+    seconds, oom, timedOut, used, reason, exception, stacks, lines, file, note}``; its log is ``logNUMBER``, see
+    :func:`excerpt`; ``used``: processor time and memory in words; ``stacks``: see :func:`.stacks.to_page`.
     """
     text = known.file.text if known.file else ""
     facts = dict(changed.side(lambda digest: text if digest == known.digest else "", run, record).facts)
@@ -177,6 +178,7 @@ def _trial(trial: TrialRecord, log: Log) -> dict[str, Any]:
         "used": used(trial.usage).removeprefix(", "),
         "reason": trial.reason,
         "exception": trial.exception and trial.exception.to_json(),
+        "stacks": stacks.to_page(log.text),
         "lines": list(trial.lines),
         "file": log.file,
         "note": log.note,

@@ -142,7 +142,7 @@
           trial.file ? h("a", { href: `data/${trial.file}` }, trial.note ? "its beginning and end" : "the whole log") : null,
           trial.file || trial.note || !excerpt.lines ? null : h("button", { type: "button", class: "chip-button", on: { click: () => save(excerpt, `${cell.case}-${cell.number}-${trial.number}.log`) } }, "save the log"),
           trial.note ? h("span", { class: "dim" }, trial.note) : null),
-        gone ? "" : view.node, exception(trial) || "");
+        gone ? "" : view.node, exception(trial) || "", stacks(trial) || "");
     };
     draw();
     if (cell.trials.length > 1) {
@@ -179,6 +179,18 @@
       h("h3", { class: "sub" }, "Exception"),
       h("p", { class: "mono" }, h("strong", null, seen.type), seen.message ? `: ${seen.message}` : ""),
       frames.length ? h("ol", { class: "frames" }, frames.map((frame) => h("li", null, h("span", { class: "mono" }, frame.function), h("span", { class: "dim mono" }, ` ${frame.file}:${frame.line}`)))) : null);
+  };
+
+  const stacks = (trial) => {
+    const seen = trial.stacks;
+    if (!seen) return null;
+    const thread = (one) => h("div", { class: "thread" },
+      h("h3", { class: "sub" }, one.name),
+      h("ol", { class: "frames", start: 0 }, one.frames.map(([call, place]) => h("li", null, h("span", { class: "mono" }, call), h("span", { class: "dim mono" }, ` ${place}`)))));
+    return fold(seen.title, () => h("div", { class: "stacks" },
+      seen.missing ? h("p", null, seen.missing) : null,
+      seen.threads.map(thread),
+      seen.more ? h("p", { class: "dim" }, `${many(seen.more, "thread")} more in the log`) : null));
   };
 
   // What differs between two cells, as `reprokit diff` tells it.
