@@ -16,8 +16,9 @@ class Capabilities:
     ``recipe``: what it makes an environment from, a Dockerfile or a shell script. A script runs on this host itself,
     and so the environment has this host's operating system and packages. ``images``: what it makes are images, which
     start from a base, carry labels, and can be imported, pulled and tagged. ``locks``: it can build what a lock holds.
-    ``gpus``: it can give a trial GPUs. ``terminals``: it can put a user's terminal before a trial. ``docker_api``: it
-    is a service that speaks Docker's API, into which ``doctor`` can look.
+    ``gpus``: it can give a trial GPUs. ``terminals``: it can put a user's terminal before a trial. ``archives``: it
+    can save an image to a file, as ``docker save`` does, and load it. ``docker_api``: it is a service that speaks
+    Docker's API, into which ``doctor`` can look.
     """
 
     recipe: Recipe = "dockerfile"
@@ -25,4 +26,5 @@ class Capabilities:
     locks: bool = True
     gpus: bool = True
     terminals: bool = False
+    archives: bool = False
     docker_api: bool = False

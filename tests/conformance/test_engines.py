@@ -19,12 +19,13 @@ import pytest
 
 from reprokit.case.cellspec import FileSpec
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.engine.kept import ENVIRONMENT, IMAGE
 from reprokit.engine.outputs import Collector, Refused, unpacked
 from reprokit.engine.protocol import Mount, Progress
 from reprokit.engine.site import Site
 from reprokit.evidence.model import Ending
+from reprokit.intake.sharing.bundle import canonical
 from tests.conformance.conftest import Subject
 from tests.conftest import never, trial
 from tests.terminals import PATIENCE, users_terminal
@@ -291,6 +292,46 @@ def test_the_slot_is_held_while_the_program_runs(subject: Subject, image: str) -
 def test_an_image_that_is_gone_is_an_error_of_the_engine(subject: Subject) -> None:
     with pytest.raises(ImageGone, match="gone"):
         subject.engine.run(trial(f"reprokit/img:{uuid.uuid4().hex}", "true"), lambda _: None, never())
+
+
+def test_an_image_is_saved_and_loaded_again_as_it_was(subject: Subject, tmp_path: Path) -> None:
+    """As a bundle does it: under the name that the archive gives it, and after the engine has lost it."""
+    saved, archive = tmp_path / "saved.tar", tmp_path / "image.tar"
+    if not subject.entry.capabilities.archives:
+        with pytest.raises(Unsupported):
+            subject.engine.save("reprokit/img:any", saved, never())
+        with pytest.raises(Unsupported):
+            subject.engine.load(archive, "reprokit/img:any")
+        assert not saved.exists()
+        return
+    build = subject.build(f"echo kept > /kept; echo {uuid.uuid4().hex}")
+    built = subject.engine.build(build, Site(), lambda _: None, never())
+    name = f"docker.io/{build.tag}-again"
+    try:
+        subject.engine.save(built.id, saved, never())
+        canonical(saved, archive, name)
+        subject.engine.remove_image(build.tag)
+        assert subject.engine.image(built.id) is None
+        loaded = subject.engine.load(archive, name)
+        assert loaded.labels == built.labels
+        found = subject.engine.image(name)
+        assert found is not None
+        assert found.id == loaded.id
+        ending, output = subject.run(name, "cat /kept")
+        assert (ending.exit_code, output) == (0, "kept\n")
+    finally:
+        subject.engine.remove_image(name)
+    with pytest.raises(ImageGone, match="no more"):
+        subject.engine.save(built.id, saved, never())
+
+
+def test_saving_is_cancelled(subject: Subject, image: str, tmp_path: Path) -> None:
+    if not subject.entry.capabilities.archives:
+        pytest.skip("it saves no images")
+    cancel = threading.Event()
+    cancel.set()
+    with pytest.raises(Cancelled):
+        subject.engine.save(image, tmp_path / "saved.tar", cancel)
 
 
 def test_a_trial_is_repeated_by_hand(subject: Subject, image: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from reprokit.core import ownership
-from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone
+from reprokit.core.errors import BuildFailed, Cancelled, EngineError, ImageGone, Unsupported
 from reprokit.core.files import newest, used_bytes
 from reprokit.engine import leftovers
 from reprokit.engine.capabilities import Capabilities
@@ -188,6 +188,12 @@ class ToyEngine:
     def remove_image(self, tag: str) -> None:
         if found := self.image(tag):
             shutil.rmtree(self._folder(found.tag))
+
+    def save(self, image: str, target: Path, cancel: threading.Event) -> None:
+        raise Unsupported("the toy engine makes no images that could be saved")
+
+    def load(self, archive: Path, tag: str) -> ImageInfo:
+        raise Unsupported("the toy engine loads no images")
 
     def import_rootfs(self, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
         raise EngineError("the toy engine starts from this host, not from an archive")

@@ -33,7 +33,7 @@ ENTRY = EngineEntry(
     kind="podman",
     help="containers of the Podman service that CONTAINER_HOST, DOCKER_HOST or Podman's own socket leads to",
     open=_open,
-    capabilities=Capabilities(docker_api=True, terminals=True),
+    capabilities=Capabilities(docker_api=True, terminals=True, archives=True),
     start=_start,
     package="podman",
 )
