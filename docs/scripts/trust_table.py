@@ -23,6 +23,7 @@ WORDS = {
     "any_source": ("`sources`", "`sources`"),
     "configured_folders": ("`datasets` and `sources` of the configuration", "配置中的 `datasets` 和 `sources`"),
     "on_host": ("`--engine venv`", "`--engine venv`"),
+    "shares_images": ("images shared by `registry_images`", "通过 `registry_images` 共享镜像"),
     "trial_network": ("`network: bridge`", "`network: bridge`"),
     "file_capabilities": (
         "`SYS_PTRACE` by the files of debuggers, with `backtrace`",
@@ -48,6 +49,7 @@ VALUES: dict[tuple[str, Any], tuple[str, str]] = {
         "任何协议，使用你的 git 凭据和 SSH 密钥",
     ),
     ("any_source", False): ("https alone, without credentials", "只限 https，不带凭据"),
+    ("shares_images", False): ("where `registry_push` is `all`", "仅当 `registry_push` 为 `all`"),
     ("configured_folders", False): ("only those of the command line", "只有命令行给出的"),
 }
 

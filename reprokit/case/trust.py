@@ -32,6 +32,8 @@ class Allowance:
     ``any_source``: sources come over any transport, with the user's git configuration, credentials and SSH keys, and
     from folders of this host; otherwise over https alone and with none of these. ``configured_folders``: they get the
     data sets and sources that the configuration names; otherwise only those that the command line does.
+    ``shares_images``: their images are fetched from the site's registry of images and pushed there, into a repository
+    of their domain; otherwise only where the site says so.
     ``on_host``: they run on this host itself, without a container (``--engine venv``). ``trial_network``: their trials
     get a network where they ask for it. ``file_capabilities``: debuggers in their trials get from their files the
     capability that Yama asks for; otherwise no program there gets any privilege by being started.
@@ -48,6 +50,7 @@ class Allowance:
     any_source: bool = True
     configured_folders: bool = True
     on_host: bool = True
+    shares_images: bool = True
     trial_network: bool = True
     file_capabilities: bool = True
     timeout: float | None = None
@@ -69,6 +72,7 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
         any_source=False,
         configured_folders=False,
         on_host=False,
+        shares_images=False,
         trial_network=False,
         file_capabilities=False,
         timeout=3600.0,

@@ -33,6 +33,7 @@ UNSET = {
     "pip_index_url": "as the host's pip",
     "pip_extra_index_urls": "as the host's pip",
     "runtime": "the engine's default",
+    "registry_images": "none: images are not shared",
     "build_hosts": "none besides indexes and archives",
 }
 """What to show for a key that is not set; the others show a dash."""

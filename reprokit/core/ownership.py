@@ -40,6 +40,9 @@ GPUS = PREFIX + "gpus"
 IMAGE_LABELS: Mapping[str, str] = {IMAGE: "1"}
 """What images of ours carry. Nothing of a single run: images are shared between runs."""
 
+INPUTS = PREFIX + "inputs"
+"""The hash of what an image was built from, with the domain of its case: as in its name."""
+
 
 _INITIAL_PIDS = "pid:[4026531836]"
 """The pid namespace that the kernel starts with: outside of every container."""

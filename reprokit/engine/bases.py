@@ -16,6 +16,7 @@ from reprokit.core.errors import Unsupported, UsageError
 from reprokit.core.locks import locked
 from reprokit.engine.leftovers import private_folder
 from reprokit.engine.protocol import Engine, ImageInfo, Progress
+from reprokit.engine.sharing import ImageShare, SharedImage
 
 if TYPE_CHECKING:
     from reprokit.environment.model import Base
@@ -40,16 +41,17 @@ def ensure(
     *,
     seen: SeenBases | None = None,
     since: float = 0.0,
+    share: ImageShare | None = None,
 ) -> ImageInfo:
     """The base image, pulled or made when the engine does not have it yet; its ``tag`` is what FROM has to name.
 
     ``seen``: a registry's image stays the one that was seen first; what was seen before ``since`` (seconds since 1970)
     is looked up anew. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
     where it is a registry's image, UNAVAILABLE begins the reason. Two processes that need the same base make it
-    once.
+    once. ``share``: one that is made from packages may come from another machine, and goes to the others.
     """
     if base.source == "bootstrap":
-        return _bootstrapped(engine, base, cancel, on_progress)
+        return _bootstrapped(engine, base, cancel, on_progress, share)
     reference = base.reference
     if "@" in reference:
         plain, _, digest = reference.partition("@")
@@ -155,7 +157,11 @@ def answering(host: str, seconds: float = ANSWER_SECONDS) -> bool:
 
 
 def _bootstrapped(
-    engine: Engine, base: Base, cancel: threading.Event, on_progress: Callable[[Progress], None]
+    engine: Engine,
+    base: Base,
+    cancel: threading.Event,
+    on_progress: Callable[[Progress], None],
+    share: ImageShare | None,
 ) -> ImageInfo:
     from reprokit.engine import site
     from reprokit.environment import bootstrap
@@ -167,12 +173,25 @@ def _bootstrapped(
         found = engine.image(base.reference)
         return found if found is not None and found.labels.get(LABEL_RECIPE) == bootstrap.RECIPE else None
 
-    if (found := present()) is not None:
+    labels = {LABEL_RELEASE: release.name, LABEL_RECIPE: bootstrap.RECIPE}
+    shared = SharedImage(
+        tag=base.reference, repository="base", version=f"{release.name}-{bootstrap.RECIPE}", labels=labels
+    )
+    # A base that was made here before is another one than that of other machines, and so is every image on it.
+    news = share is not None and not share.exchanged(shared)
+    if (found := present()) is not None and not news:
         return found
     name = f"make {release.name} from its packages"
     with locked(cache.folder("locks") / f"base-{release.name}.lock", cancel, "base image"):
         # Another process may have made it while we waited.
-        if (found := present()) is not None:
+        found = present()
+        if share and (found is None or news):
+            on_progress(Progress(number=0, total=0, name="look for the base image in the registry"))
+            fetched = share.fetch(shared, cancel)
+            if fetched is None and found is not None:
+                share.push(shared, cancel)
+            found = fetched or found
+        if found is not None:
             return found
         on_progress(Progress(number=1, total=2, name=name))
         with private_folder("base") as scratch:
@@ -186,8 +205,10 @@ def _bootstrapped(
                 mirror=_site_setting("apt_mirror"),
             )
             on_progress(Progress(number=2, total=2, name=f"import {base.reference}"))
-            labels = {LABEL_RELEASE: release.name, LABEL_RECIPE: bootstrap.RECIPE}
-            return engine.import_rootfs(rootfs, base.reference, labels)
+            made = engine.import_rootfs(rootfs, base.reference, labels)
+        if share:
+            share.push(shared, cancel)
+        return made
 
 
 def _pulled(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -72,17 +73,28 @@ def build(
 
 
 @contextlib.contextmanager
-def cut_on(response: Any, cancel: threading.Event) -> Iterator[None]:
-    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read."""
+def cut_on(response: Any, cancel: threading.Event, silence: float | None = None) -> Iterator[Callable[[], None]]:
+    """A block that reads a streaming answer which ``cancel`` cuts off within a moment, even in mid-read.
+
+    ``silence``: seconds after which it is cut off too, counted from the last call of what the block gets; then
+    EngineError is raised. Without it a step may be silent for as long as it likes.
+    """
     sock = raw_socket(response)
-    sock.settimeout(None)  # a step may be silent for as long as it likes
+    sock.settimeout(None)
     done = threading.Event()
+    last = [time.monotonic()]
+    silent = threading.Event()
+
+    def heard() -> None:
+        last[0] = time.monotonic()
 
     def watch() -> None:
         import socket
 
         while not done.wait(_LOOK):
-            if cancel.is_set():
+            if silence is not None and time.monotonic() - last[0] > silence:
+                silent.set()
+            if cancel.is_set() or silent.is_set():
                 with contextlib.suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
                 return
@@ -90,7 +102,18 @@ def cut_on(response: Any, cancel: threading.Event) -> Iterator[None]:
     watcher = threading.Thread(target=watch, name="cancel-watch", daemon=True)
     watcher.start()
     try:
-        yield
+        yield heard
+    except Exception as error:
+        if silent.is_set():
+            raise _given_up(silence) from error
+        raise
+    else:
+        if silent.is_set():
+            raise _given_up(silence)
     finally:
         done.set()
         watcher.join()
+
+
+def _given_up(silence: float | None) -> EngineError:
+    return EngineError(f"there was no answer for {silence:g} s, and it was given up")

@@ -92,6 +92,13 @@ _DAEMON_NETWORK = re.compile(
     r"|client\.timeout exceeded|request canceled while waiting|proxyconnect",
     re.I,
 )
+# A registry's own refusals: 401 and 403 as engines put them, its failures (500, 503, 507), another protocol.
+_NOT_ALLOWED = re.compile(r"unauthorized|authentication required|no basic auth|denied|forbidden|credential", re.I)
+_REGISTRY_FAILED = re.compile(
+    r"unexpected (http )?status|internal server error|service unavailable|bad gateway|insufficient storage"
+    r"|server gave HTTP response to HTTPS client|there was no answer for",
+    re.I,
+)
 _NO_SUCH_BASE = re.compile(
     r"manifest unknown|manifest for .* not found|pull access denied|repository does not exist|name unknown"
     r"|: not found$|invalid reference format",
@@ -225,6 +232,19 @@ def of_pull(text: str, reference: str) -> ReprokitError:
             f"registry mirror. The engine says: {text.strip()}"
         )
     return of_engine(text)
+
+
+def is_registry_down(text: str) -> bool:
+    """Whether a registry that answered so, or not at all, will answer no better for the next image."""
+    return bool(_DAEMON_NETWORK.search(text) or _NOT_ALLOWED.search(text) or _REGISTRY_FAILED.search(text))
+
+
+def of_push(text: str, reference: str) -> EngineError:
+    """Why an image could not be sent to its registry."""
+    if _NOT_ALLOWED.search(text):
+        name = reference.partition("/")[0]
+        return EngineError(f"the registry does not let you push: log in with 'docker login {name}'. It says: {text}")
+    return EngineError(text.strip())
 
 
 def is_missing_image(text: str) -> bool:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import threading
+from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ from reprokit.engine.wire import ANSWER_WITHIN, Wire, raise_for_status
 
 OURS = re.compile(r"(docker\.io/)?reprokit/")
 """How the names of our images begin; Podman writes the registry too."""
+
+SILENCE = 600.0
+"""Seconds without a word after which an exchange with a registry is given up; Podman is silent for a whole layer."""
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 def find(wire: Wire, tag: str) -> ImageInfo | None:
@@ -46,35 +52,64 @@ def _described(tag: str, found: Mapping[str, Any]) -> ImageInfo:
     )
 
 
-def pull(wire: Wire, reference: str, cancel: threading.Event) -> ImageInfo | None:
+def pull(wire: Wire, reference: str, cancel: threading.Event, *, podman: bool = False) -> ImageInfo | None:
     """Pull an image; None when the registry has none of that name. Raises Cancelled, Unsupported, EngineError."""
+    name, tag = split(reference)
+    url, params = wire.url("/images/create"), {"fromImage": name, "tag": tag}
+    if podman and on_loopback(name):
+        # Docker speaks plain HTTP with a registry on its own loopback. Podman does where it is told to.
+        url, params = wire.podman_url("/images/pull"), {"reference": reference, "tlsVerify": "false"}
+    error, _ = _exchanged(wire, url, params, reference, cancel)
+    if not error:
+        return find(wire, reference)
+    if failure.is_missing_image(error):
+        return None
+    raise failure.of_pull(error, reference)
+
+
+def push(wire: Wire, reference: str, cancel: threading.Event) -> str:
+    """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
+    name, tag = split(reference)
+    params = {"tag": tag, **({"tlsVerify": "false"} if on_loopback(name) else {})}  # Podman's, as in :func:`pull`
+    error, lines = _exchanged(wire, wire.url(f"/images/{name}/push"), params, reference, cancel)
+    if error:
+        raise failure.of_push(error, reference)
+    return next((found[0] for line in reversed(lines) if (found := _DIGEST.search(line))), "")
+
+
+def on_loopback(name: str) -> bool:
+    """Whether the registry of an image's name is on the engine's own loopback."""
+    host = name.partition("/")[0].rpartition(":")[0] or name.partition("/")[0]
+    return re.fullmatch(r"localhost|\[::1\]|127(\.\d+){3}", host) is not None
+
+
+def _exchanged(
+    wire: Wire, url: str, params: Mapping[str, str], reference: str, cancel: threading.Event
+) -> tuple[str, list[str]]:
+    """Have the engine exchange an image with its registry: the error, '' for none, and the last lines of its words."""
     from docker.auth import get_config_header, resolve_repository_name
 
     from reprokit.engine.exchange import cut_on
 
     client = wire.client()
-    name, tag = split(reference)
-    headers = {}
+    lines: deque[str] = deque(maxlen=5)
     with wire.errors():
-        registry, _ = resolve_repository_name(name)
-        if login := get_config_header(client, registry):
-            headers["X-Registry-Auth"] = login
-        response = client.post(
-            wire.url("/images/create"),
-            params={"fromImage": name, "tag": tag},
-            headers=headers,
-            stream=True,
-            timeout=ANSWER_WITHIN,
-        )
+        registry, _ = resolve_repository_name(split(reference)[0])
+        # A push without the header is refused, also where there is no login.
+        login = get_config_header(client, registry) or (b"e30=" if "/push" in url else None)
+        headers = {"X-Registry-Auth": login} if login else {}
+        response = client.post(url, params=params, headers=headers, stream=True, timeout=ANSWER_WITHIN)
     error = ""
     try:
-        with wire.errors(), cut_on(response, cancel):
+        with wire.errors(), cut_on(response, cancel, silence=SILENCE) as heard:
             if response.status_code >= 400:
                 error = _words(response.content)
             else:
                 for line in response.iter_lines(chunk_size=None):
                     if cancel.is_set():
                         break
+                    heard()
+                    lines.append(line.decode("utf-8", errors="replace"))
                     error = error or str(json.loads(line).get("error") or "" if line else "")
     except EngineError:
         if not cancel.is_set():
@@ -82,12 +117,8 @@ def pull(wire: Wire, reference: str, cancel: threading.Event) -> ImageInfo | Non
     finally:
         response.close()
     if cancel.is_set():
-        raise Cancelled(f"cancelled while {reference} was pulled")
-    if not error:
-        return find(wire, reference)
-    if failure.is_missing_image(error):
-        return None
-    raise failure.of_pull(error, reference)
+        raise Cancelled(f"cancelled while {reference} was exchanged with its registry")
+    return error, list(lines)
 
 
 def tag(wire: Wire, image: str, name: str) -> ImageInfo:

@@ -205,6 +205,22 @@ class Engine(Protocol):
             Cancelled: ``cancel`` was set.
         """
 
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        """Send an image to the registry that its name begins with, with the engine's own credentials.
+
+        Args:
+            reference: The image's name, such as ``registry.example.com/reprokit/own:amd64-5f0c``.
+            cancel: When it is set, the upload is stopped.
+
+        Returns:
+            The image's digest there, ``sha256:...``; '' where the engine does not say it.
+
+        Raises:
+            EngineError: The registry does not answer, or does not take it.
+            Unsupported: It makes no images.
+            Cancelled: ``cancel`` was set.
+        """
+
     def tag(self, image: str, name: str) -> ImageInfo:
         """Give an image another name.
 

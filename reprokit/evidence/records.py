@@ -72,13 +72,18 @@ class TrialRecord(JsonRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class ImageRecord(JsonRecord):
-    """``image`` of the contract. ``built``: for this run, in ``seconds``; ``size`` in bytes, 0 = unknown."""
+    """``image`` of the contract. ``built``: for this run, in ``seconds``; ``size`` in bytes, 0 = unknown.
+
+    ``fetched``: for this run, from the registry of the site. ``digest``: in that registry, where it is known.
+    """
 
     tag: str
     id: str
     built: bool = False
     seconds: float = 0.0
     size: int = 0
+    fetched: bool = field(default=False, metadata=ABSENT)
+    digest: str = field(default="", metadata=ABSENT)
 
 
 @dataclass(frozen=True, kw_only=True)

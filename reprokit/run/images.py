@@ -17,9 +17,10 @@ from reprokit.case.trust import ALLOWANCES, Trust
 from reprokit.core import cache
 from reprokit.core.errors import BuildFailed, EngineError, Unsupported
 from reprokit.core.locks import locked
-from reprokit.core.ownership import IMAGE_LABELS
+from reprokit.core.ownership import IMAGE_LABELS, INPUTS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
+from reprokit.engine.sharing import ImageShare, SharedImage, repository_of
 from reprokit.environment import dockerfile, resolve
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.measured import Measured
@@ -92,7 +93,8 @@ class ImageSpec:
 class BuiltImage:
     """An image that stands: built now or before, in how many seconds, and what was measured in it.
 
-    ``bases``: what its Dockerfile starts from, by reference; the first is its base.
+    ``bases``: what its Dockerfile starts from, by reference; the first is its base. ``fetched``: it came from another
+    machine, through the site's registry, in these seconds.
     """
 
     image: ImageInfo
@@ -100,6 +102,7 @@ class BuiltImage:
     built: bool
     seconds: float
     measured: Measured
+    fetched: bool = False
 
     @property
     def base(self) -> ImageInfo:
@@ -235,13 +238,14 @@ def make_ready(
     fresh: bool = False,
     keeper: Keeper,
     waits: Callable[[], bool] = lambda: False,
+    share: ImageShare | None = None,
 ) -> BuiltImage:
     """Find or build the image and measure it (once per image, ever). Raises what the engine's methods raise.
 
     ``keeper``: what makes room for it, and has it in use from now on, until its tag is given back. ``waits``: whether
     to wait with a build for room. ``seen`` and ``since``: which images of a registry count, as in
     :func:`reprokit.engine.bases.ensure`. ``fresh``: build it again, with what archives and indexes have today, in place
-    of the one that stands.
+    of the one that stands. ``share``: where images come from that another machine has built, and go to.
     """
     if image.bundled:
         return _loaded(engine, measurements, image, image.bundled, cancel, keeper)
@@ -249,12 +253,22 @@ def make_ready(
         keeper.uses.begin(base.reference, cancel)  # before it is looked for
     watch = BuildWatch(cancel, image.build_time, engine.info(), image.trust)
     with watch.watching():
-        found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since)
+        found_bases = _bases(engine, measurements, image, watch.follow(on_progress), watch.stop, seen, since, share)
     tag = image.name(found_bases)
     keeper.uses.begin(tag, cancel)
     try:
         return _find_or_build(
-            engine, measurements, image, tag, found_bases, on_progress, cancel, fresh=fresh, keeper=keeper, waits=waits
+            engine,
+            measurements,
+            image,
+            tag,
+            found_bases,
+            on_progress,
+            cancel,
+            fresh=fresh,
+            keeper=keeper,
+            waits=waits,
+            share=share,
         )
     except BaseException:
         keeper.uses.end(tag)
@@ -295,22 +309,29 @@ def _find_or_build(
     fresh: bool,
     keeper: Keeper,
     waits: Callable[[], bool],
+    share: ImageShare | None,
 ) -> BuiltImage:
     started = time.monotonic()
     found = before = engine.image(tag)
-    built = False
+    built = fetched = False
     if found is None or fresh:
         # Two that need the same image, such as a search and what it builds ahead, build it once.
         lock = cache.folder("locks") / f"image-{tag.rpartition(':')[2]}.lock"
         with locked(lock, cancel, "image"):
             found = None if fresh else engine.image(tag)
+            shared = as_shared(image, tag)
+            if found is None and share and not fresh:
+                with keeper.room(tag, cancel, waits=waits):
+                    on_progress(Progress(number=0, total=0, name="look for the image in the registry"))
+                    found = share.fetch(shared, cancel)
+                fetched = found is not None
             if built := found is None:
                 names = {name: base.tag for name, base in found_bases.items()}
                 request = Build(
                     tag=tag,
                     dockerfile=image.rendered.starting_from(names),
                     context=image.rendered.context,
-                    labels=IMAGE_LABELS,
+                    labels=shared.labels,
                     fresh=fresh,
                     trust=image.trust,
                 )
@@ -326,7 +347,15 @@ def _find_or_build(
             engine.remove_image(before.id)
     seconds = time.monotonic() - started
     measured = measure(engine, measurements, found, cancel=cancel)
-    return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured)
+    return BuiltImage(image=found, bases=found_bases, built=built, seconds=seconds, measured=measured, fetched=fetched)
+
+
+def as_shared(image: ImageSpec, tag: str) -> SharedImage:
+    """The image as machines share it, which carries the hash that its name has."""
+    version = tag.rpartition(":")[2]
+    return SharedImage(
+        tag=tag, repository=repository_of(image.trust), version=version, labels={**IMAGE_LABELS, INPUTS: version}
+    )
 
 
 def _built(
@@ -354,6 +383,7 @@ def _bases(
     cancel: threading.Event,
     seen: SeenBases,
     since: float,
+    share: ImageShare | None,
 ) -> dict[str, ImageInfo]:
     """The images that the Dockerfile starts from, by reference. A failure says what is available instead."""
     from reprokit.engine import bases
@@ -368,7 +398,7 @@ def _bases(
             found[base.reference] = applying.ensure_base(engine, image.held.entry, packages, cancel, on_progress)
             continue
         try:
-            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since)
+            found[base.reference] = bases.ensure(engine, base, cancel, on_progress, seen=seen, since=since, share=share)
         except (Unsupported, EngineError) as error:
             if image.instead and str(error).startswith(bases.UNAVAILABLE):
                 raise type(error)(f"{error}; {image.instead}") from error
@@ -396,4 +426,6 @@ def image_record(ready: BuiltImage) -> ImageRecord:
         built=ready.built,
         seconds=round(ready.seconds, 3),
         size=ready.image.size,
+        fetched=ready.fetched,
+        digest=ready.image.digest,
     )

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reprokit.case.files import CaseFile
-from reprokit.case.trust import Trust, recorded
+from reprokit.case.trust import ALLOWANCES, Trust, recorded
 from reprokit.core.ownership import hold_lock, ownership
 from reprokit.engine import site
 from reprokit.engine.gpus import discovery
@@ -34,11 +34,13 @@ from reprokit.run.request import Request
 from reprokit.run.runner import Runner, servable
 from reprokit.run.supplying import supply_of
 from reprokit.run.task import Task
+from reprokit.store.folder import SeenBases
 from reprokit.store.places import run_folder
 from reprokit.store.recorder import Recorder
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo
+    from reprokit.engine.sharing import ImageShare
     from reprokit.environment.supply import Supply
     from reprokit.store.database import Store
 
@@ -118,7 +120,23 @@ class Invocation:
             engine_wait=own.engine_wait,
             keeper=self._keeper(request, listener),
             confirming=self._confirming(request.confirm),
+            shares=self._shares(request, listener),
         )
+
+    def _shares(self, request: Request, listener: Listener) -> Callable[[Trust], ImageShare | None]:
+        own = site.settings()
+        if not own.registry_images:
+            return lambda trust: None
+        from reprokit.engine.sharing import RegistryShare
+
+        share = RegistryShare(
+            engine=lambda: self._open_engine(request),
+            prefix=own.registry_images,
+            digests=SeenBases(self.folder),
+            note=listener.note,
+            pushes=own.registry_push != "never",
+        )
+        return lambda trust: share if ALLOWANCES[trust].shares_images or own.registry_push == "all" else None
 
     def _keeper(self, request: Request, listener: Listener) -> Keeper:
         budget = site.settings().budget

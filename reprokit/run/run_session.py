@@ -148,7 +148,9 @@ class Session(Invocation):
             listener.planned("", tasks)
             stand = runner.build(tasks)
         for _, ready, waiting in stand:
-            how = f"built in {seconds(ready.seconds)}" if ready.built else "exists"
+            how = "exists"
+            if ready.built or ready.fetched:
+                how = f"{'built' if ready.built else 'fetched'} in {seconds(ready.seconds)}"
             size = f"{ready.image.size / 1e6:.0f} MB"
             self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
         for record in runner.records:

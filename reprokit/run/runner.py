@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reprokit.case.cellspec import Limits
+from reprokit.case.trust import Trust
 from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
@@ -41,7 +42,7 @@ from reprokit.evidence.sequential import figures
 from reprokit.run.confirming import Planner, Repeater, repeatable
 from reprokit.run.deciding import Decisions
 from reprokit.run.gpus import GpuAllocation, GpuScheduler
-from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, image_record, make_ready, wanted
+from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, as_shared, image_record, make_ready, wanted
 from reprokit.run.keeping.collecting import Keeper
 from reprokit.run.limits import granted
 from reprokit.run.listener import Listener
@@ -57,6 +58,7 @@ from reprokit.store.folder import Measurements, SeenBases
 
 if TYPE_CHECKING:
     from reprokit.engine.protocol import Engine, EngineInfo, Progress
+    from reprokit.engine.sharing import ImageShare
     from reprokit.store.recorder import Recorder
 
 T = TypeVar("T")
@@ -117,6 +119,7 @@ class Runner:
     ``engine_wait``: seconds for which an engine that went away is waited for, None for the default.
     ``gpu_leases``: where the leases lie, None for the host's usual place; ``gpu_others``: see :class:`.GpuScheduler`.
     ``confirming``: which cells to repeat once all are decided, None for none.
+    ``shares``: through what images of cases that are trusted so far are shared with other machines.
     ``keeper``: keeps what is on the disk within a budget, and what this run uses from being removed.
     ``folder`` is the store's; without a ``recorder`` nothing is recorded, as for builds without a run.
     """
@@ -139,6 +142,7 @@ class Runner:
         engine_wait: float | None = None,
         confirming: Planner | None = None,
         keeper: Keeper | None = None,
+        shares: Callable[[Trust], ImageShare | None] = lambda trust: None,
     ) -> None:
         self.run_id = run_id
         self.request = request
@@ -161,6 +165,7 @@ class Runner:
         self._trees = SourceTrees(request.sources_for, listener.note)
         self._confirming = confirming
         self._keeper = keeper or Keeper()
+        self._shares = shares
         self._of_image: Callable[[ImageSpec], ImageSpec] = lambda image: image
         self._ready: dict[int, BuiltImage] = {}
         self._decisions = Decisions(folder, recorder, listener, self._cancel)
@@ -327,9 +332,12 @@ class Runner:
             def prepare(image: ImageSpec, waiting: list[Task]) -> None:
                 in_trial = (lambda: any(not run.done() for run in list(runs))) if built is None else lambda: False
                 ready, facts = self._prepare(context, image, waiting, in_trial)
-                if ready is not None and built is not None:
+                if ready is None:
+                    return
+                self._keeper.uses.begin(ready.image.tag)
+                if built is not None:
                     built(image, ready, waiting)
-                elif ready is not None:
+                else:
 
                     def start(task: Task) -> Future[None]:
                         run = self._program_of(context, image, ready, task, facts, supply, work)
@@ -337,6 +345,7 @@ class Runner:
 
                     ours = waiting if work else self._faithful(ready, waiting, facts)
                     alone.update(self._start(ready, ours, start, at_once=work is not None))
+                self._offer(image, ready)
 
             builds: list[Future[None]] = []
             try:
@@ -353,6 +362,16 @@ class Runner:
         if interrupts.left():
             with contextlib.suppress(EngineError):  # it went away again: the next run does it
                 self._sweep(engine, "when the engine went away")
+
+    def _offer(self, image: ImageSpec, ready: BuiltImage) -> None:
+        """Push an image that was built, while its trials run, and give its use back."""
+        try:
+            if ready.built and (share := self._shares(image.trust)):
+                share.push(as_shared(image, ready.image.tag), self._cancel)
+        except Cancelled:
+            pass  # its cells are decided; another run that builds it pushes it
+        finally:
+            self._keeper.uses.end(ready.image.tag)
 
     def _start(
         self, ready: BuiltImage, tasks: Sequence[Task], start: Callable[[Task], Future[None]], *, at_once: bool
@@ -439,6 +458,7 @@ class Runner:
                     fresh=self._fresh,
                     keeper=self._keeper,
                     waits=in_trial,
+                    share=self._shares(image.trust),
                 )
             except BuildFailed:
                 check_awake(awake, "the build")

@@ -182,6 +182,9 @@ class ToyEngine:
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return None
 
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        raise EngineError("the toy engine makes no images")
+
     def tag(self, image: str, name: str) -> ImageInfo:
         raise EngineError(f"an image of the toy engine has one name: {name}")
 

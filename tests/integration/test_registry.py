@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +13,7 @@ import pytest
 from reprokit.engine.bases import own_name
 from reprokit.environment.catalog import OURS
 from tests.integration.test_run import User
+from tests.registry_server import registry_server
 
 pytestmark = [
     pytest.mark.integration,
@@ -36,30 +33,12 @@ expect: {reproduces: none}
 @pytest.fixture
 def registry(tmp_path: Path) -> Iterator[str]:
     """The address of an empty registry."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    config = tmp_path / "registry.yml"
-    config.write_text(
-        f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {tmp_path / 'data'}}}}}\nhttp: {{addr: '{address}'}}\n"
-    )
-    process = subprocess.Popen(
-        ["docker-registry", "serve", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        for _ in range(100):
-            try:
-                urllib.request.urlopen(f"http://{address}/v2/", timeout=1).close()
-                break
-            except (urllib.error.URLError, OSError):
-                time.sleep(0.1)
+    with registry_server(tmp_path) as server:
+        address = server.address
         yield address
-    finally:
-        process.terminate()
-        process.wait(10)
-        # What came from it goes with all its names, ours too.
-        ids = docker_says("image", "ls", "-q", "--filter", f"reference={address}/*").split()
-        subprocess.run(["docker", "rmi", "-f", *ids], capture_output=True, check=False)
+    # What came from it goes with all its names, ours too.
+    ids = docker_says("image", "ls", "-q", "--filter", f"reference={address}/*").split()
+    subprocess.run(["docker", "rmi", "-f", *ids], capture_output=True, check=False)
 
 
 def docker(*words: str, text: str | None = None) -> None:

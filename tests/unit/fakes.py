@@ -76,6 +76,9 @@ class FakeEngine:
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         return ImageInfo(tag=reference, id=f"sha256:{reference}")
 
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        raise Unsupported("this engine has no images to push")
+
     def tag(self, image: str, name: str) -> ImageInfo:
         return ImageInfo(tag=name, id=image)
 

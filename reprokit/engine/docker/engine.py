@@ -113,7 +113,11 @@ class DockerEngine:
 
     def pull(self, reference: str, cancel: threading.Event) -> ImageInfo | None:
         """Pull an image; None when the registry has no such image. Raises Cancelled, Unsupported, EngineError."""
-        return images.pull(self._wire, reference, cancel)
+        return images.pull(self._wire, reference, cancel, podman=self.is_podman)
+
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        """Push an image to the registry of its name; its digest there. Raises Cancelled, EngineError."""
+        return images.push(self._wire, reference, cancel)
 
     def tag(self, image: str, name: str) -> ImageInfo:
         """Give an image that the engine holds another name. Raises EngineError."""

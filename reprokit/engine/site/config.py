@@ -44,6 +44,9 @@ class Settings:
     ``engine``: auto | docker | podman | venv. ``base_images``: where base images come from ("auto": the registry if
     one answers, else made on this host). ``confirm``: auto | always | never, what ``--confirm`` is where it is not
     given. ``registry``: prefix or mirror put before the names of base images.
+    ``registry_images``: host and path of the registry through which machines share built images, '' = none.
+    ``registry_push``: whose images go there and come from there: trusted (not those of untrusted cases) | all | never
+    (images are fetched, as with trusted, and none is pushed).
     ``apt_mirror``: URL of a Debian mirror. ``apt_snapshot``: URL of a snapshot archive with ``{date}`` in it, '' = the
     distribution's own. ``pip_index_url``, ``pip_extra_index_urls``: instead of those of the host's pip.
     ``build_hosts``: HOST or HOST:PORT that every build may reach, wherever they are. ``proxy``: URL for http and https
@@ -72,6 +75,8 @@ class Settings:
     base_images: str = "auto"
     confirm: str = "auto"
     registry: str = ""
+    registry_images: str = ""
+    registry_push: str = "trusted"
     apt_mirror: str = ""
     apt_snapshot: str = ""
     pip_index_url: str = ""

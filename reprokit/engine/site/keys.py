@@ -20,6 +20,7 @@ BASE_IMAGES = ("auto", "registry", "bootstrap")
 PYTHON_PROVIDERS = ("distribution", "image", "uv")
 CONFIRM = ("auto", "always", "never")
 GPU_OTHERS = ("share", "wait", "refuse")
+REGISTRY_PUSH = ("trusted", "all", "never")
 GCC_PROVIDERS = ("distribution", "image", "conda")
 
 
@@ -62,6 +63,15 @@ def _host(value: Any, base: Path) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9._-]*(:\d{1,5})?|\[[0-9A-Fa-f:]+\](:\d{1,5})?", text):
         raise ValueError("the name of a host, such as git.example or git.example:8443")
     return text.lower()
+
+
+def _images(value: Any, base: Path) -> str:
+    text = _text(value, base).rstrip("/")
+    name, part = r"[A-Za-z0-9][A-Za-z0-9-]*", r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+    host = rf"(?:{name}(?:\.{name})+(?::\d{{1,5}})?|{name}:\d{{1,5}}|localhost)"
+    if text and not re.fullmatch(rf"{host}(?:/{part})*", text):
+        raise ValueError("a registry and a path without https://, such as registry.example.com/reprokit")
+    return text
 
 
 def _runtime(value: Any, base: Path) -> str:
@@ -181,6 +191,8 @@ PARSERS: Mapping[str, Parser] = {
     "base_images": _one_of(*BASE_IMAGES),
     "confirm": _one_of(*CONFIRM),
     "registry": _text,
+    "registry_images": _images,
+    "registry_push": _one_of(*REGISTRY_PUSH),
     "apt_mirror": _url,
     "apt_snapshot": _snapshot,
     "pip_index_url": _index,

@@ -66,6 +66,10 @@ class VenvEngine:
         """There is no registry of virtual environments."""
         return None
 
+    def push(self, reference: str, cancel: threading.Event) -> str:
+        """Not possible. Raises Unsupported."""
+        raise Unsupported("a virtual environment is a part of this host, and no image that could be pushed")
+
     def tag(self, image: str, name: str) -> ImageInfo:
         """Refused: an environment has one name."""
         raise EngineError(f"a virtual environment has no second name: {name}")

@@ -1,0 +1,195 @@
+"""Images that machines share through a registry: looked up by the hash of their inputs, and pushed after a build.
+
+The registry is no authority: whoever may push there decides what it serves. So the engine checks every byte against the
+digest of the manifest; the digest that a store saw first under a name is the one that it takes later; and what comes
+has to carry the labels of just that image. Whatever else goes wrong is said once, and the image is built here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.core.errors import Cancelled, EngineError, Unsupported
+from reprokit.engine.failure import is_registry_down
+from reprokit.engine.protocol import Engine, ImageInfo
+
+OWN = "own"
+"""The repository below the site's prefix that images of the user's own cases have; others have their domain's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedImage:
+    """An image that machines share: its ``tag`` in the engine, the ``labels`` that it has to carry, and the repository
+    and version that it has in the registry (without the architecture, which :class:`RegistryShare` adds).
+    """
+
+    tag: str
+    repository: str
+    version: str
+    labels: Mapping[str, str]
+
+
+class ImageShare(Protocol):
+    """Where images come from that another machine has built. Neither method raises but Cancelled."""
+
+    def exchanged(self, image: SharedImage) -> bool:
+        """Say whether the store has fetched or pushed the image before, or never will.
+
+        Args:
+            image: What is asked about.
+
+        Returns:
+            Whether it is known there, or the registry is not asked any more.
+        """
+
+    def fetch(self, image: SharedImage, cancel: threading.Event) -> ImageInfo | None:
+        """Bring the image into the engine, under its tag.
+
+        Args:
+            image: What is looked for.
+            cancel: When it is set, the transfer is stopped.
+
+        Returns:
+            The image with the digest that it has there; None where it is not there, or not to be taken.
+        """
+
+    def push(self, image: SharedImage, cancel: threading.Event) -> str:
+        """Offer an image of the engine to the others.
+
+        Args:
+            image: The image, which the engine has under its tag.
+            cancel: When it is set, the transfer is stopped.
+
+        Returns:
+            Its digest there; '' where that is not known or it was not taken.
+        """
+
+
+class Digests(Protocol):
+    """The digest that each name of a registry had first."""
+
+    def digest(self, reference: str) -> str:
+        """The digest of a name, '' for none."""
+
+    def keep(self, reference: str, digest: str) -> None:
+        """Remember the digest of a name."""
+
+
+@dataclass(kw_only=True)
+class RegistryShare:
+    """Shares through the registry at ``prefix`` (host and path), for engines that make images.
+
+    ``note``: takes what the user has to know, once each.
+    ``pushes``: whether to push at all.
+    """
+
+    engine: Callable[[], Engine]
+    prefix: str
+    digests: Digests
+    note: Callable[[str], None]
+    pushes: bool = True
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _said: set[str] = field(default_factory=set, repr=False)
+    _off: set[str] = field(default_factory=set, repr=False)
+
+    def exchanged(self, image: SharedImage) -> bool:
+        """As :meth:`ImageShare.exchanged`."""
+        return "fetch" in self._off or not self._makes_images() or bool(self.digests.digest(self._name(image)))
+
+    def fetch(self, image: SharedImage, cancel: threading.Event) -> ImageInfo | None:
+        """As :meth:`ImageShare.fetch`."""
+        if "fetch" in self._off or not self._makes_images():
+            return None
+        name = self._name(image)
+        known = self.digests.digest(name)
+        asked = f"{name.rpartition(':')[0]}@{known}" if known else name
+        try:
+            return self._taken(image, name, asked, known, cancel)
+        except Cancelled:
+            raise
+        except (EngineError, Unsupported) as error:
+            if is_registry_down(str(error)):
+                self._off |= {"fetch", "push"}
+                self._say(f"{self._what('does not serve images')}, and they are built here: {_plain(error)}")
+            else:
+                self._say(f"registry_images: {asked} cannot be fetched, and is built here: {_plain(error)}")
+            return None
+
+    def push(self, image: SharedImage, cancel: threading.Event) -> str:
+        """As :meth:`ImageShare.push`. After the first that is refused, none is pushed any more."""
+        if not self.pushes or "push" in self._off or not self._makes_images():
+            return ""
+        name = self._name(image)
+        try:
+            self.engine().tag(image.tag, name)
+            try:
+                digest = self.engine().push(name, cancel)
+            finally:
+                self._untag(name)
+        except Cancelled:
+            raise
+        except (EngineError, Unsupported) as error:
+            self._off.add("push")
+            self._say(f"{self._what('took no image')}, and this run pushes no more: {_plain(error)}")
+            return ""
+        if digest:
+            self.digests.keep(name, digest)
+        return digest
+
+    def _taken(
+        self, image: SharedImage, name: str, asked: str, known: str, cancel: threading.Event
+    ) -> ImageInfo | None:
+        found = self.engine().pull(asked, cancel)
+        if found is None:
+            if known:
+                self._say(f"registry_images: {name} no longer has the image {known} that was seen here; it is built")
+            return None
+        try:
+            lacks = {key for key, value in image.labels.items() if found.labels.get(key) != value}
+            if lacks or (known and found.digest != known):
+                why = f"its labels {', '.join(sorted(lacks))} are not those of {image.tag}" if lacks else found.digest
+                self._say(f"registry_images: {asked} is another image than its name says ({why}); it is built here")
+                return None
+            taken = self.engine().tag(found.id, image.tag)
+        finally:
+            self._untag(asked)
+        if not known and found.digest:
+            self.digests.keep(name, found.digest)
+        return replace(taken, digest=found.digest)
+
+    def _untag(self, name: str) -> None:
+        """Take the registry's name away again: an image goes by our names alone when room is made."""
+        with contextlib.suppress(EngineError):
+            self.engine().remove_image(name)
+
+    def _name(self, image: SharedImage) -> str:
+        architecture = re.sub(r"[^a-z0-9]", "", self.engine().info().architecture.lower()) or "any"
+        return f"{self.prefix}/{image.repository}:{architecture}-{image.version}"
+
+    def _makes_images(self) -> bool:
+        return self.engine().info().capabilities.images
+
+    def _what(self, did: str) -> str:
+        return f"the registry {self.prefix} (registry_images) {did}"
+
+    def _say(self, text: str) -> None:
+        with self._lock:
+            if text in self._said:
+                return
+            self._said.add(text)
+        self.note(text)
+
+
+def repository_of(trust: Trust) -> str:
+    """Where the images of cases that are trusted so far lie: no level is ever served what another one has made."""
+    return ALLOWANCES[trust].domain or OWN
+
+
+def _plain(error: Exception) -> str:
+    return str(error).removeprefix("base-unavailable: ")
