@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from reprokit.case.trust import ALLOWANCES, Trust
+from reprokit.case.trust import Trust
 from reprokit.core.errors import Cancelled, EngineError, Unsupported
 from reprokit.engine.failure import is_registry_down
 from reprokit.engine.protocol import Engine, ImageInfo
 
-OWN = "own"
-"""The repository below the site's prefix that images of the user's own cases have; others have their domain's."""
+REPOSITORIES: Mapping[Trust, str] = {Trust.OWN: "own", Trust.REVIEWED: "reviewed", Trust.STRANGER: "untrusted"}
+"""Where images lie below the site's prefix: no level of trust is ever served what another one has made."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,11 +184,6 @@ class RegistryShare:
                 return
             self._said.add(text)
         self.note(text)
-
-
-def repository_of(trust: Trust) -> str:
-    """Where the images of cases that are trusted so far lie: no level is ever served what another one has made."""
-    return ALLOWANCES[trust].domain or OWN
 
 
 def _plain(error: Exception) -> str:

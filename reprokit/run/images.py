@@ -20,7 +20,7 @@ from reprokit.core.locks import locked
 from reprokit.core.ownership import IMAGE_LABELS, INPUTS
 from reprokit.engine import site
 from reprokit.engine.protocol import Build, Engine, ImageInfo, Progress
-from reprokit.engine.sharing import ImageShare, SharedImage, repository_of
+from reprokit.engine.sharing import REPOSITORIES, ImageShare, SharedImage
 from reprokit.environment import dockerfile, resolve
 from reprokit.environment.alternative import without_downloads, without_registry
 from reprokit.environment.measured import Measured
@@ -354,7 +354,7 @@ def as_shared(image: ImageSpec, tag: str) -> SharedImage:
     """The image as machines share it, which carries the hash that its name has."""
     version = tag.rpartition(":")[2]
     return SharedImage(
-        tag=tag, repository=repository_of(image.trust), version=version, labels={**IMAGE_LABELS, INPUTS: version}
+        tag=tag, repository=REPOSITORIES[image.trust], version=version, labels={**IMAGE_LABELS, INPUTS: version}
     )
 
 

@@ -22,6 +22,7 @@ from reprokit.case.trust import Trust
 from reprokit.core import interrupts
 from reprokit.core.errors import (
     BuildFailed,
+    Cancelled,
     EngineError,
     ImageGone,
     ReprokitError,

@@ -14,7 +14,7 @@ from reprokit.core.errors import Cancelled, EngineError
 from reprokit.engine import failure
 from reprokit.engine.images import on_loopback
 from reprokit.engine.protocol import EngineInfo, ImageInfo
-from reprokit.engine.sharing import RegistryShare, SharedImage, repository_of
+from reprokit.engine.sharing import REPOSITORIES, RegistryShare, SharedImage
 from reprokit.engine.site.keys import PARSERS
 from reprokit.engine.venv import ENTRY as VENV
 from reprokit.store.folder import SeenBases
@@ -221,7 +221,7 @@ def test_nothing_is_pushed_where_the_site_says_never_and_nothing_at_all_by_an_en
 
 
 def test_levels_of_trust_have_repositories_of_their_own() -> None:
-    assert len({repository_of(level) for level in Trust} | {"base"}) == len(Trust) + 1
+    assert len({REPOSITORIES[level] for level in Trust} | {"base"}) == len(Trust) + 1
 
 
 @pytest.mark.parametrize(
