@@ -65,7 +65,7 @@ browser: venv ## The tests of the report's pages in a Chromium; no engine
 bench: venv ## Figures, as ratios measured in one run
 	$(VENV)/bin/python -m tests.bench
 
-fuzz: venv ## Fuzz what reads strangers' texts, SECONDS=60 for each of TARGETS; findings are in build/fuzz/
+fuzz: venv ## Fuzz what reads untrusted texts, SECONDS=60 for each of TARGETS; findings are in build/fuzz/
 	$(VENV)/bin/python -m tests.fuzz --seconds $(SECONDS) $(TARGETS)
 
 dist: venv ## Build the sdist and the wheel of the last commit in dist/; the same commit gives the same bytes

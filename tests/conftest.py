@@ -39,7 +39,7 @@ hypothesis.settings.register_profile("reprokit", deadline=None)
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=25)  # for `make unit`
 hypothesis.settings.load_profile("reprokit")
 
-# CI runs the tests as root; builds and trials of the engine venv are those of nobody all the same.
+# CI runs the tests as root; builds and trials of the engine venv are those of the user nobody nevertheless.
 os.environ.setdefault("REPROKIT_VENV_AS_ROOT", "yes")
 
 BROWSER = Path(__file__).parent / "browser"

@@ -1,1 +1,1 @@
-"""Programs that write parts of the documentation. They are no part of the installed package."""
+"""Programs that write parts of the documentation. They are not part of the installed package."""

@@ -21,7 +21,7 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 
 @dataclass(frozen=True, kw_only=True)
 class Wrong:
-    """What is wrong with a value: ``words`` say it after the place where it stands, ``hint`` what to write instead."""
+    """What is wrong with a value: ``words`` say it after its place, ``hint`` what to write instead."""
 
     words: str
     hint: str

@@ -29,7 +29,7 @@ def check_matrix(data: Mapping[str, Any], known: KnownAxes) -> Iterator[FormatPr
         if name in wrong:
             yield FormatProblem(
                 loc=loc,
-                message=f"matrix: no template uses the axis {name!r}, and it is none that reprokit knows",
+                message=f"matrix: no template uses the axis {name!r}, and reprokit does not know it",
                 hint=f"did you mean {wrong[name]!r}?",
                 on_key=True,
             )
@@ -76,13 +76,13 @@ def _axis_values(loc: Loc, name: str, values: list[str], written: int, known: Kn
             loc=loc, message=f"{dotted(loc)}: the axis has no value", hint="give one, or leave the axis out"
         )
     if len(values) != written:
-        return  # the models report what is no text, and indexes would not fit
+        return  # the models report what is not text, and indexes would not fit
     seen: set[str] = set()
     for index, value in enumerate(values):
         at: Loc = (*loc, index)
         if value in seen:
             yield FormatProblem(
-                loc=at, message=f"{dotted(loc)}: the value {value!r} stands here twice", hint="leave one out"
+                loc=at, message=f"{dotted(loc)}: the value {value!r} is listed twice", hint="leave one out"
             )
         elif not value.strip():
             yield FormatProblem(
@@ -137,7 +137,7 @@ _EVERY = {2: "for every cell write: all", 4: "name an axis and a value"}
 
 
 def _named_cells(data: Mapping[str, Any]) -> Iterator[tuple[Loc, Any]]:
-    """Where lists of partial cells stand outside of the matrix."""
+    """Where lists of partial cells are outside of the matrix."""
     expect, fix = data.get("expect"), data.get("fix")
     if isinstance(expect, dict):
         yield ("expect", "reproduces"), expect.get("reproduces")

@@ -38,7 +38,7 @@ class _Late(BaseException):
 
 
 class _Child:
-    """The child process, started when it is first needed, and anew after it was killed."""
+    """The child process, started when it is first needed, and again after it was killed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -33,7 +33,7 @@ class Flow(dict[str, Any]):
 
 
 def quoted(text: str) -> str:
-    """``text`` in double quotes, on one line; what is no ASCII stays readable."""
+    """``text`` in double quotes, on one line; what is not ASCII stays readable."""
     return _HIDDEN.sub(_escape, json.dumps(text, ensure_ascii=False))
 
 

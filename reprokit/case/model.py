@@ -105,7 +105,7 @@ class Report(Model):
 class Matrix(Model):
     """Axes by name, in the order written, and ``exclude`` and ``include`` as in GitHub Actions.
 
-    In the file the axes stand beside ``exclude`` and ``include``; the loader gathers them under ``axes``.
+    In the file the axes are beside ``exclude`` and ``include``; the loader gathers them under ``axes``.
     """
 
     axes: dict[str, tuple[Scalar, ...]] = Field({}, description="Axis name -> its values.")
@@ -253,7 +253,7 @@ class Resources(Model):
     network: Network = Field("none", description="Network of the run, not of the build: none or bridge.")
     backtrace: Truth = Field(
         False,
-        description="Take the stacks of all threads where a program dies of a signal, and of everything at the time "
+        description="Take the stacks of all threads where a signal ends a program, and of everything at the time "
         "limit, by gdb and py-spy, which are installed over the image. Part of the log.",
     )
     user: User = Field(

@@ -116,7 +116,7 @@ def _some_of_each(look: Sequence[ReviewItem], most: int | None) -> list[ReviewIt
 
 
 def printable(text: str, most: int = SHOWN) -> str:
-    """A stranger's text on one line, without what would move a cursor or turn the direction of writing around."""
+    """Untrusted text on one line, without what would move a cursor or turn the direction of writing around."""
     line = " ".join(text.split())
     plain = "".join(c if is_visible(c) else f"\\u{ord(c):04x}" for c in line[:most])
     return f"{plain} ..." if len(line) > most else plain

@@ -60,7 +60,7 @@ def json_schema(known: KnownAxes) -> dict[str, Any]:
 
 
 def _matrix(generated: dict[str, Any], axes: KnownAxes) -> dict[str, Any]:
-    """Axes stand beside ``exclude`` and ``include`` in the file, whatever their names."""
+    """Axes are beside ``exclude`` and ``include`` in the file, whatever their names."""
     axis = {"type": "array", "minItems": 1}
     known = {one.name: {**axis, "items": dict(one.schema), "description": one.help} for one in axes}
     return {

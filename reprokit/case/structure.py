@@ -82,7 +82,7 @@ def build(data: dict[str, Any], known: KnownAxes) -> tuple[model.Case | None, li
 
 
 def _without_echoes(found: list[FormatProblem]) -> list[FormatProblem]:
-    """Without the keys that are only missing because they stand there misspelt, which is reported already."""
+    """Without the keys that are only missing because they are misspelt there, which is reported already."""
     meant = {(one.loc[:-1], one.meant) for one in found if one.meant}
     return [one for one in found if not (one.missing and (one.loc, one.missing) in meant)]
 

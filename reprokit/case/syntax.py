@@ -1,4 +1,4 @@
-"""What is wrong with a text that is no YAML, in words that say what to do about it. Pure."""
+"""What is wrong with a text that is not YAML, in words that say what to do about it. Pure."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class _Builder:
 
 
 class _Converter:
-    """Nodes -> plain data and places; reports doubled keys, keys that are no text, and unquoted templates."""
+    """Nodes -> plain data and places; reports doubled keys, keys that are not text, and unquoted templates."""
 
     def __init__(self, tree: CaseTree) -> None:
         self.tree = tree

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from reprokit.core.addresses import is_strangers
+from reprokit.core.addresses import is_from_another_host
 
 
 class Trust(str, Enum):
-    """``own``: a file of this host's user. ``reviewed``: a stranger's text that the user read and agreed to, by its
-    digest or at the terminal. ``stranger``: a stranger's text that runs unread.
+    """``own``: a file of this host's user. ``reviewed``: untrusted text that the user read and agreed to, by its
+    digest or at the terminal. ``stranger``: untrusted text that runs unread.
     """
 
     OWN = "own"
@@ -88,10 +88,10 @@ ALLOWANCES: Mapping[Trust, Allowance] = {
 def of_path(path: str) -> Trust:
     """The level of a case by where it was read, before anyone agreed to it.
 
-    What came from another host's address is a stranger's. A file of this host is its user's own, whoever owns the
+    What came from another host's address is untrusted. A file of this host is its user's own, whoever owns the
     file: the user named it or its folder, and an owner says nothing about who wrote a text.
     """
-    return Trust.STRANGER if is_strangers(path) else Trust.OWN
+    return Trust.STRANGER if is_from_another_host(path) else Trust.OWN
 
 
 def limited_by(setting: str, trust: Trust) -> str:

@@ -50,7 +50,7 @@ class _Terminal:
         return "\n".join(found)
 
 
-class _Nobody:
+class _Defaults:
     """No terminal: takes the default of each question, and fails where there is none."""
 
     def line(self, question: str, default: str, check: Callable[[str], str]) -> str:
@@ -75,7 +75,7 @@ def dialogue(given: Mapping[str, Any]) -> Draft:
         failure=_text(given["failure"]) if given["failure"] else "" if given["exit_code"] else None,
         exit_code=_option("--exit-code", given["exit_code"], interview.check_exit) if given["exit_code"] else None,
     )
-    asker = _Terminal() if sys.stdin.isatty() else _Nobody()
+    asker = _Terminal() if sys.stdin.isatty() else _Defaults()
     if isinstance(asker, _Terminal):
         echo(
             "A case is one bug: what runs, where, and how it fails. Press Enter to accept the value in brackets.",

@@ -61,7 +61,7 @@ def changes_of(given: dict[str, Any]) -> Changes:
         name, _, place = text.partition("=")
         folder = Path(name).expanduser().absolute()
         if not folder.is_dir():
-            raise UsageError(f"--writable {text}: {folder} is no folder")
+            raise UsageError(f"--writable {text}: {folder} is not a folder")
         folders.append((folder, place or folder.name))
     return Changes(writable=tuple(folders), **{name: given.pop(name) for name in ("root", "network", "debug")})
 

@@ -63,7 +63,7 @@ def one_case_argument(function: F) -> F:
 
 def selection_options(function: F) -> F:
     """An option for every known axis, --axis, --only, --skip."""
-    # What is applied last stands first in the help.
+    # What is applied last comes first in the help.
     function = click.option("--skip", multiple=True, metavar="K=V,K=V", help="Leave out cells that match.")(function)
     function = click.option(
         "--only", multiple=True, metavar="K=V,K=V", help="Keep only cells that match (several: any of them)."
@@ -290,7 +290,7 @@ def folders_of(option: str, texts: Sequence[str]) -> dict[str, Path]:
             raise UsageError(f"{option} {text}: not of the form NAME=DIR")
         path = Path(folder).expanduser()
         if not path.is_dir():
-            raise UsageError(f"{option} {text}: {path} is no folder")
+            raise UsageError(f"{option} {text}: {path} is not a folder")
         folders[name] = path
     return folders
 

@@ -21,7 +21,7 @@ class Day(click.ParamType):  # type: ignore[type-arg]
         try:
             return date.fromisoformat(value).isoformat()
         except ValueError:
-            self.fail(f"{value!r} is no date (write 2024-03-31)", param, ctx)
+            self.fail(f"{value!r} is not a date (write 2024-03-31)", param, ctx)
 
 
 def policy_options(function: F) -> F:

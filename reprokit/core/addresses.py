@@ -1,4 +1,4 @@
-"""Web addresses: which of them are this host's own, and which belong to strangers."""
+"""Web addresses: which of them are this host's own, and which belong to other hosts."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def is_loopback(url: str) -> bool:
         return False
 
 
-def is_strangers(path: str) -> bool:
+def is_from_another_host(path: str) -> bool:
     """Whether the case at that path came from a web address of another host: its author is not who runs it."""
     return path.lower().startswith(("http://", "https://")) and not is_loopback(path)

@@ -76,4 +76,4 @@ def _allow_redirect(before: str, after: str) -> None:
 
 def too_large(url: str) -> UsageError:
     """The error for a text that is too large to come from an address."""
-    return UsageError(f"{url}: more than {MAX_BYTES / 1e6:g} MB is no case; large data belongs in a dataset")
+    return UsageError(f"{url}: more than {MAX_BYTES / 1e6:g} MB is not a case; large data belongs in a dataset")

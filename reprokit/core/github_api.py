@@ -53,9 +53,9 @@ class Repository:
         tries: int = TRIES,
     ) -> None:
         if not _REPOSITORY.fullmatch(name):
-            raise UsageError(f"{name!r} is no repository: OWNER/NAME is expected")
+            raise UsageError(f"{name!r} is not a repository: OWNER/NAME is expected")
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{url!r} is no address of an API")
+            raise UsageError(f"{url!r} is not an address of an API")
         if any(not " " < sign <= "~" for sign in token):
             raise UsageError("the token holds signs that no token has (a line break at its end?)")
         self.name = name
@@ -68,7 +68,7 @@ class Repository:
         return f"Repository({self.name!r})"
 
     def get(self, *path: str | int, **query: str | int) -> Any:
-        """What stands there, parsed. Raises ApiError, with ``status`` 404 where there is nothing."""
+        """What is there, parsed. Raises ApiError, with ``status`` 404 where there is nothing."""
         return self._json(self._send("GET", self._address(path, query)))
 
     def all(self, *path: str | int, **query: str | int) -> Iterator[Any]:

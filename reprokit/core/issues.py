@@ -88,7 +88,7 @@ def read(url: str) -> Issue:
     """The issue at an address. Raises UsageError where it cannot be read, saying what to do."""
     place = _place(url)
     if place is None:
-        raise UsageError(f"{url}: is no address of an issue")
+        raise UsageError(f"{url}: is not an address of an issue")
     if "/-/" in urlsplit(url).path:
         return _gitlab(place)
     for number, api in enumerate(place.apis, 1):
@@ -96,7 +96,7 @@ def read(url: str) -> Issue:
             return _read(place, api)
         except ApiError as error:
             if number == len(place.apis):
-                raise UsageError(_told(place, error)) from None
+                raise UsageError(_refusal(place, error)) from None
     raise AssertionError("there is an interface to try")
 
 
@@ -183,7 +183,7 @@ def _in_words(place: _Place, comments: Any) -> Any:
         try:
             yield from comments()
         except ApiError as error:
-            raise UsageError(_told(place, error)) from None
+            raise UsageError(_refusal(place, error)) from None
 
     return parts
 
@@ -200,7 +200,7 @@ def _gitlab(place: _Place) -> Issue:
 
 def _mapping(place: _Place, found: Any) -> Mapping[str, Any]:
     if not isinstance(found, dict):
-        raise UsageError(f"{place.url}: the server's answer is no issue; {INSTEAD}")
+        raise UsageError(f"{place.url}: the server's answer is not an issue; {INSTEAD}")
     return found
 
 
@@ -213,7 +213,7 @@ def _part(place: _Place, url: str, found: Mapping[str, Any]) -> IssuePart:
     return IssuePart(url=url, author=str(login), text=text)
 
 
-def _told(place: _Place, error: ApiError) -> str:
+def _refusal(place: _Place, error: ApiError) -> str:
     """Why an issue cannot be read, and what to do."""
     token = "GH_TOKEN or GITHUB_TOKEN"
     if len(place.apis) > 1:

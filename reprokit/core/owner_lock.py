@@ -60,13 +60,13 @@ def release() -> None:
 
 
 def is_held(name: str, *, same_kernel: bool) -> bool | None:
-    """Whether a living process holds the lock of that name; None where it cannot be told from here.
+    """Whether a living process holds the lock of that name; None where that is not known here.
 
     ``same_kernel``: whether this kernel ran the owner. Otherwise a free lock says nothing on a network file system,
     which need not pass locks on.
     """
     inode, _, path = name.partition(":")
-    if not _NAME.fullmatch(path):  # of a record that may be a stranger's: opening a device can act on it
+    if not _NAME.fullmatch(path):  # of a record that may be untrusted: opening a device can act on it
         return None
     try:
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

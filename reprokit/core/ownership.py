@@ -134,7 +134,7 @@ def process_start_time(pid: int) -> float | None:
 
 
 class OwnerState(Enum):
-    """What can be told of the process that made something."""
+    """What is known of the process that made something."""
 
     ALIVE = "alive"
     EXITED = "exited"

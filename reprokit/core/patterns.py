@@ -32,8 +32,8 @@ _LONG = 10**8
 """Steps, about a second, after which a search has a thread of its own."""
 
 _UNAVAILABLE = {
-    "ASSERT": "looking ahead or behind is not available: write what stands there as a part of the pattern",
-    "ASSERT_NOT": "(?!...) and (?<!...) are not available: write what may stand there instead, such as [^a] for (?!a)",
+    "ASSERT": "looking ahead or behind is not available: write what is there as a part of the pattern",
+    "ASSERT_NOT": "(?!...) and (?<!...) are not available: write what may be there instead, such as [^a] for (?!a)",
     "GROUPREF": "a reference to a group is not available: write out what is repeated, or take any text with .*",
     "GROUPREF_EXISTS": "a choice by a group is not available: write both alternatives with |",
     "ATOMIC_GROUP": "(?>...) is not available: write (?:...), which finds the same or more",

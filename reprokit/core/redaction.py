@@ -1,6 +1,6 @@
 """Texts without what is secret and without what says who and where someone is.
 
-Build logs, reports, drafts, shares and pages all go through :func:`scrub`; what it looks for stands in
+Build logs, reports, drafts, shares and pages all go through :func:`scrub`; what it looks for is in
 :mod:`.private_patterns`. Pure, but for :func:`of_this_host` and :func:`of_netrc`, which read what this host knows.
 """
 
@@ -47,7 +47,7 @@ class Scrubbed:
 def scrub(text: str, *, known: Collection[str] = (), where: str = "", people: bool = True) -> Scrubbed:
     """``text`` with what is secret or private replaced: tokens by ``<kind>``, home directories by ``~``.
 
-    ``known``: values to be taken out wherever they stand; a mapping says what is put in their place (``<secret>``
+    ``known``: values to be taken out wherever they are; a mapping says what is put in their place (``<secret>``
     else). ``people`` false: who and where someone is stays, as in a build's log, which stays on this host until a
     report is made of it. ``where``: what the text is, for the list of what was left out, whose entries never hold a
     value. Equal values get equal replacements, and scrubbing again changes nothing.
@@ -194,7 +194,7 @@ class _Scrubber:
             found = put(match)
             value = next((match[name] for name in _VALUES & pattern.groupindex.keys() if match[name]), match[0])
             if found is None or found[1] == match[0] or _REDACTED.fullmatch(value):
-                # What is no secret behind a name may itself be a name and a secret.
+                # What is not a secret behind a name may itself be a name and a secret.
                 at = match.start("value") if "value" in pattern.groupindex else max(match.end(), at + 1)
                 continue
             ends = ends or [end.end() for end in re.finditer("\n|$", text)]
@@ -288,7 +288,7 @@ _PEOPLE_STEPS = (_Scrubber.people, _Scrubber.places)
 
 
 def _as_word(value: str, replacement: str) -> str:
-    """A pattern for ``value`` where it is not part of a longer word; a long secret is one wherever it stands."""
+    """A pattern for ``value`` where it is not part of a longer word; a long secret is one wherever it is."""
     if replacement == "<secret>" and len(value) >= 8:
         return re.escape(value)
     before = "(?<![A-Za-z0-9])" if value[0].isalnum() else ""

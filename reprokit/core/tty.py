@@ -116,7 +116,7 @@ def at_hand() -> Iterator[Terminal]:
 def relay(terminal: Terminal, peer: Peer, resize: Callable[[os.terminal_size], None], tick: Callable[[], None]) -> None:
     """Pass keys to the program and its output to the user, in raw mode, until the program's end.
 
-    ``resize``: told the size now and whenever it changes. ``tick``: called a few times a second; ends it by raising.
+    ``resize``: gets the size now and whenever it changes. ``tick``: called a few times a second; ends it by raising.
     Neither side can hold up the other: what one does not take waits, and no more is read meanwhile. Raises Cancelled
     where the terminal went away.
     """

@@ -46,7 +46,7 @@ def ensure(
     """The base image, pulled or made when the engine does not have it yet; its ``tag`` is what FROM has to name.
 
     ``seen``: a registry's image stays the one that was seen first; what was seen before ``since`` (seconds since 1970)
-    is looked up anew. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
+    is looked up again. Raises Unsupported when there is no such image or no means to make it, EngineError, Cancelled;
     where it is a registry's image, UNAVAILABLE begins the reason. Two processes that need the same base make it
     once. ``share``: one that is made from packages may come from another machine, and goes to the others.
     """
@@ -67,7 +67,7 @@ def ensure(
         if since and not (found and not found.digest and base.source == "image"):
             found = None
         found = found or _pulled(engine, reference, "", cancel, on_progress) or _missing(base)
-        if not found.digest:  # it is no registry's, but was built or imported here
+        if not found.digest:  # it is not a registry's, but was built or imported here
             return found
         if before and before != found.digest:
             on_progress(Progress(number=1, total=1, name=f"{reference} is {found.digest} now, and was {before}"))

@@ -51,7 +51,7 @@ def hidden(trial: Trial, names: list[str], about: Mapping[str, Any]) -> dict[str
 
     CUDA images say ``NVIDIA_VISIBLE_DEVICES=all``, which that runtime obeys where it is the engine's default, unless
     the GPUs come in its own way. So may a case, and Podman's hook obeys it with any runtime: what a case asks for is
-    ``resources.gpus``, so that its own value stands only where it gives none.
+    ``resources.gpus``, so that its own value counts only where it gives none.
     """
     if trial.gpus and not names:
         return {}

@@ -1,7 +1,7 @@
 """What an engine with Docker's API keeps for us on its disk: images by their labels, and the cache of our builds.
 
 An image's layers stay on the disk as build cache when the image is removed, so both are removed together. BuildKit's
-records carry no labels. One is ours beyond doubt when its step mounts ``/run/reprokit/``, which every step of ours that
+records carry no labels. One is certainly ours when its step mounts ``/run/reprokit/``, which every step of ours that
 costs anything does, or when it lies on such a step.
 """
 

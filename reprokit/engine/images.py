@@ -190,7 +190,7 @@ def import_rootfs(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) ->
 def import_into_podman(wire: Wire, tar: Path, tag: str, labels: Mapping[str, str]) -> ImageInfo:
     """:func:`import_rootfs` over Podman's own API: the Docker-compatible one drops the tag (podman issue 18597)."""
     # Without a registry's name Podman would put its own before it, and not find the image by the name that Docker's
-    # users say. Labels are taken as they stand, but for quotes around the whole.
+    # users say. Labels are taken unchanged, except for quotes around the whole.
     query = {
         "reference": on_docker_hub(tag),
         "changes": [f"LABEL {key}={value}" for key, value in sorted(labels.items())],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 IMAGE, BASE, BUILD_CACHE = "image", "base image", "build cache"
 OTHER_CACHE = "build cache that may be another program's"
-"""What no image uses, and what cannot be told to be ours: removed only where the user asks for it."""
+"""What no image uses, and what may not be ours: removed only where the user asks for it."""
 ENVIRONMENT, INTERPRETER, DOWNLOADS = "environment", "interpreter", "downloads"
 
 

@@ -23,7 +23,7 @@ _TYPES = {
 }
 _PACKAGE = "reprokit.buildkit"
 
-# message -> ((field, number, type, repeated), ...); a type that is no scalar names a message.
+# message -> ((field, number, type, repeated), ...); a type that is not a scalar names a message.
 _MESSAGES: dict[str, tuple[tuple[str, int, str, bool], ...]] = {
     "GetSecretRequest": (("ID", 1, "string", False),),
     "GetSecretResponse": (("data", 1, "bytes", False),),

@@ -1,4 +1,4 @@
-"""The hosts that a build's own steps name: all that a stranger's build reaches beside what the site names. Pure."""
+"""The hosts that a build's own steps name: all that an untrusted build reaches beside what the site names. Pure."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ class Engine(Protocol):
 
         Args:
             image: Its tag or id.
-            target: The file, which is written anew.
+            target: The file, which is overwritten.
             cancel: When it is set, writing is stopped.
 
         Raises:
@@ -340,7 +340,7 @@ class Engine(Protocol):
         """List what the engine keeps on disk for reprokit, and for no one else.
 
         Returns:
-            Images and base images by their ownership labels, caches of builds that are ours beyond doubt, or what
+            Images and base images by their ownership labels, caches of builds that are certainly ours, or what
             stands for them. A part that something else holds too is left out: removing ours would not free it.
         """
 

@@ -39,7 +39,7 @@ def docker_run_words(
     if limits.cpus is not None:
         words.append(f"--cpus={limits.cpus:g}")
     if limits.memory is not None:
-        # The swap limit equals the memory: a limit that swaps is no limit.
+        # The swap limit equals the memory: a limit that swaps is not a limit.
         words += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
     if limits.shm_size is not None:
         words.append(f"--shm-size={limits.shm_size}")

@@ -4,8 +4,8 @@
 """Runs in a trial's container, in the Python that gdb brings: takes the stacks of what crashes, and of what hangs.
 
 It seizes the trial's command, which waits stopped, and all that it starts. Programs are stopped for a moment where they
-start a thread or a process or get a signal, and nowhere else. One that is about to die of a signal is held, its stacks
-are taken, and it dies of that very signal. A line on the standard input asks for the stacks of everything, three times.
+start a thread or a process or get a signal, and nowhere else. One that is about to be ended by a signal is held, its stacks
+are taken, and that same signal ends it. A line on the standard input asks for the stacks of everything, three times.
 
 What it prints is read by :mod:`reprokit.evidence.native`.
 """
@@ -103,12 +103,12 @@ class Tracer:
                 ptrace(LISTEN, pid)  # stopped as a shell stops a job, until it is continued
             elif event:
                 ptrace(CONT, pid)
-            elif number in FATAL and self.dies_of(pid, number):
+            elif number in FATAL and self.is_fatal(pid, number):
                 self.crash(pid, number)
             else:
                 ptrace(CONT, pid, number)
 
-    def dies_of(self, pid, number):
+    def is_fatal(self, pid, number):
         bit = 1 << (number - 1)
         return not any(int(status(pid, name) or "0", 16) & bit for name in ("SigCgt", "SigIgn"))
 

@@ -58,7 +58,7 @@ class ContainerEvents:
     def code(self) -> int:
         """The exit status with which the engine reported the end. Raises EngineLost where that is not the program's."""
         with self._news:
-            why, code = self._doubt(), self._code
+            why, code = self._fault(), self._code
         if why or code is None:
             raise EngineLost(why)
         return code
@@ -68,7 +68,7 @@ class ContainerEvents:
         with self._news:
             return self._news.wait_for(lambda: self._oom or self.witness.lost, within) and self._oom
 
-    def _doubt(self) -> str:
+    def _fault(self) -> str:
         if self._foreign():
             names = ", ".join(dict.fromkeys(_SIGNALS.get(one) or f"signal {one or '?'}" for one in self._signals))
             return (

@@ -135,7 +135,7 @@ class HostPrograms:
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """One axis. ``place``: where it stands among the axes in help, reports and documentation.
+    """One axis. ``place``: its position among the axes in help, reports and documentation.
 
     ``title``: its name in sentences. ``syntax``: its name in cases and the values it takes. ``guide``: Markdown for
     the documentation: where it comes from, where it goes, what is measured.

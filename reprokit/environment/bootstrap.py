@@ -98,7 +98,7 @@ def packages_of(rootfs: Path) -> dict[str, str]:
                 stream = archive.extractfile(member)
                 assert stream is not None
                 return _installed(stream.read().decode("utf-8", "replace"))
-    raise EngineError(f"{rootfs} holds no dpkg: it is no root file system of Debian or Ubuntu")
+    raise EngineError(f"{rootfs} holds no dpkg: it is not a root file system of Debian or Ubuntu")
 
 
 def _installed(status: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ def check(spec: CellSpec, environment: Environment, catalog: Catalog) -> Environ
 
 
 def tolerated(spec: CellSpec) -> str:
-    """Why a conflict is no reason to refuse the cell, or ''."""
+    """Why a conflict is not a reason to refuse the cell, or ''."""
     if spec.environment.conflicts == "allow":
         return "the case allows it"
     if spec.reproduces:

@@ -273,7 +273,7 @@ def _templates() -> Templates:
     templates = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_folder()),
         undefined=jinja2.StrictUndefined,
-        autoescape=False,  # a Dockerfile is no HTML; every value goes through one of the filters below
+        autoescape=False,  # a Dockerfile is not HTML; every value goes through one of the filters below
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,

@@ -66,7 +66,7 @@ def _asked_of(steps: Iterable[PipStep], pip_options: Iterable[str], **how: Any) 
 def asked(
     pip: Iterable[str], pip_options: Iterable[str], *, conditional: bool = False, catalog: Catalog = OURS
 ) -> Iterator[Asked]:
-    """The frameworks among requirements. A line that is no plain requirement (a URL, a file, an option) is none.
+    """The frameworks among requirements. Other lines (a URL, a file, an option) do not count.
 
     ``conditional``: those with an environment marker as well, which may not hold.
     """

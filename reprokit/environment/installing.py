@@ -152,7 +152,7 @@ def reads_files(asked: EnvironmentSpec) -> bool:
 def _large(early: Sequence[str]) -> tuple[str, ...]:
     """The requirements of the layer of large packages: exact pins, which nothing that follows can move.
 
-    ``early``: the arguments that wait for no file. None where an option stands among them: an index, say, may be what
+    ``early``: the arguments that wait for no file. None where an option is among them: an index, say, may be what
     the pins need.
     """
     if any(word.startswith("-") for word in early):

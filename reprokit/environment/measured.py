@@ -31,7 +31,7 @@ class Measured(Mapping[str, Any]):
     ``cuda`` is the release (``12.0``) that nvcc, else ptxas, else the toolkit's version file or runtime library names;
     ``cuda_build`` the compiler's build (``12.0.140``); ``nvcc`` the compiler's own last line. ``frameworks`` holds
     the constants of ``paddle.version``, ``torch.version`` and ``cv2.version``. ``gpu`` lists names, ``os`` is
-    ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they stand beside these.
+    ``debian-12``. ``further``: the version of every other axis, by its name; as JSON they are beside these.
     """
 
     python: str | None = None

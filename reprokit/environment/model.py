@@ -20,7 +20,7 @@ class Base:
     ``name`` is the release (``debian-12``) or the image named by the case; ``source`` says which served it:
     ``registry``, ``bootstrap`` (made from the distribution's packages), ``image`` (``environment.image``) or ``host``
     (this host itself, for virtual environments).
-    ``reference`` is what stands after FROM.
+    ``reference`` is what follows FROM.
     """
 
     name: str
@@ -167,7 +167,7 @@ class OnHost:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTree:
-    """An exported tree. ``commit`` is the full hash ('' for a folder that is no git checkout), ``digest`` covers
+    """An exported tree. ``commit`` is the full hash ('' for a folder that is not a git checkout), ``digest`` covers
     content and patch (``sha256:...``), ``archive`` is the folder with the files, ``path`` where it goes below workdir.
     ``note`` is what the user should know about where it came from.
     """

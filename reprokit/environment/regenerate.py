@@ -211,11 +211,11 @@ def new_toolkits() -> list[str]:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Write nothing; exit status 1 if a table is behind the index.")
-@click.option("--all", "anew", is_flag=True, help="Read every wheel again, not only those of new releases.")
-def main(check: bool, anew: bool) -> None:
+@click.option("--all", "everything", is_flag=True, help="Read every wheel again, not only those of new releases.")
+def main(check: bool, everything: bool) -> None:
     """Regenerate data/builds.yaml and data/cudnn.yaml from the package index that pip is configured with."""
     behind = False
-    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds({} if anew else OURS.builds()))):
+    for name, lines in (("cudnn.yaml", cudnn()), ("builds.yaml", builds({} if everything else OURS.builds()))):
         text = "\n".join(lines) + "\n"
         path = DATA / name
         if path.is_file() and path.read_text("utf-8") == text:

@@ -109,7 +109,7 @@ def _theirs(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: cannot be read: {error}") from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{path}: is no YAML: {error}") from error
+        raise UsageError(f"{path}: is not YAML: {error}") from error
     found: dict[str, Any] = {} if node is None else read(path, node, SHAPES)
     return found
 

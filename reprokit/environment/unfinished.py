@@ -24,7 +24,7 @@ def before(rendered: dockerfile.Rendered, step: str, workdir: str) -> dockerfile
 
 
 def _instructions(text: str) -> Iterator[str]:
-    """The instructions with what stands before them, such as comments; each with its continuation lines."""
+    """The instructions with what precedes them, such as comments; each with its continuation lines."""
     held = ""
     for line in text.splitlines(keepends=True):
         held += line

@@ -97,7 +97,7 @@ class BuildLog:
         if self.at is None or not self.at.command:
             return "\n".join(line for line in self.lines if not _TRIED_AGAIN.match(line))
         if self.at.command.split()[0] in _QUIET:
-            return ""  # it prints nothing, so what stands above it is about something else
+            return ""  # it prints nothing, so what is above it is about something else
         own = [line for line in self.lines if not line.startswith("reprokit: ") and not _TRIED_AGAIN.match(line)]
         long = re.search(r"\b(pip|uv|cmake|make|ninja|gcc|g\+\+|cargo|npm|python\S*|conda|mamba)\b", self.at.command)
         return "\n".join(own if long else own[-_NEAR:])

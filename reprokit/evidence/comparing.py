@@ -146,16 +146,16 @@ def _against(one: Outputs, reference: Reference, rules: Compare, seen: _Compared
     counts = rules.mismatch == "reproduced"
     problem = next((each for each in found if each.problem and not (counts and each.mismatch)), None)
     differs = next((each for each in found if each.differs or each.problem), None)
-    telling = problem or differs
+    worst = problem or differs
     if not seen.tensors:
         seen.tensors = tuple(sorted(found, key=lambda each: not (each.differs or each.problem)))
-    if telling is None:
+    if worst is None:
         count = sum(each.elements for each in found)
         return Outcome.PASSED, f"agrees with {reference.words} ({pluralize(count, 'number')})"
     outcome = Outcome.INCONCLUSIVE if problem else Outcome.REPRODUCED
     more = sum(bool(each.differs or each.problem) for each in found) - 1
     others = f"; and {pluralize(more, 'tensor')} more" if more else ""
-    return outcome, f"against {reference.words}: {telling.name}: {telling}{others}"
+    return outcome, f"against {reference.words}: {worst.name}: {worst}{others}"
 
 
 def _tolerance(rules: Compare) -> Tolerance:

@@ -9,7 +9,7 @@ from reprokit.evidence.details import CellDetails, FailureRecord
 from reprokit.evidence.model import Outcome, Verdict
 from reprokit.evidence.records import TrialRecord
 
-_TELLING = {
+_OUTCOME = {
     Verdict.REPRODUCED: Outcome.REPRODUCED,
     Verdict.FLAKY: Outcome.REPRODUCED,
     Verdict.DIFFERENT_FAILURE: Outcome.DIFFERENT_FAILURE,
@@ -24,18 +24,18 @@ def with_failures(details: CellDetails, verdict: Verdict, trials: Sequence[Trial
     in several ways, has each once with the numbers of its ``trials``; ``known`` is the id of the case's known failure
     that all trials with another failure showed.
     """
-    telling = [trial.failure for trial in trials if trial.outcome is _TELLING.get(verdict) and trial.failure]
-    if not telling:
+    failures = [trial.failure for trial in trials if trial.outcome is _OUTCOME.get(verdict) and trial.failure]
+    if not failures:
         return replace(details, failure=None, failures=(), known="")
     each: dict[str, FailureRecord] = {}
     for trial in trials:
         if trial.failure:
             way = each.get(trial.failure.id, trial.failure)
             each[trial.failure.id] = replace(way, trials=(*way.trials, trial.number))
-    known = {failure.known for failure in telling}
+    known = {failure.known for failure in failures}
     return replace(
         details,
-        failure=telling[0],
+        failure=failures[0],
         failures=tuple(each.values()) if len(each) > 1 else (),
-        known=telling[0].known if verdict is Verdict.DIFFERENT_FAILURE and len(known) == 1 else "",
+        known=failures[0].known if verdict is Verdict.DIFFERENT_FAILURE and len(known) == 1 else "",
     )

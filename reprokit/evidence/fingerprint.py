@@ -16,9 +16,9 @@ import signal
 from collections.abc import Iterator
 
 from reprokit.core.text import one_line
-from reprokit.evidence.frames import telling_frames
+from reprokit.evidence.frames import relevant_frames
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Fingerprint
-from reprokit.evidence.native import ThreadStack, telling
+from reprokit.evidence.native import ThreadStack, identifying_frames
 from reprokit.evidence.normalise import essence, normalise
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has, parser_of
@@ -62,7 +62,7 @@ def fingerprint(
     if crash is not None:
         return _of_crash(crash, by, text, stack)
     if by:
-        frames, where = telling(stack) if stack else ((), "")
+        frames, where = identifying_frames(stack) if stack else ((), "")
         return _make(kind="signal", frames=frames, message=by, title=by + (f" at {where}" if where else ""))
     status, said = f"exit status {ending.exit_code}", essence(said or last_words(text))
     return _make(
@@ -99,7 +99,7 @@ def _crashed_later(by: str, exception: ExceptionSeen, crash: Crash | None, text:
 def _of_exception(seen: ExceptionSeen, crash: Crash | None, cause: ExceptionSeen | None) -> Fingerprint:
     said = essence(seen.message)
     leaves = list(_leaves(seen))
-    frames, where = telling_frames(seen.frames, message=bool(said))
+    frames, where = relevant_frames(seen.frames, message=bool(said))
     kind, at = _type(seen.type), f" at {where}" if where else ""
     message, behind, title = normalise(said), "", f"{kind}: {one_line(said, 120)}" if said else kind
     if leaves:
@@ -137,14 +137,14 @@ def _type(dotted: str) -> str:
 
 def of_hang(stack: ThreadStack) -> Fingerprint:
     """The fingerprint of a program that stood there at its time limit."""
-    frames, where = telling(stack)
+    frames, where = identifying_frames(stack)
     return _make(kind="hang", frames=frames, message="", title=f"hangs at {where}" if where else "hangs")
 
 
 def _of_crash(crash: Crash, by: str, text: str, stack: ThreadStack | None) -> Fingerprint:
     frames, where = crash_frames(text)
     if not frames and stack is not None:
-        frames, where = telling(stack)
+        frames, where = identifying_frames(stack)
     at = f" at {where}" if where else ""
     words = _words(crash)
     if has(crash.kind, Trait.SIGNAL):

@@ -58,7 +58,7 @@ def file_matches(wanted: str, file: str) -> bool:
     return file == wanted or file.endswith("/" + wanted.lstrip("/"))
 
 
-def telling_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tuple[str, ...], str]:
+def relevant_frames(frames: Sequence[Frame], *, message: bool = True) -> tuple[tuple[str, ...], str]:
     """Return the frames that tell a failure, innermost first, as ``file:function``, and the one to name it by.
 
     A file is its last part, since folders differ from one environment to the next (``package/__init__.py`` keeps its

@@ -22,7 +22,7 @@ from reprokit.evidence.model import (
 )
 from reprokit.evidence.native import Stacks, describe_crash_at, describe_hang, hang_at, split
 from reprokit.evidence.not_started import why_not_started
-from reprokit.evidence.observation import cause_of, observe, telling_crash, without_cuts
+from reprokit.evidence.observation import cause_of, observe, primary_crash, without_cuts
 from reprokit.evidence.text import LineNumbers, clean
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def judge(failure: Failure, ending: Ending, text: str, known: Sequence[Known] = 
     numbers = LineNumbers(text)
     checks = check(failure, ending, observation, shown, numbers, stacks)
     exception = chosen_exception(failure, observation)
-    crash = telling_crash(observation)
+    crash = primary_crash(observation)
     unstarted = why_not_started(failure, ending, shown)
     matched = _all(checks) and _is_evidence(failure, ending) and not unstarted
     outcome = Outcome.REPRODUCED if matched else _otherwise(ending)

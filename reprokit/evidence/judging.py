@@ -43,7 +43,7 @@ def judged(expect: Expect, number: int, ending: Ending, text: str, log: str) -> 
         log=log,
         # What a program logged is not a failure if the program passed.
         exception=None if judgement.outcome is Outcome.PASSED else _exception_record(judgement.exception),
-        lines=_telling_lines(judgement),
+        lines=_relevant_lines(judgement),
         failure=_failure_record(judgement),
         usage=ending.usage,
     )
@@ -62,9 +62,9 @@ def _judgement(expect: Expect, ending: Ending, text: str) -> Judgement:
 def concluded(records: Sequence[TrialRecord], trials: Trials) -> tuple[Verdict, str]:
     """The verdict that trials come to, which were run by the policy ``trials``, and the reason in words."""
     verdict, reason = decide([record.outcome for record in records], trials)
-    telling = next((r for r in records if r.outcome.value == verdict.value), None)
-    if telling is not None and telling.outcome is not Outcome.PASSED:
-        reason = f"{reason}: {telling.reason}" if len(records) > 1 else telling.reason
+    relevant = next((r for r in records if r.outcome.value == verdict.value), None)
+    if relevant is not None and relevant.outcome is not Outcome.PASSED:
+        reason = f"{reason}: {relevant.reason}" if len(records) > 1 else relevant.reason
     elif verdict is Verdict.NOT_REPRODUCED:
         why = next((record.reason for record in records if record.reason != describe_exit(0)), "")
         reason = f"{reason}; {why}" if why else reason  # a traceback was seen, and is not the failure
@@ -77,7 +77,7 @@ def _failure_record(judgement: Judgement) -> FailureRecord | None:
     return FailureRecord(**vars(judgement.fingerprint), known=judgement.known, stack=judgement.stack)
 
 
-def _telling_lines(judgement: Judgement) -> tuple[int, ...]:
+def _relevant_lines(judgement: Judgement) -> tuple[int, ...]:
     """The log lines that the signature matched, counted from 1: of a matched exception, its whole traceback."""
     lines = {line for check in judgement.checks for line in check.lines}
     seen = judgement.exception

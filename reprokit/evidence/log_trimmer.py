@@ -29,7 +29,7 @@ BLOCK = 256 * 1024
 PIECE = 64 * 1024
 """Excerpts are stored in pieces of at most about this size, so that a budget can drop the oldest."""
 LINES_BEFORE, LINES_AFTER = 3, 45
-"""Lines kept around a find: before it stands who printed it, after it the message and the chain's next link."""
+"""Lines kept around a find: before it is who printed it, after it the message and the chain's next link."""
 BYTES_AFTER = 32 * 1024
 _LINE_SLACK = 64 * 1024
 _NEAR = 256

@@ -38,7 +38,7 @@ class Message:
     """An exception's message, read line by line until something shows that it is over."""
 
     def __init__(self, first: str, *, strict: bool = False) -> None:
-        """``strict``: the program runs on after this, so lines without indentation are no part of the message."""
+        """``strict``: the program runs on after this, so lines without indentation are not part of the message."""
         self._lines = [first]
         self._limit = 0 if strict else UNINDENTED
         self._nested = False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from reprokit.core.patterns import compiled
-from reprokit.evidence.frames import TOP, file_matches, kind, telling_frames
+from reprokit.evidence.frames import TOP, file_matches, kind, relevant_frames
 from reprokit.evidence.model import Frame
 from reprokit.evidence.stacks import passed_through, plain_name
 
@@ -144,7 +144,7 @@ def _frame(line: str) -> Frame | None:
 def merged(native: Sequence[Frame], python: Sequence[Frame]) -> tuple[Frame, ...]:
     """One stack of a thread's native frames and Python's, innermost first.
 
-    Python's stand where the interpreter's own would; what called the interpreter back in between is not known.
+    Python's are where the interpreter's own would; what called the interpreter back in between is not known.
     """
     if not python:
         return tuple(native)
@@ -194,12 +194,12 @@ def hang_at(stacks: Stacks, wanted: Sequence[str] = ()) -> tuple[ThreadStack | N
         hits = [next((one for one in sample if stack_matches(wanted, one.frames)), None) for sample in samples]
         found = [hit for hit in hits if hit is not None]
         return (found[-1] if found else None), len(found), len(samples)
-    telling = _telling(samples[-1])
-    same = sum(any(_same(one, telling) for one in sample) for sample in samples)
-    return telling, same, len(samples)
+    stack = _main_stack(samples[-1])
+    same = sum(any(_same(one, stack) for one in sample) for sample in samples)
+    return stack, same, len(samples)
 
 
-def _telling(sample: Sequence[ThreadStack]) -> ThreadStack:
+def _main_stack(sample: Sequence[ThreadStack]) -> ThreadStack:
     """The main thread of the first Python, else of the program that was started last and is not a shell."""
     mains = [one for one in sample if one.thread == one.process] or list(sample)
     python = [one for one in mains if any(is_python(frame) for frame in one.frames)]
@@ -244,12 +244,12 @@ def is_own(frame: Frame) -> bool:
     return kind(frame) == "own" if is_python(frame) else bool(frame.line) and not frame.file.startswith(("../", "./"))
 
 
-def telling(stack: ThreadStack) -> tuple[tuple[str, ...], str]:
+def identifying_frames(stack: ThreadStack) -> tuple[tuple[str, ...], str]:
     """The frames that tell a crash or a hang, innermost first, and the one to name it by."""
     native = [name for frame in stack.frames if not is_python(frame) and (name := plain_name(frame.function))]
     native = [name for name in dict.fromkeys(native) if name not in ("??", "<signal") and not _ADDRESS.match(name)]
     native = [name for name in native if not passed_through(name)] or native[:1]
-    python, where = telling_frames([frame for frame in reversed(stack.frames) if is_python(frame)])
-    # A hang is told by what waits, not by how the C library does.
+    python, where = relevant_frames([frame for frame in reversed(stack.frames) if is_python(frame)])
+    # A hang is recognised by what waits, not by how the C library does.
     frames = (*native, *python)[:TOP] if stack.signal or not python else python
     return frames, frames[0] if native or not where else where

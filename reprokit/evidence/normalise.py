@@ -28,7 +28,7 @@ _AROUND = re.compile(
     r"|Device-side assertion tracking|CUDA kernel errors might be|from user code:|Search for [`']\w+[`'] in https?://"
     r"|(?:Check the documentation|For more (?:details|information)|See https?://)"
 )
-"""Lines inside of a message that are no part of what it says."""
+"""Lines inside of a message that are not part of what it says."""
 _OPERATORS = re.compile(r"\[operator < \w+ > error\]")
 
 _TEMPORARY = re.compile(r"/(?:tmp|var/tmp|dev/shm|var/folders)/")

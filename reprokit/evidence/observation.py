@@ -39,7 +39,7 @@ def cause_of(seen: ExceptionSeen | None, observation: Observation) -> ExceptionS
     return before[-1] if before and before[-1].cause_of_next else None
 
 
-def telling_crash(observation: Observation) -> Crash | None:
+def primary_crash(observation: Observation) -> Crash | None:
     """The crash that says most about the end: a compiler's first error, else the last that names a cause.
 
     A shell's ``Aborted`` or a linker's complaint only echoes what came before it.

@@ -54,7 +54,7 @@ class OwnerRecord:
 
     @property
     def state(self) -> OwnerState:
-        """Whether the process still runs, as far as can be told from here."""
+        """Whether the process still runs, as far as this host knows."""
         return state_of_owner(self.labels)
 
     @property

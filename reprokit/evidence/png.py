@@ -34,7 +34,7 @@ def pixels(data: bytes, most: int) -> Pixels:
     stride = width * step
     size = (stride + 1) * height
     if not size or size > most:
-        raise ValueError(f"has {width} x {height} pixels, which is none, or more than {most >> 20} MiB")
+        raise ValueError(f"has {width} x {height} pixels, which is zero, or more than {most >> 20} MiB")
     unpacker = zlib.decompressobj()
     try:
         packed = unpacker.decompress(b"".join(_chunks(data)), size)

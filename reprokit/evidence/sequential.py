@@ -8,12 +8,12 @@ A policy with a ``rate`` runs trials until the cell is decided; what is left to 
   ``rate`` against 0. With 0.1 and 0.95 it takes 29 trials: a smaller ``max`` leaves more than ``rate`` possible, and
   the reason says so.
 - **Some matched, others did not** (they passed, or failed otherwise). The cell is flaky, for sure; open is the rate.
-  Wald's test of ``rate`` against :func:`doubt`, with errors of 1 - ``confidence`` at either; what lies between the two
-  may be decided either way. Each decision holds with the confidence; the two ways of being called below
+  Wald's test of ``rate`` against :func:`lower_rate`, with errors of 1 - ``confidence`` at either; what lies between the
+  two may be decided either way. Each decision holds with the confidence; the two ways of being called below
   the rate, this one and clean trials, together befall up to 6.4 % of the cells at just ``rate`` where it is 0.95.
 - **Every trial matched.** One is enough to know that it reproduces, and says little of how often. They stop where rates
   up to :data:`RELIABLE` are excluded (4 trials at 0.95), so that what is called ``reproduced`` is seldom flaky. Trials
-  that all fail in another way stop likewise: more of them would only cost time.
+  that all fail in another way stop as well: more of them would only cost time.
 
 The reference is ClusterFuzz (src/clusterfuzz/_internal/bot/testcase_manager.py): ``test_reproduce_reliability`` runs up
 to 10 times, and calls a crash reproducible where REPRODUCIBILITY_FACTOR = 0.5 of them crash alike; it stops where that
@@ -98,7 +98,7 @@ class Trials:
             return None
         if not matched:
             return BELOW if count >= self.needed() else None
-        low, bound = doubt(self.rate), math.log(self.confidence / (1 - self.confidence))
+        low, bound = lower_rate(self.rate), math.log(self.confidence / (1 - self.confidence))
         evidence = matched * math.log(self.rate / low) + (count - matched) * math.log((1 - self.rate) / (1 - low))
         return AT_LEAST if evidence >= bound else BELOW if evidence <= -bound else None
 
@@ -112,7 +112,7 @@ class Trials:
         return math.ceil(math.log(1 - self.confidence) / math.log(chance) - 1e-9)
 
 
-def doubt(rate: float) -> float:
+def lower_rate(rate: float) -> float:
     """The rate that counts as "not at ``rate``" in a flaky cell: :data:`ODDS` lower, as ClusterFuzz tells rates apart.
 
     0.7 -> 0.23, 0.1 -> 0.014.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reprokit.evidence.frames import TOP, telling_frames
+from reprokit.evidence.frames import TOP, relevant_frames
 from reprokit.evidence.model import Frame
 from reprokit.evidence.parser import StackFormat
 from reprokit.evidence.parsers import parsers
@@ -61,7 +61,7 @@ def crash_frames(text: str) -> tuple[tuple[str, ...], str]:
         return (), ""
     lines = text.split("\n")
     if python := _python(lines):
-        return telling_frames(python)
+        return relevant_frames(python)
     names = list(dict.fromkeys(plain_name(line) for line in _native(lines, formats)))
     named = [name for name in names if name and not passed_through(name)] or [name for name in names if name]
     return tuple(named[:TOP]), named[0] if named else ""

@@ -1,6 +1,6 @@
 """Outputs of a trial as numbers: .npy, .npz, .safetensors, .json, .png and text. Pure.
 
-A file may be a stranger's: only plain arrays of numbers are read, nothing is unpickled, and whatever is damaged, of an
+A file may be untrusted: only plain arrays of numbers are read, nothing is unpickled, and whatever is damaged, of an
 unknown kind, or larger than :data:`MOST` once unpacked is :class:`Unreadable`.
 """
 

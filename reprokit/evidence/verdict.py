@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from reprokit.case.matrix import matches
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, Trials, doubt, failure_rate_bound, interval
+from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, Trials, failure_rate_bound, interval, lower_rate
 
 
 def decide(outcomes: Sequence[Outcome], trials: Trials | None = None) -> tuple[Verdict, str]:
@@ -50,7 +50,7 @@ def _interval(failed: int, total: int, trials: Trials) -> str:
 def _decision(failed: int, total: int, trials: Trials) -> str:
     if trials.rate is None:
         return ""
-    asked, low = f"at least {100 * trials.rate:g} %", f"{_percent(doubt(trials.rate))} %"
+    asked, low = f"at least {100 * trials.rate:g} %", f"{_percent(lower_rate(trials.rate))} %"
     words = {AT_LEAST: f"decided to be {asked}, not {low}", BELOW: f"decided not to be {asked}, but {low} or so"}
     decided = trials.decided(total, failed)
     return f", {words[decided]}" if decided else f"; whether it is {asked} is open after {total} trials"

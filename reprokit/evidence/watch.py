@@ -59,7 +59,7 @@ class Watch:
         while len(found) < MATCHES and (span := find(self._pattern, text[at:])):
             start, end = at + span[0], at + span[1]
             lines = _lines(data, text.count("\n", 0, start), text.count("\n", 0, end))
-            if lines[1] - lines[0] > LONG_LINES:  # about where it is: control sequences may stand before it
+            if lines[1] - lines[0] > LONG_LINES:  # about where it is: control sequences may precede it
                 offset = len(text[:start].encode())
                 lines = max(lines[0], offset - OVERLAP), min(lines[1], offset + 4 * (end - start) + OVERLAP)
             found.append(lines)

@@ -147,7 +147,7 @@ _BLANK = re.compile("[\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b-\u1
 
 
 def _more(file: CaseFile) -> Iterator[Problem]:
-    """Problems of a valid case that comes from a stranger: too many cells, sources that need the runner's rights."""
+    """Problems of a valid case that comes from someone else: too many cells, sources that need the runner's rights."""
     matrix = file.case.matrix
     cells = count(matrix.axes, matrix.exclude, matrix.include)
     if cells > MAX_CELLS:

@@ -58,9 +58,9 @@ def refusal(found: Mapping[str, tuple[str, ...]], allowed: frozenset[str]) -> st
         f"{kind}: {', '.join(things[:5])}{', ...' if things[5:] else ''}" for kind, things in wrong.items()
     )
     return (
-        f"nothing was run: this runner was used before or is someone's own, and an untrusted case could reach what it "
-        f"holds ({said}). Use a runner that is made for one job (config.sh --ephemeral, on a new machine), or set the "
-        f"repository's variable {VARIABLE} to what it may hold: {','.join([*sorted(allowed), *wrong])}"
+        f"nothing was run: this runner was used before or belongs to a person, and an untrusted case could reach what "
+        f"it holds ({said}). Use a runner that is made for one job (config.sh --ephemeral, on a new machine), or set "
+        f"the repository's variable {VARIABLE} to what it may hold: {','.join([*sorted(allowed), *wrong])}"
     )
 
 

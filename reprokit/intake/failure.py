@@ -13,7 +13,7 @@ from reprokit.evidence import frames as places
 from reprokit.evidence.fingerprint import fingerprint
 from reprokit.evidence.model import Crash, Ending, ExceptionSeen, Frame
 from reprokit.evidence.normalise import essence
-from reprokit.evidence.observation import last_exception, observe, telling_crash
+from reprokit.evidence.observation import last_exception, observe, primary_crash
 from reprokit.evidence.parser import Trait
 from reprokit.evidence.parsers import has
 from reprokit.evidence.parsers.paddle import ENFORCE
@@ -125,10 +125,10 @@ def _in_piece(piece: ReportPiece) -> Shown | None:
     piece = replace(piece, text=_STAMP.sub("", piece.text))
     text = _begun(notebooks.as_tracebacks(piece.text))
     observation = observe(text)
-    exception, crash = last_exception(observation), telling_crash(observation)
+    exception, crash = last_exception(observation), primary_crash(observation)
     if crash is None and exception is None:  # pip indents the output of a compiler
         text = "\n".join(line.strip() for line in text.split("\n"))
-        crash = telling_crash(observe(text))
+        crash = primary_crash(observe(text))
     if exception is not None and not exception.ignored:
         shown = _of_exception(exception, piece)
         above = text.split("\n")[max(exception.line - 3, 0) : exception.line - 1]
@@ -156,7 +156,7 @@ def _begun(text: str) -> str:
 
 def _in_words(piece: ReportPiece) -> Shown | None:
     """A failure in prose: text that was pasted without a fence, or an exception that a sentence names."""
-    crash = telling_crash(observe(piece.text))
+    crash = primary_crash(observe(piece.text))
     found = _BARE.search(piece.text) or _WITHIN.search(piece.text)
     line = piece.text.count("\n", 0, found.start()) + 1 if found else 0
     # A line that names an exception is identified by it, even if it also looks like a crash.

@@ -183,8 +183,8 @@ def short(explained: Explained) -> Iterator[str]:
         yield from _how_to_confirm(explained)
         return
     yield f"several conditions fit ({'; '.join(notes)}): {words(found.found)}; {_rivals(found)}"
-    for telling in found.tell_apart[:1]:
-        yield f"what would tell them apart: {_how(explained, telling)}"
+    for proposed in found.tell_apart[:1]:
+        yield f"what would tell them apart: {_how(explained, proposed)}"
 
 
 def full(explained: Explained) -> Iterator[str]:
@@ -197,11 +197,11 @@ def full(explained: Explained) -> Iterator[str]:
         yield f"no claim: {found.why}"
     else:
         yield lead(explained)
-    telling = _telling_axes(explained)
+    varying = _varying_axes(explained)
     for number, condition in enumerate(found.conditions):
         yield f"  {'or ' * (number > 0)}{words((condition.conjunction,))}"
-        yield f"      reproduces in: {_cells(explained, condition.reproducing, telling)}"
-        near = _cells(explained, condition.near, telling) or "none was decided"
+        yield f"      reproduces in: {_cells(explained, condition.reproducing, varying)}"
+        near = _cells(explained, condition.near, varying) or "none was decided"
         yield f"      not, one axis away: {near}"
         for axis, last, after in filter(None, map(gap, condition.conjunction)):
             yield f"      it changes between {axis} {last} and {after}: nothing between them is decided"
@@ -288,49 +288,49 @@ def fix_of(explained: Explained) -> FixSeen:
     return FixSeen(cells=len(judged), gone=gone, left=left, words="; ".join(said))
 
 
-def _telling_axes(explained: Explained) -> frozenset[str]:
+def _varying_axes(explained: Explained) -> frozenset[str]:
     """The axes that are not the same in all cells."""
     items = [frozenset(cell.items()) for cell in explained.cells]
     same = frozenset.intersection(*items) if items else frozenset()
     return frozenset(name for cell in items for name, _ in cell - same)
 
 
-def _cells(explained: Explained, positions: Sequence[int], telling: frozenset[str]) -> str:
-    names = [_name(explained.cells[at], telling) for at in positions[:SHOWN]]
+def _cells(explained: Explained, positions: Sequence[int], varying: frozenset[str]) -> str:
+    names = [_name(explained.cells[at], varying) for at in positions[:SHOWN]]
     more = len(positions) - SHOWN
     return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def _name(cell: Cell, telling: frozenset[str]) -> str:
-    return label({name: value for name, value in cell.items() if name in telling} or cell)
+def _name(cell: Cell, varying: frozenset[str]) -> str:
+    return label({name: value for name, value in cell.items() if name in varying} or cell)
 
 
-def _how(explained: Explained, telling: DiscriminatingCell) -> str:
+def _how(explained: Explained, proposed: DiscriminatingCell) -> str:
     """How to decide a cell that tells explanations apart."""
-    line = run_line(explained, telling)
-    cell = _name(telling.cell, _telling_axes(explained))
+    line = run_line(explained, proposed)
+    cell = _name(proposed.cell, _varying_axes(explained))
     return f"reprokit {shlex.join(line)}" if line else f"{cell}, once it is in the matrix, under include"
 
 
-def _means(found: Explanation, telling: DiscriminatingCell) -> str:
+def _means(found: Explanation, proposed: DiscriminatingCell) -> str:
     """What follows from how such a cell ends."""
     answers = (found.found, *found.rivals)
-    kept = [answers[index] for index in telling.kept]
-    gone = [answer for index, answer in enumerate(answers) if index not in telling.kept]
-    stands = [f"{words(some[0])}{f' (or {len(some) - 1} more)' * (len(some) > 1)}" for some in (kept, gone)]
-    return f"if it reproduces: {stands[0]}; if not: {stands[1]}"
+    kept = [answers[index] for index in proposed.kept]
+    gone = [answer for index, answer in enumerate(answers) if index not in proposed.kept]
+    sides = [f"{words(some[0])}{f' (or {len(some) - 1} more)' * (len(some) > 1)}" for some in (kept, gone)]
+    return f"if it reproduces: {sides[0]}; if not: {sides[1]}"
 
 
-def run_line(explained: Explained, telling: DiscriminatingCell) -> list[str]:
+def run_line(explained: Explained, proposed: DiscriminatingCell) -> list[str]:
     """What to type after ``reprokit`` for a cell; [] where no option leads to it."""
-    named = {name: value for name, value in telling.cell.items() if name in _telling_axes(explained)} or telling.cell
-    if telling.at is not None:
+    named = {name: value for name, value in proposed.cell.items() if name in _varying_axes(explained)} or proposed.cell
+    if proposed.at is not None:
         return ["run", explained.path, "--only", as_group(named)]
     if explained.file is None:
         return []
     matrix, selection = explained.file.case.matrix, Selection(axes={name: (value,) for name, value in named.items()})
     chosen = select(matrix.axes, matrix.exclude, matrix.include, selection, used=explained.file.names, strict=False)
-    if chosen != [telling.cell]:
+    if chosen != [proposed.cell]:
         return []
     options = (
         [f"--{name}", value] if name in AXIS_NAMES else ["--axis", f"{name}={value}"] for name, value in named.items()
@@ -358,7 +358,7 @@ def _undecided(explained: Explained) -> Iterator[str]:
     said = found.predicted or {}
     bad = [at for at, each in said.items() if each]
     if said:
-        yield f"  if this holds, would reproduce: {_cells(explained, bad, _telling_axes(explained)) or 'none of them'}"
+        yield f"  if this holds, would reproduce: {_cells(explained, bad, _varying_axes(explained)) or 'none of them'}"
     if unforeseen := len(found.undecided) - len(said):
         yield f"  not foreseeable: {unforeseen}, with values that no decided cell has"
 

@@ -51,7 +51,7 @@ def names(series: Sequence[Series]) -> tuple[str, Names]:
 
 
 def grid(history: CaseHistory, series: Sequence[Series], shown: Sequence[str], width: int) -> Iterable[str]:
-    """A line per cell: when the failure was first and last seen, its verdicts in the runs ``shown``, what stands now.
+    """A line per cell: when the failure was first and last seen, its verdicts in the runs ``shown``, the current state.
 
     Where that is wider than ``width``, a cell's name gets a line of its own.
     """
@@ -193,7 +193,7 @@ def _chance(one: Transition) -> str:
 
 
 def unjudged(history: CaseHistory, series: Sequence[Series], name: Names, stamp: Callable[[str], str]) -> Iterable[str]:
-    """The cells whose newest results are inconclusive, which is no change of the bug: since when, and as what."""
+    """The cells whose newest results are inconclusive, which is not a change of the bug: since when, and as what."""
     grouped: dict[tuple[str, str], list[str]] = {}
     for one in series:
         if one.blind is not None:

@@ -1,4 +1,4 @@
-"""Whether cases may be built and run here: a stranger's only after a user has seen what it asks for and agreed."""
+"""Whether cases may be built and run here: an untrusted one only after a user has seen what it asks for and agreed."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def approve(
     if request.reviewed:
         _check(files, request.reviewed)
         return [replace(file, trust=Trust.REVIEWED) for file in files]
-    strangers = [file for file in files if ALLOWANCES[file.trust].asks]
-    if not strangers:
+    untrusted = [file for file in files if ALLOWANCES[file.trust].asks]
+    if not untrusted:
         return list(files)
     from reprokit.case import review
     from reprokit.engine import registry
 
     on_host = request.engine if registry.capabilities(request.engine).recipe == "script" else ""
     if request.yes:
-        for file in strangers:
+        for file in untrusted:
             if on_host and not ALLOWANCES[file.trust].on_host:
                 raise UsageError(
                     f"{file.path}: an untrusted case gets no part of this host itself, as engine "
@@ -49,14 +49,14 @@ def approve(
             echo(f"{file.path}: runs unread, as an untrusted case: {file.digest}", err=True)
         return list(files)
     if request.ask:
-        for file in strangers:
+        for file in untrusted:
             echo(review.summary(file, (cells or {}).get(file.digest, ()), on_host=on_host), err=True, nl=False)
-    one = len(strangers) == 1
+    one = len(untrusted) == 1
     if ask is None and not (request.ask and sys.stdin and sys.stdin.isatty()):
         raise UsageError(
-            f"{strangers[0].path}: {'this case is' if one else 'these cases are'} untrusted, and there is no "
+            f"{untrusted[0].path}: {'this case is' if one else 'these cases are'} untrusted, and there is no "
             "terminal to ask at: "
-            f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in strangers)} "
+            f"read {'it' if one else 'them'}, then give {' '.join(f'--reviewed {file.digest}' for file in untrusted)} "
             f"to run exactly {'this text' if one else 'these texts'}, or --yes to run whatever is there"
         )
     if not (ask or _at_the_terminal)(f"Build and run {'it' if one else 'them'} here?"):

@@ -68,11 +68,11 @@ class Changes:
     debug: bool = False
 
     def check(self, tasks: Sequence[Task]) -> None:
-        """Raise UsageError for a stranger's case that no one has read: it gets no more than its trials do."""
+        """Raise UsageError for an untrusted case that no one has read: it gets no more than its trials do."""
         for task in tasks:
             if self != Changes() and ALLOWANCES[task.file.trust].asks:
                 raise UsageError(
-                    f"{task.file.path}: a stranger's case that no one has read gets none of --root, --network, "
+                    f"{task.file.path}: an untrusted case that no one has read gets none of --root, --network, "
                     f"--writable and --debug: read it, and give --reviewed {task.file.digest}"
                 )
 
@@ -272,7 +272,7 @@ def command_text(command: Sequence[str]) -> str:
 
 
 def interactive(trial: Trial, step: str = "") -> Trial:
-    """The trial with a shell in place of its command, which stands ready in $REPROKIT_COMMAND and the history.
+    """The trial with a shell in place of its command, which is ready in $REPROKIT_COMMAND and the history.
 
     What is newest in the history runs as a trial does: a script of several lines by the shell's options of a trial.
     ``step``: the step of the build that failed, in $REPROKIT_STEP.

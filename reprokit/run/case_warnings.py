@@ -28,7 +28,7 @@ def warnings(file: CaseFile, catalog: Catalog) -> Iterator[Problem]:
         return
     first: dict[str, list[str]] = {}
     for cell in expand(matrix.axes, matrix.exclude, matrix.include):
-        for text in _doubts(file, cell, catalog):
+        for text in _warnings_of(file, cell, catalog):
             first.setdefault(text, []).append(label(cell))
     for text, cells in first.items():
         more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
@@ -43,7 +43,7 @@ def _values(file: CaseFile) -> Iterator[tuple[tuple[str | int, ...], str, str]]:
         yield from ((("matrix", "include", place, name), name, value) for name, value in cell.items())
 
 
-def _doubts(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list[str]:
+def _warnings_of(file: CaseFile, cell: dict[str, str], catalog: Catalog) -> list[str]:
     """What does not go together in a cell, wherever its base image comes from."""
     found: list[list[str]] = []
     for source in BASE_SOURCES:

@@ -129,7 +129,7 @@ def cells_named(files: Sequence[CaseFile], chosen: Sequence[Chosen]) -> list[tup
         if file is None:
             raise UsageError(
                 f"{one.path} is not what the cells were chosen from ({one.digest[:19]}...): check out the commit that "
-                "the matrix was made of, or make the matrix anew"
+                "the matrix was made of, or make the matrix again"
             )
         for cell in one.cells:
             _check(file, cell)

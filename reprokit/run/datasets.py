@@ -25,7 +25,7 @@ def check(name: str, spec: DatasetSpec, folder: Path) -> Path:
             # Stop counting at the least number: a real dataset holds a hundred thousand files.
             found = sum(1 for _ in itertools.islice(root.glob(pattern), least))
         except (ValueError, NotImplementedError) as error:
-            wrong.append(f"{pattern!r} is no glob: {error}")
+            wrong.append(f"{pattern!r} is not a glob: {error}")
             continue
         if found < least:
             wrong.append(f"{pattern!r} matches {found} file(s), at least {least} wanted")

@@ -15,5 +15,5 @@ def check_engine(done: Iterable[CellRecord], now: str) -> None:
         begun = ", ".join(sorted(before))
         raise UsageError(
             f"this run was begun with {begun} and cannot go on with {now}: have {begun} answer again, or leave out "
-            "--resume to run anew"
+            "--resume to run again"
         )

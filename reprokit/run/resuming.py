@@ -28,7 +28,7 @@ def again(cells: Iterable[CellRecord]) -> list[CellRecord]:
 
 
 def is_over(run: RunRecord, unseen: list[RunRecord]) -> bool:
-    """Whether no process writes the run any more. One of which this cannot be told from here goes to ``unseen``."""
+    """Whether no process writes the run any more. One whose state is not known here goes to ``unseen``."""
     if run.finished_at is not None:
         return True
     state = run.owner.state
@@ -67,10 +67,10 @@ def find(store: Store, cases: Sequence[str] | None) -> RunRecord | None:
 
 
 def out_of_sight(run: RunRecord) -> str:
-    """What to say of an unfinished run of which it cannot be told whether it still runs."""
+    """What to say of an unfinished run of which it is unknown whether it still runs."""
     return (
-        f"run {run.id} is not finished, and whether it still runs cannot be told from here: it is {run.owner}; "
-        "resume it there, or run anew"
+        f"run {run.id} is not finished, and whether it still runs is unknown here: it is {run.owner}; "
+        "resume it there, or run again"
     )
 
 

@@ -100,15 +100,15 @@ class Session(Invocation):
         if record is None:
             if asked is None:
                 raise UsageError(f"nothing to resume: in {self.folder}, no run was stopped or has inconclusive cells")
-            self._say("nothing to resume for these cases: starting anew")
+            self._say("nothing to resume for these cases: starting a new run")
             return self.start(asked)
         request = Request.from_json(record.request.asked)
         if request.bundle:
-            raise UsageError(f"run {record.id} was of a bundle, which is run anew: reprokit run {request.cases[0]}")
+            raise UsageError(f"run {record.id} was of a bundle, which is run again: reprokit run {request.cases[0]}")
         if asked is not None and _essence(asked) != _essence(request):
             raise UsageError(
                 f"run {record.id} was asked for something else; leave out the options to go on with it, "
-                "or leave out --resume to run anew"
+                "or leave out --resume to run again"
             )
         # Its decided cells hold what the bases were when it started.
         request = dataclasses.replace(request, refresh_bases=False, jobs=request.jobs if jobs is None else jobs)
@@ -125,7 +125,7 @@ class Session(Invocation):
             known = {cell.case_digest for cell in record.cells}
             changed = ", ".join(dict.fromkeys(task.case.id for task in tasks if task.file.digest not in known))
             what = f"{changed} changed" if changed else "its cases or their cells changed"
-            raise UsageError(f"run {record.id} cannot be resumed: {what} since; run anew, without --resume")
+            raise UsageError(f"run {record.id} cannot be resumed: {what} since; run again, without --resume")
         todo = {cell.number for cell in resuming.again(record.cells)}
         done = {cell.number: cell for cell in record.cells if cell.number not in todo}
         self._check_engine(request, [task for task in tasks if task.number not in done])
@@ -146,8 +146,8 @@ class Session(Invocation):
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", tasks)
-            stand = runner.build(tasks)
-        for _, ready, waiting in stand:
+            images = runner.build(tasks)
+        for _, ready, waiting in images:
             how = "exists"
             if ready.built or ready.fetched:
                 how = f"{'built' if ready.built else 'fetched'} in {seconds(ready.seconds)}"
@@ -155,15 +155,15 @@ class Session(Invocation):
             self._say(f"{ready.image.tag}: {how}, {size}, {len(waiting)} cell{'s' if len(waiting) != 1 else ''}")
         for record in runner.records:
             self._say(f"{record.case_id}: {label(record.cell)}: {record.verdict}: {record.reason}")
-        built = [ready.seconds for _, ready, _ in stand if ready.built]
-        if len(stand) > 1:
-            self._say(build_times(built, len(stand) - len(built)))
-        return BuildResult(built=tuple((ready, tuple(waiting)) for _, ready, waiting in stand), failed=runner.records)
+        built = [ready.seconds for _, ready, _ in images if ready.built]
+        if len(images) > 1:
+            self._say(build_times(built, len(images) - len(built)))
+        return BuildResult(built=tuple((ready, tuple(waiting)) for _, ready, waiting in images), failed=runner.records)
 
     def lock(self, request: Request, *, upgrade: bool = False, check: bool = False) -> LockResult:
         """Write the locks of cases. ``check``: only look.
 
-        ``upgrade``: lock anew what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
+        ``upgrade``: lock again what is fresh, too, from images that are built again. ``request.fix``: the fixed variant
         as well, in the cells that have one.
         """
         from reprokit.run.lock_making import updating
@@ -192,8 +192,8 @@ class Session(Invocation):
         with self._display.progress() as listener, signals():
             runner = self._runner("", request, None, listener)
             listener.planned("", todo)
-            stand = runner.build(todo, fresh=upgrade)
-            entries, refused = updating.entries_of(engine, self.folder, stand, request, listener)
+            images = runner.build(todo, fresh=upgrade)
+            entries, refused = updating.entries_of(engine, self.folder, images, request, listener)
         refused += updating.undecided(todo, runner.records)
         whole = ["case", *(["fix"] if fix else [])] if request.selection == Selection() else []
         written = set()
@@ -217,7 +217,7 @@ class Session(Invocation):
         if [file.trust for file in now] == [file.trust for file in then]:
             return tasks
         agreed = {file.digest: file for file in now}
-        # Anew: what is given to a case depends on how far it is trusted.
+        # Again: what is given to a case depends on how far it is trusted.
         return plan([agreed.get(file.digest, file) for file in files], request)
 
     def _go(

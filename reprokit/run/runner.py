@@ -1,4 +1,4 @@
-"""Runs the cells of a plan: images are built once for all cells that share them, trials follow as images stand.
+"""Runs the cells of a plan: images are built once for all cells that share them, trials follow as images are built.
 
 Threads, since all that they do is wait for the engine. See `deciding` for what becomes of whatever stops a cell.
 """
@@ -229,11 +229,11 @@ class Runner:
         ``fresh``: build them again, with what archives and indexes have today.
         """
         self._fresh = fresh
-        stand: list[tuple[ImageSpec, BuiltImage, list[Task]]] = []
+        images: list[tuple[ImageSpec, BuiltImage, list[Task]]] = []
         # No preflight: building needs no GPU.
         tasks = [_with(task, self._caps_of(task).fill(task.spec.limits)) for task in tasks]
-        self._run_servable(tasks, built=lambda *found: stand.append(found))
-        return stand
+        self._run_servable(tasks, built=lambda *found: images.append(found))
+        return images
 
     def use(self, tasks: Sequence[Task], work: Work, of_image: Callable[[ImageSpec], ImageSpec] | None = None) -> None:
         """Build the images of ``tasks``, and call ``work`` for each in place of its trials. Decides nothing but what

@@ -90,7 +90,7 @@ def history(
         folder = stand_in.expanduser().resolve()
         bare = git_says(folder, "rev-parse", "--is-bare-repository")
         if bare is None:
-            raise SourceError(f"--source {name}={stand_in}: commits are asked for, and this is no git repository")
+            raise SourceError(f"--source {name}={stand_in}: commits are asked for, and this is not a git repository")
         if git_says(folder, "rev-parse", "--is-shallow-repository") == "true":
             raise SourceError(
                 f"--source {name}={stand_in}: this repository is shallow: run git fetch --unshallow in it"

@@ -247,7 +247,7 @@ def _steady(
             if record.outcome is Outcome.PASSED:
                 return record, trial
             log = context.folder / record.log
-            # What the signature asks for is the finding, whatever its words are; a GPU that is gone is none.
+            # What the signature asks for is the finding, whatever its words are; a GPU that is gone is not one.
             said = "" if record.outcome is Outcome.REPRODUCED else log.read_text("utf-8", "replace")
             why = allocation.why_lost(said, now)
             if not why:

@@ -37,7 +37,7 @@ def watch(
 ) -> int:
     """Run the cells of a request, and again those that an edit touches, until Ctrl-C; the exit status of the last run.
 
-    ``run``: runs a request. Raises UsageError for cases that are no files of this host.
+    ``run``: runs a request. Raises UsageError for cases that are not files of this host.
     """
     for case in request.cases:
         if not Path(case).exists():

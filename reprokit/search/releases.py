@@ -80,7 +80,7 @@ class Gap:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the change may be at a value that was not tried. Pre-releases do not count: they are no releases."""
+        """Why the change may be at a value that was not tried. Pre-releases do not count: they are not releases."""
         untried: dict[str, list[str]] = {}
         for value, why in self.left_out.items():
             if why not in (PRE_RELEASE, LOCAL):

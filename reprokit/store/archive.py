@@ -1,7 +1,7 @@
 """A store in one file: a backup of all that is in its folder, and an export of runs that any version reads.
 
 A backup is a tar archive of the store's folder as it was at one moment, also while runs write. An export is a tar
-archive of JSON lines and logs; what is imported is validated like a stranger's input, and merged as stores of jobs are.
+archive of JSON lines and logs; what is imported is validated as untrusted input, and merged as stores of jobs are.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class Store:
 
     @property
     def engine(self) -> Engine:
-        """The SQLAlchemy engine, for queries of one's own."""
+        """The SQLAlchemy engine, for queries of your own."""
         return self._opened.engine
 
     @property

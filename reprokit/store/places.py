@@ -1,6 +1,6 @@
 """Where the runs of a store lie, proved: ids and paths of records become names below its folder, and nothing else.
 
-A store may be a stranger's, unpacked or downloaded: its database may name anything, its folders may be links. Every
+A store may be untrusted, unpacked or downloaded: its database may name anything, its folders may be links. Every
 path that comes from a record is made here. Light: imports no database.
 """
 

@@ -36,7 +36,7 @@ class RebuildResult:
 
 
 def rebuild(folder: Path, stamp: str) -> RebuildResult:
-    """Make the database of the store in ``folder`` anew. ``stamp``: the time, for the name of the old one.
+    """Make the database of the store in ``folder`` again. ``stamp``: the time, for the name of the old one.
 
     Raises UsageError where that would lose something: a database of a newer reprokit, or of another program.
     """

@@ -1,4 +1,4 @@
-"""What another store brings is a stranger's input: ids become names of folders, and logs are read by their paths."""
+"""What another store brings is untrusted input: ids become names of folders, and logs are read by their paths."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def test_a_filter_leaves_one_cell_to_a_square_and_stands_in_the_address(look: Lo
     assert looking.route == "/case/grid?variant=fix&mode=b"
 
 
-def test_verdicts_are_told_apart_without_colour(look: Look) -> None:
+def test_verdicts_are_distinguished_without_colour(look: Look) -> None:
     page = look("/case/grid?mode=b").page
     squares = page.locator(".sq[role=gridcell]")
     letters = squares.evaluate_all("(all) => all.map((one) => one.firstChild.textContent)")

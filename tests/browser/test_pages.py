@@ -132,7 +132,7 @@ def test_a_log_that_is_gone_is_not_taken_for_none(look: Look, site: Site) -> Non
     assert "no output" not in said
 
 
-def test_what_is_not_known_now_is_not_told_as_known(look: Look) -> None:
+def test_what_is_not_known_now_is_not_shown_as_known(look: Look) -> None:
     looking = look("/?q=odd")
     page = looking.page
     assert page.locator("tbody .status .hidden").inner_text() == "Inconclusive"
@@ -144,9 +144,11 @@ def test_what_is_not_known_now_is_not_told_as_known(look: Look) -> None:
     assert part.get_attribute("title").endswith("1 of 5 cells: 1 unsupported")
     looking.go("/case/odd")
     assert "1 cell inconclusive since" in page.locator("header.case-head").inner_text()
-    told = page.locator(".told").inner_text()
-    assert "From 5 decided cells; not decided: 1 more in the matrix." in told
-    assert "With the fix: gone in 1 of the 3 cells where it reproduced, in one trial each; not decided in 2" in told
+    statement = page.locator(".statement").inner_text()
+    assert "From 5 decided cells; not decided: 1 more in the matrix." in statement
+    assert (
+        "With the fix: gone in 1 of the 3 cells where it reproduced, in one trial each; not decided in 2" in statement
+    )
 
 
 def test_a_line_of_a_million_characters_is_shown_in_part(look: Look, site: Site) -> None:

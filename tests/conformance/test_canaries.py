@@ -76,7 +76,7 @@ def host() -> Iterator[str]:
         )
 
 
-def _told(output: str) -> dict[str, str]:
+def _findings(output: str) -> dict[str, str]:
     """What each try printed."""
     parts = re.split(r"^@@ (\w+)\n", output, flags=re.MULTILINE)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -97,7 +97,7 @@ def reached(subject: Subject, host: str) -> dict[str, dict[str, str]]:
         _, trial = subject.run(built.tag, host)
     finally:
         subject.engine.remove_image(built.tag)
-    return {"host": _told(bare), "build": _told("".join(one.log for one in said)), "trial": _told(trial)}
+    return {"host": _findings(bare), "build": _findings("".join(one.log for one in said)), "trial": _findings(trial)}
 
 
 @pytest.mark.parametrize("name", CANARIES)

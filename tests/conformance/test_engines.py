@@ -262,7 +262,7 @@ def test_memory_kill_is_seen_even_in_a_child(subject: Subject, image: str, end: 
     assert (ending.oom, ending.exit_code) == (True, code)
 
 
-def test_sigkill_by_itself_is_no_memory_kill(subject: Subject, image: str) -> None:
+def test_sigkill_by_itself_is_not_a_memory_kill(subject: Subject, image: str) -> None:
     subject.needs("memory")
     ending, _ = subject.run(image, "kill -9 $$", memory=64 * MIB)
     assert (ending.oom, ending.exit_code) == (False, 137)

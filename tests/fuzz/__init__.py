@@ -1,1 +1,1 @@
-"""Coverage-guided fuzzing of everything that reads a stranger's text: ``make fuzz``; see CONTRIBUTING.md."""
+"""Coverage-guided fuzzing of everything that reads untrusted text: ``make fuzz``; see CONTRIBUTING.md."""

@@ -64,7 +64,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     parser.add_argument("--seconds", type=int, default=60, help="for each target")
     parser.add_argument("--output", type=Path, default=HERE.parents[1] / "build" / "fuzz", help="default: build/fuzz")
-    parser.add_argument("--minimise", action="store_true", help="make the repository's corpus anew instead")
+    parser.add_argument("--minimise", action="store_true", help="make the repository's corpus again instead")
     given = parser.parse_args()
     unknown = [name for name in given.targets if name not in TARGETS]
     if unknown:

@@ -1,4 +1,4 @@
-"""What must hold whatever a stranger's text says, beyond that nothing crashes."""
+"""What must hold whatever untrusted text says, beyond that nothing crashes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _hooked = False
 
 
 class Violation(AssertionError):
-    """A stranger's text did what none may."""
+    """Untrusted text did what none may."""
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:

@@ -92,7 +92,7 @@ def _parsed(parser: Parser) -> Digests:
 def changed(one: Versioned, recorded: Mapping[str, Any], found: Digests) -> str:
     """What to do where results changed under an unchanged version; '' where none did.
 
-    A new log, or new signatures of a log, are no change of the rules.
+    A new log, or new signatures of a log, are not a change of the rules.
     """
     known = recorded.get(one.name, {"version": "", "logs": {}})
     before = {name: digests.split(":") for name, digests in known["logs"].items()}

@@ -47,7 +47,7 @@ def test_a_process_that_computes_is_listed_while_it_does(driver: Driver) -> None
 
 
 @pytest.mark.parametrize("state", [{"mode": 3, "ecc": 1, "errors": 7, "sm": 1980, "mem": 3201, "reasons": 0x4 | 0x40}])
-def test_the_fake_driver_says_what_it_is_told(driver: Driver, state: dict[str, int]) -> None:
+def test_the_fake_driver_says_what_its_state_is(driver: Driver, state: dict[str, int]) -> None:
     if driver.fake is None:
         pytest.skip("no test sets a real GPU")
     words = " ".join(f"{name}={value}" for name, value in state.items())

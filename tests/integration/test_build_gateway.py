@@ -140,7 +140,7 @@ def ground(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ground]:
     with zipfile.ZipFile(wheel(projects / "starter", "starter"), "a") as begun:
         begun.writestr("begun.py", f"def main():\n    {running(POISON).replace(chr(10), '; ')}\n")
         begun.writestr("starter-1.0.dist-info/entry_points.txt", "[console_scripts]\nstarter = begun:main\n")
-    sdist(folder / "links", "peeking", running(LOOK))  # not behind the password, which strangers' builds do not have
+    sdist(folder / "links", "peeking", running(LOOK))  # not behind the password, which untrusted builds do not have
     handler = type("Handler", (_Index,), {"root": folder / "served"})
     asked: list[str] = []
 
@@ -393,7 +393,7 @@ def test_no_step_reaches_a_server_of_this_hosts_loopback(
     assert ground.asked == []
 
 
-def test_a_host_that_a_strangers_build_may_not_reach_is_named_in_the_failure(
+def test_a_host_that_an_untrusted_build_may_not_reach_is_named_in_the_failure(
     engine: DockerEngine,
     python: str,  # noqa: F811
     ground: Ground,
@@ -404,7 +404,7 @@ def test_a_host_that_a_strangers_build_may_not_reach_is_named_in_the_failure(
     assert "build_hosts" in "\n".join(failed.value.tail)
 
 
-def test_a_strangers_build_has_no_network_of_its_own(
+def test_an_untrusted_build_has_no_network_of_its_own(
     engine: DockerEngine,
     python: str,  # noqa: F811
     ground: Ground,
@@ -413,7 +413,7 @@ def test_a_strangers_build_has_no_network_of_its_own(
     assert [line.strip() for line in log.splitlines() if line.strip() in ("lo", "eth0")] == ["lo"]
 
 
-def test_layers_of_a_strangers_build_are_not_those_of_ones_own(
+def test_layers_of_an_untrusted_build_are_not_those_of_a_trusted_case(
     engine: DockerEngine,
     python: str,  # noqa: F811
     ground: Ground,

@@ -114,7 +114,7 @@ def test_wrong_dockerfiles_are_build_failures(
         engine.build(build_of(tag, dockerfile.format(base=tiny)), Site(), lambda _: None, never())
 
 
-def test_a_base_that_cannot_be_had(engine: DockerEngine, tag: str) -> None:
+def test_a_base_that_is_not_available(engine: DockerEngine, tag: str) -> None:
     with pytest.raises(EngineError, match="base_images"):
         engine.build(build_of(tag, "FROM registry.invalid/none:1\n"), Site(), lambda _: None, never())
 

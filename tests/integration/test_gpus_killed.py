@@ -98,7 +98,7 @@ def test_no_gpu_is_given_twice_and_none_stays_taken(machine: Machine) -> None:
     assert machine.said("twice") == []
     assert {gpu for line in machine.said("ran") for gpu in line.split(",")} == {"GPU-0", "GPU-1", "GPU-2", "GPU-3"}
     said, _rest = machine.start(2, "all.yaml").communicate(timeout=60)
-    assert "3 not-reproduced; all as expected" in said, "all four can be had at once: none stayed taken"
+    assert "3 not-reproduced; all as expected" in said, "all four are available at once: none stayed taken"
 
 
 def test_what_a_killed_run_left_on_its_gpu_is_removed_before_it_is_leased(machine: Machine) -> None:

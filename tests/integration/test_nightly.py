@@ -171,7 +171,7 @@ def test_three_nights_in_which_a_bug_goes_and_comes_back(nights: Nights) -> None
     )
 
 
-def test_a_night_without_cells_fails_and_tells_nobody_that_all_is_well(nights: Nights) -> None:
+def test_a_night_without_cells_fails_and_does_not_say_that_all_is_well(nights: Nights) -> None:
     replay = nights.night(inputs={"cells": "--only name=bool --skip name=bool"})
     assert results(replay) == {name: ["failure" if name == "plan" else "skipped"] for name in JOBS}
     assert "the selection is empty" in replay.job("plan").log

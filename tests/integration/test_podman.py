@@ -127,7 +127,7 @@ def test_a_failing_step_of_buildah_is_named_with_its_last_lines(engine: DockerEn
     ("ask", "words"),
     [("kill", "from outside"), ("remove", "removed the container"), ("/attach", "cut"), ("/events", "event stream")],
 )
-def test_what_happens_to_the_container_or_the_service_is_no_finding(
+def test_what_happens_to_the_container_or_the_service_is_not_a_finding(
     podman_service: str, tiny: str, ask: str, words: str
 ) -> None:
     with (

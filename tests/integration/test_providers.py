@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
         HERE in {Path("/usr"), Path("/usr/local")} or VERSION not in OURS.uv_pythons(),
-        reason="the tests' interpreter is no tree of its own, or of no version that uv has",
+        reason="the tests' interpreter is not a tree of its own, or of no version that uv has",
     ),
 ]
 

@@ -87,7 +87,7 @@ def test_a_pipe_that_no_one_reads_does_not_stop_a_trial(user: User, engine: str)
 
 
 @pytest.mark.usefixtures("busy")
-def test_half_a_gigabyte_on_a_busy_host_is_no_time_out(user: User, engine: str) -> None:
+def test_half_a_gigabyte_on_a_busy_host_is_not_a_time_out(user: User, engine: str) -> None:
     write(user, engine, "(yes 'so much to say' || true) | head -c 500000000; echo the end; exit 3", "30s")
     user.types("run", "case.yaml", "--engine", engine)
     [cell] = user.cells()

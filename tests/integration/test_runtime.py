@@ -58,7 +58,7 @@ def test_trials_run_in_gvisor(sandboxed: tuple[DockerEngine, str]) -> None:
     ],
     ids=["passes", "signal", "killed", "time-limit", "memory-limit", "separate"],
 )
-def test_endings_are_told_as_without_it(
+def test_endings_are_reported_as_without_it(
     sandboxed: tuple[DockerEngine, str], script: str, limits: dict[str, object], expected: dict[str, object]
 ) -> None:
     engine, tiny = sandboxed

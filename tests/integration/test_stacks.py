@@ -42,7 +42,7 @@ def case(name: str, statement: str, failure: str, timeout: str = "2m") -> str:
     return CASE.format(name=name, statement=statement, failure=failure, timeout=timeout)
 
 
-def test_a_crash_and_a_hang_are_told_by_their_stacks_and_what_passes_passes(user: User) -> None:
+def test_a_crash_and_a_hang_are_identified_by_their_stacks_and_what_passes_passes(user: User) -> None:
     frames = '["program.py:outer", "program.py:inner"]'
     # Python's frames and, of a library without symbols of its own, a native one.
     user.write("crash.yaml", case("crash", "os.abort()", f"{{signal: SIGABRT, frames: {frames}}}"))

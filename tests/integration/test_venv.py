@@ -147,7 +147,7 @@ def test_a_dataset_is_where_the_case_wants_it(kept: keeping.KeptVenv, cache: Pat
     assert (cache / "real" / "one.png").exists()
 
 
-def test_a_program_is_nobody_in_particular(kept: keeping.KeptVenv) -> None:
+def test_a_program_is_an_unprivileged_user(kept: keeping.KeptVenv) -> None:
     output: list[bytes] = []
     script = "id -u; touch /etc/mine; touch $VIRTUAL_ENV/mine; grep -E 'CapEff|NoNewPrivs' /proc/self/status; env"
     run(kept, script, output)

@@ -76,7 +76,7 @@ class Outside:
         return "\n".join(lines) + "\necho; echo '@@ end'\n"
 
 
-def told(output: str) -> dict[str, str]:
+def printed(output: str) -> dict[str, str]:
     """What each probe printed."""
     parts = re.split(r"^@@ (.*)\n", output, flags=re.MULTILINE)
     found = dict(zip(parts[1::2], parts[2::2], strict=True))
@@ -207,7 +207,7 @@ def ran(
 @pytest.fixture(scope="module")
 def from_build(outside: Outside) -> dict[str, str]:
     """What each probe printed in ``setup``, with the network that builds have."""
-    return told(built(outside.script({**EVERYWHERE}).replace("{tag}", "no-such"))[1])
+    return printed(built(outside.script({**EVERYWHERE}).replace("{tag}", "no-such"))[1])
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def from_trial(outside: Outside, kept: keeping.KeptVenv, several: Mapping[str, s
     (data / "one").write_text("one\n")
     script = outside.script(several).replace("{tag}", kept.folder.name)
     mounts = (Mount(source=data, target="/workspace/data/set"),)
-    found = told(ran(kept, script, mounts=mounts, network=network)[1])
+    found = printed(ran(kept, script, mounts=mounts, network=network)[1])
     assert not (data / "pwned").exists()
     assert (data / "one").stat().st_nlink == 1
     return found
@@ -262,8 +262,8 @@ def test_the_canaries_are_within_reach_without_a_sandbox(outside: Outside, probe
     script = outside.script({probe: {**EVERYWHERE, **CUT_OFF}[probe]}).replace(
         "/tmp/probes", f"{outside.folder}/probes"
     )
-    printed = told(subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout)[probe]
-    assert "CANARY" in printed or "PWNED" in printed
+    output = printed(subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout)[probe]
+    assert "CANARY" in output or "PWNED" in output
 
 
 @pytest.mark.parametrize("probe", EVERYWHERE)
@@ -451,7 +451,7 @@ def test_a_trial_that_forks_without_end_is_held(plain: keeping.KeptVenv) -> None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="what an ordinary user can read, its sandbox can where it is mounted")
-def test_root_of_a_sandbox_is_nobody_outside(outside: Outside, plain: keeping.KeptVenv) -> None:
+def test_root_of_a_sandbox_is_unprivileged_outside(outside: Outside, plain: keeping.KeptVenv) -> None:
     data = outside.folder.parent / "roots-own"
     data.mkdir()
     (data / "secret").write_text("CANARY")
@@ -462,7 +462,7 @@ def test_root_of_a_sandbox_is_nobody_outside(outside: Outside, plain: keeping.Ke
     assert (ending.exit_code, "CANARY" in printed) == (1, False)
 
 
-def test_a_build_of_a_stranger_gets_no_setting_of_the_site(
+def test_an_untrusted_build_gets_no_setting_of_the_site(
     outside: Outside, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PIP_INDEX_URL", "https://me:CANARY@index.invalid/simple")
@@ -475,15 +475,15 @@ def test_a_build_of_a_stranger_gets_no_setting_of_the_site(
     assert "CANARY" not in "".join(one.log for one in said)
 
 
-def test_a_build_of_a_stranger_has_no_network(outside: Outside) -> None:
+def test_an_untrusted_build_has_no_network(outside: Outside) -> None:
     _, printed = built(outside.script(probes.LOOPBACK), trust=Trust.STRANGER)
-    assert all("PWNED" not in text for text in told(printed).values())
+    assert all("PWNED" not in text for text in printed(printed).values())
 
 
 # --- who may use it ---------------------------------------------------------------------------------------------------
 
 
-def test_root_is_refused_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_is_refused_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 0)
     monkeypatch.setenv("REPROKIT_VENV_AS_ROOT", "no")
     host.refusal.cache_clear()

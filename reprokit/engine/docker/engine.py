@@ -167,7 +167,7 @@ class DockerEngine:
         """Remove containers (and temporary folders) of ours whose process is gone, and those of this process that it
         could not remove before; returns what was removed, in words.
 
-        Images stay; containers of other hosts, of living processes and of anybody else are not touched.
+        Images stay; containers of other hosts, of living processes and of others are not touched.
         """
         client = self._wire.client()
         own = containers.remove_left(client, self._witnesses.unremoved, self._wire.endpoint.url)

@@ -244,7 +244,7 @@ def _open(folder: Path, name: str) -> int:
         raise _unusable(path, error) from error
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
-        raise _unusable(path, OSError("it is no regular file"))
+        raise _unusable(path, OSError("it is not a regular file"))
     return file
 
 
@@ -289,7 +289,7 @@ def _unusable(path: Path, error: OSError) -> EngineError:
 
 
 def _read(file: int) -> Holder | None:
-    """What a lock file tells. Anybody may have written it, so it is nothing but words to show."""
+    """What a lock file tells. Any user may have written it, so it is nothing but words to show."""
     try:
         found = json.loads(os.pread(file, 4096, 0))
         found = {"boot": "", **found}

@@ -117,7 +117,7 @@ def _found(nvml: Any) -> dict[str, Any]:
             gpus.append(_gpu(nvml, index))
         except nvml.NVMLError as error:
             problems.append(f"GPU {index}: {_words(error)}")
-    cuda = _told(nvml, lambda: nvml.nvmlSystemGetCudaDriverVersion(), 0)
+    cuda = _asked(nvml, lambda: nvml.nvmlSystemGetCudaDriverVersion(), 0)
     return {
         "driver": nvml.nvmlSystemGetDriverVersion(),
         "cuda": f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
@@ -132,40 +132,40 @@ def _words(error: Exception) -> str:
 
 def _gpu(nvml: Any, index: int) -> dict[str, Any]:
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = _told(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), (0, 0))
+    major, minor = _asked(nvml, lambda: nvml.nvmlDeviceGetCudaComputeCapability(handle), (0, 0))
     return {
         "index": index,
         "uuid": nvml.nvmlDeviceGetUUID(handle),
         "name": nvml.nvmlDeviceGetName(handle),
         # Boards that share the host's memory do not tell.
-        "memory": _told(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
+        "memory": _asked(nvml, lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total, 0),
         "compute": f"{major}.{minor}" if major else "",
-        "mig": bool(_told(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0], 0)),
+        "mig": bool(_asked(nvml, lambda: nvml.nvmlDeviceGetMigMode(handle)[0], 0)),
         "processes": [
-            entry.pid for entry in _told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), [])
+            entry.pid for entry in _asked(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle), [])
         ],
         "state": _state(nvml, handle),
     }
 
 
 def _state(nvml: Any, handle: Any) -> dict[str, Any]:
-    mode = _told(nvml, lambda: nvml.nvmlDeviceGetComputeMode(handle), -1)
-    ecc = _told(nvml, lambda: nvml.nvmlDeviceGetEccMode(handle)[0], None)
+    mode = _asked(nvml, lambda: nvml.nvmlDeviceGetComputeMode(handle), -1)
+    ecc = _asked(nvml, lambda: nvml.nvmlDeviceGetEccMode(handle)[0], None)
     uncorrected, since_loaded = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-    reasons = _told(nvml, lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), 0)
+    reasons = _asked(nvml, lambda: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle), 0)
     return {
         "compute_mode": COMPUTE_MODES[mode] if 0 <= mode < len(COMPUTE_MODES) else "",
         "ecc": None if ecc is None else bool(ecc),
-        "uncorrected": _told(nvml, lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, since_loaded), None)
+        "uncorrected": _asked(nvml, lambda: nvml.nvmlDeviceGetTotalEccErrors(handle, uncorrected, since_loaded), None)
         if ecc
         else None,
-        "clock": _told(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), 0),
-        "memory_clock": _told(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM), 0),
+        "clock": _asked(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM), 0),
+        "memory_clock": _asked(nvml, lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM), 0),
         "throttled": [words for bit, words in _THROTTLES.items() if reasons & bit],
     }
 
 
-def _told(nvml: Any, ask: Any, otherwise: Any) -> Any:
+def _asked(nvml: Any, ask: Any, otherwise: Any) -> Any:
     """What ``ask`` says, or ``otherwise`` where this GPU or driver does not know; a lost GPU raises NVMLError."""
     try:
         return ask()

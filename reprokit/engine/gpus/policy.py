@@ -45,7 +45,7 @@ def leasable(facts: HostFacts, allowed: Sequence[str], environ: Mapping[str, str
 
 
 def _visible(gpus: Sequence[Gpu], value: str, all_gpus: Sequence[Gpu]) -> list[Gpu]:
-    """As CUDA reads the list: what stands behind a name that is no GPU does not count."""
+    """As CUDA reads the list: what follows a name that is not a GPU does not count."""
     names = []
     for name in (word.strip() for word in value.split(",")):
         if name in _HIDDEN or not any(_is(gpu, name) for gpu in all_gpus):

@@ -158,11 +158,11 @@ class Steps:
             self._on_progress(self._step)
         elif (layer := _LAYER.fullmatch(line)) is not None:
             if layer["cached"]:
-                self._on_progress(self._told(cached=True))
+                self._on_progress(self._progress_of(cached=True))
         else:
             self._tail.append(line.rstrip("\r").rpartition("\r")[2])
-            self._on_progress(self._told(log=line + "\n"))
+            self._on_progress(self._progress_of(log=line + "\n"))
 
-    def _told(self, **more: Any) -> Progress:
+    def _progress_of(self, **more: Any) -> Progress:
         step = self._step
         return Progress(number=step.number, total=step.total, name=step.name, **more)

@@ -40,7 +40,7 @@ def get(
         # pip sends the logins of a netrc as well.
         login = None if urlsplit(url).username else requests.utils.get_netrc_auth(url)
     except ValueError as error:
-        raise NoConnection(f"it is no address ({error})") from None
+        raise NoConnection(f"it is not an address ({error})") from None
     session = requests.Session()
     session.trust_env = False
     try:

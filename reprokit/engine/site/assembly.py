@@ -93,7 +93,7 @@ class Site:
 
         ``trust``: in the case that is built. ``hosts``: what the case itself names. ``reached``: whether the engine can
         reach a socket of this host. Where it cannot, builds read indexes themselves, without this site's logins.
-        ``apart``: whether steps have no network but the gateway, as a stranger's have.
+        ``apart``: whether steps have no network but the gateway, as untrusted ones have.
         """
         gets = ALLOWANCES[trust]
         apart = apart or not gets.open_network

@@ -34,7 +34,7 @@ OLD_FILES = (Path(".reprokit", "config.yaml"), Path("reprokit", "config.yaml"))
 
 MERGED = ("datasets", "sources")
 OTHER_VARIABLES = ("REPROKIT_CONFIG", "REPROKIT_DATABASE")
-"""Variables of ours that are no key."""
+"""Variables of ours that are not keys."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +141,7 @@ def config_files(environ: Mapping[str, str], start: Path) -> list[Path]:
     if named := environ.get("REPROKIT_CONFIG"):
         path = Path(named).expanduser()
         if not path.exists() or path.is_dir():  # /dev/null is a configuration without keys
-            raise UsageError(f"REPROKIT_CONFIG names {path}, which is no file")
+            raise UsageError(f"REPROKIT_CONFIG names {path}, which is not a file")
         return [path]
     own = Path(environ.get("XDG_CONFIG_HOME") or home(environ) / ".config")
     user = own / "reprokit" / FILE
@@ -215,8 +215,8 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
     except tomllib.TOMLDecodeError as error:
         place = re.fullmatch(r"(?P<what>.*) \(at line (?P<line>\d+), column (?P<column>\d+)\)", str(error))
         if place is None:
-            raise UsageError(f"{path}: is no TOML: {error}") from error
-        raise UsageError(f"{path}:{place['line']}:{place['column']}: is no TOML: {place['what']}") from error
+            raise UsageError(f"{path}: is not TOML: {error}") from error
+        raise UsageError(f"{path}:{place['line']}:{place['column']}: is not TOML: {place['what']}") from error
 
 
 def line_of(text: str, key: str, name: str = "") -> int:

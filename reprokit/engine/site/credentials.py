@@ -10,7 +10,7 @@ from reprokit.core import netrc_file
 def netrc_for(hosts: Iterable[str], environ: Mapping[str, str]) -> bytes:
     """The netrc entries of those hosts; b'' when there are none.
 
-    Only of hosts that the host's pip configuration names: a build runs code of strangers (setup.py), and a netrc holds
+    Only of hosts that the host's pip configuration names: a build runs untrusted code (setup.py), and a netrc holds
     tokens for other places as well.
     """
     known = netrc_file.logins(environ)

@@ -66,13 +66,13 @@ def links_in_text(text: str, address: str) -> list[Link]:
 
 
 def links_of_anchors(parser: Anchors, address: str) -> list[Link]:
-    """The links that a parser found on a page from ``address``, in page order; what is no address is left out."""
+    """The links that a parser found on a page from ``address``, in page order; what is not an address is left out."""
     found = []
     for attributes in parser.found:
         try:
             base = urljoin(address, parser.base)
             url, _, fragment = urljoin(base, attributes["href"].strip()).partition("#")
-            urlsplit(url).port  # noqa: B018 - raises for what is no port
+            urlsplit(url).port  # noqa: B018 - raises for what is not a port
         except ValueError:
             continue
         path = local_path(url) if url.startswith("file:") else None

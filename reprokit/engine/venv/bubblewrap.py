@@ -23,7 +23,7 @@ NOBODY = 65534
 """The user id of programs of ours where reprokit runs as root: nobody's, everywhere."""
 
 STAGE = "/tmp"
-"""Where what root shows a program lies for the moment in which nobody makes the sandbox, for it alone."""
+"""Where what root shows a program lies for the moment in which the user ``nobody`` makes the sandbox, for it alone."""
 
 CUDA_PLACE = "/usr/local/cuda"
 
@@ -144,7 +144,7 @@ def arguments(program: SandboxProgram, stage: str) -> tuple[list[str], list[str]
 
 
 def by_hand(program: SandboxProgram) -> list[str]:
-    """The command that runs a program in such a sandbox from a shell. Root becomes nobody in it."""
+    """The command that runs a program in such a sandbox from a shell. Root becomes the user ``nobody`` in it."""
     words = ["bwrap", "--unshare-user", "--uid", str(program.user), "--gid", str(program.user), "--disable-userns"]
     become: list[str] = []
     if os.getuid() == 0:
@@ -175,7 +175,7 @@ def _seen(mounts: Sequence[SandboxMount], *, cut_off: bool) -> list[str]:
 def _folders(target: str, kinds: Mapping[str, str]) -> list[str]:
     """Makes the folders above a place, which bubblewrap would shut to all but their owner.
 
-    ``kinds``: of the mounts, by their targets. What is no folder in memory has its own folders.
+    ``kinds``: of the mounts, by their targets. What is not a folder in memory has its own folders.
     """
     words: list[str] = []
     for folder in list(Path(target).parents)[-2::-1]:

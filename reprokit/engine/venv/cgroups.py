@@ -147,7 +147,7 @@ def held(here: Mapping[str, CgroupParent], limits: Limits) -> Iterator[TrialGrou
 
 
 def _settings(controller: str, version: int, limits: Limits) -> dict[str, str]:
-    """File -> what to write into it. Swap counts as memory: a limit that swaps is no limit."""
+    """File -> what to write into it. Swap counts as memory: a limit that swaps is not a limit."""
     if controller == "memory" and limits.memory is not None:
         if version == 1:
             return {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}

@@ -3,7 +3,7 @@
 Standard library only, and nothing of reprokit: it runs with ``python -I -S``. The description, which
 :mod:`reprokit.engine.venv.sandbox` writes, begins with its length in ten digits. It is read to its end and no further:
 standard input stays open for process 1 of the sandbox (:mod:`reprokit.engine.venv.inside`), which takes orders from it.
-Standard error becomes the ``status`` pipe, on which whatever goes wrong is told.
+Standard error becomes the ``status`` pipe, on which whatever goes wrong is reported.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def refusal() -> str:
     """Why this engine runs nothing here, with what to do about it; '' where it does."""
     if os.getuid() == 0 and not sites.settings().venv_as_root:
         return (
-            "--engine venv does not run as root unless told to, since builds and trials are processes of this host: run "
+            "--engine venv does not run as root by default, since builds and trials are processes of this host: run "
             "reprokit as another user, or set REPROKIT_VENV_AS_ROOT=yes (venv_as_root of the configuration), and they "
             "run as an unprivileged user in their sandbox"
         )

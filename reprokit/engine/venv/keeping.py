@@ -26,7 +26,7 @@ DESCRIPTION = "environment.json"
 
 
 def top() -> Path:
-    """The folder of everything that this engine keeps. Root's programs run as nobody, who cannot enter root's home."""
+    """The folder of everything that this engine keeps. Root's programs run as the user ``nobody``, who cannot enter root's home."""
     if os.getuid() == 0 and not os.environ.get("XDG_CACHE_HOME"):
         return Path("/var/cache/reprokit/venv")
     return cache.folder("venv")
@@ -46,7 +46,7 @@ class KeptVenv:
 
     @property
     def info(self) -> ImageInfo:
-        """As the engine's image. Its id changes with the host's packages, so that it is measured anew."""
+        """As the engine's image. Its id changes with the host's packages, so that it is measured again."""
         number = hashlib.sha256(f"{self.description['made']} {host_state()}".encode()).hexdigest()
         return ImageInfo(tag=self.description["tag"], id=f"sha256:{number}", size=self.description["size"])
 
@@ -171,7 +171,7 @@ def discard(one: Kept) -> bool:
     if one.kind != ENVIRONMENT:
         return remove_tree(Path(one.key))
     lock = _folder(one.key).with_suffix(".lock")
-    with locked_if_free(lock) as held:  # not while another process makes it anew
+    with locked_if_free(lock) as held:  # not while another process makes it again
         if held:
             remove(one.key)
     return held and find(one.key) is None

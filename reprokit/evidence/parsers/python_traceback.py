@@ -79,7 +79,7 @@ class _Reader:
     # -- one traceback ---------------------------------------------------------------------------------------------
 
     def _prefix(self, at: int, before: str) -> Prefix:
-        """What stands before each line of the block that starts at ``at``: a rank, a logger's time, an indentation."""
+        """What precedes each line of the block that starts at ``at``: a rank, a logger's time, an indentation."""
         frames = [frame["before"] for _, line in self.items[at + 1 : at + 40] if (frame := _FRAME_ANYWHERE.match(line))]
         if before in frames:
             return Prefix(before)

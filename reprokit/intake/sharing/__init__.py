@@ -70,7 +70,7 @@ def share(
     """The Markdown for an issue about a case: verdicts, what they explain, the failure, and the case to run it again.
 
     ``folder``: the store's, for logs. ``texts`` and ``file_of`` find cases by their digest. The case itself is in it as
-    it is, between fences, so that the text of the issue can be run; everything else of a stranger is text only.
+    it is, between fences, so that the text of the issue can be run; everything else that is untrusted is text only.
     """
     run = scrubbed(subject.run, scrub) if subject.run else None
     sections = [

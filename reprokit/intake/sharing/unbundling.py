@@ -237,7 +237,7 @@ def _image(archive: _Part, target: Path) -> str:
                 if part.digest.hexdigest() != found[1]:
                     raise Damaged("the digest of a layer of its image does not hold")
             elif one.name != "manifest.json":  # ours is made of the config
-                raise Damaged(f"its image.tar holds {one.name[:80]!r}, which is no part of an image")
+                raise Damaged(f"its image.tar holds {one.name[:80]!r}, which is not part of an image")
         entry = {
             "Config": f"{image_id}.json",
             "RepoTags": [on_docker_hub(_name(image_id))],

@@ -29,7 +29,7 @@ SHOWN = (Verdict.REPRODUCED, Verdict.FLAKY)
 """Verdicts of cells in which the failure was seen."""
 LEGEND = """\
 **Fails with** says what the failure depends on: it shows with the values before "not", and with those after it the same
-program passes. Without a "not" it shows in every environment that the case tries. In parentheses stands what all of
+program passes. Without a "not" it shows in every environment that the case tries. In parentheses is what all of
 them have. **Last seen** counts environments: in how many it was reproduced, in how many not, and in how many of those
 where it was reproduced the case's fix passed{when}. **Needs** is what a machine needs beyond a container engine,
 and the size of the largest image.

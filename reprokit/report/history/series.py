@@ -74,7 +74,7 @@ def gather(
 ) -> CaseHistory:
     """The history of these cases, or of all; ``keep`` chooses cells. A few queries, however much there is.
 
-    What a search asked of the case itself is a result as any; what it asked of a case that it rewrote is none.
+    What a search asked of the case itself is a result as any; what it asked of a case that it rewrote is not one.
     """
     runs = {run.id: run for run in reversed(store.runs(limit=None))}
     searches = {run.id: run.request.search for run in runs.values()}

@@ -16,7 +16,7 @@ def moment(text: str, now: datetime) -> str | None:
 
     ``7d``, ``12h`` and ``2 weeks ago`` are before ``now``; ``today``, ``yesterday`` and the last ``monday`` (``mon``)
     begin at midnight; a date or time without a zone is in UTC, as runs are listed. Raises ValueError for what looks
-    like a date and is none.
+    like a date and is not.
     """
     word = text.strip().lower()
     midnight = now.astimezone(timezone.utc).replace(hour=0, minute=0, second=0, microsecond=0)

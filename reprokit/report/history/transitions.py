@@ -126,7 +126,7 @@ def transitions(
     seen = [(at, state) for at, state in enumerate(states) if state is not None]
     sums = _Sums([(0, 0) if state is State.OTHER_FAILURE else tally(at) or _SAYS[state] for at, state in seen])
     found: list[Transition] = []
-    start = last = first = 0  # of the state that stands: its first and its latest; of the row of equals: its first
+    start = last = first = 0  # of the current state: its first and its latest; of the row of equals: its first
     for here, (at, state) in enumerate(seen):
         if here and state is not seen[here - 1][1]:
             first = here

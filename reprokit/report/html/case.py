@@ -1,7 +1,7 @@
 """A case's page: its matrix as columns, what it explains, its history. Pure.
 
 Cells come as columns, of which each has as many entries as there are cells: ten thousand cells stay small, and are
-read at once. Words that repeat (reasons, states) stand once, in a list, and cells name their position.
+read at once. Words that repeat (reasons, states) are listed once, in a list, and cells name their position.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Once(Generic[T]):
-    """Values that stand once, and are named by their position."""
+    """Values that are listed once and named by their position."""
 
     def __init__(self, values: Iterable[T] = ()) -> None:
         self._at = {value: at for at, value in enumerate(values)}
@@ -83,7 +83,7 @@ def case_data(known: RecordedCase, has_page: HasPage) -> dict[str, Any]:
         "blind": known.blind,
         **_matrix(known, has_page),
         "explanation": _explanation(known),
-        "changes": [_told(alike, known) for alike in timeline.alike(known.changes)],
+        "changes": [_change_data(alike, known) for alike in timeline.alike(known.changes)],
         "concerns": list(differences.ORDER),
         "unmeasured": list(differences.ASKED),
     }
@@ -224,7 +224,7 @@ def _explanation(known: RecordedCase) -> dict[str, Any]:
     }
 
 
-def _told(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, Any]:
+def _change_data(alike: Sequence[CellChange], known: RecordedCase) -> dict[str, Any]:
     """Changes that are alike, as one."""
     _, name = timeline.names(known.history.series)
     change = change_json(alike[0])

@@ -54,7 +54,7 @@ class RecordedCase:
 
     @property
     def plain_runs(self) -> tuple[RunRecord, ...]:
-        """The runs that were no search."""
+        """The runs that were not searches."""
         return tuple(run for run in self.runs if not run.searches)
 
     @cached_property

@@ -41,7 +41,7 @@ class _Handler(SimpleHTTPRequestHandler):
         return super().send_head()
 
     def end_headers(self) -> None:
-        """A report that is written again is seen at once; the token is told to no page that a link leads to."""
+        """A report that is written again is seen at once; no page that a link leads to gets the token."""
         self.send_header("Cache-Control", "no-store")
         self.send_header("Referrer-Policy", "no-referrer")
         super().end_headers()
@@ -55,7 +55,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 class _Server(ThreadingHTTPServer):
-    """A server for which a reader who leaves in the middle of an answer is no error: a page that is closed does so."""
+    """A server that ignores readers who leave in the middle of an answer, as a page does that is closed."""
 
     def handle_error(self, request: object, client_address: object) -> None:
         """As of the base (a traceback on the terminal), but for a connection that the other side ended."""

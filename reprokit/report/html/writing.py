@@ -27,7 +27,7 @@ Clean = Callable[[str], str]
 NAMES = ("id", "name", "case", "run", "verdict", "expected", "outcome", "status", "variant")
 """Keys of what pages find each other by, and of words of ours: these stay what they are."""
 FREE = ("cell", "facts", "packages", "image")
-"""Keys of mappings whose own keys are anybody's, such as variables and axes: there :data:`NAMES` are no names."""
+"""Keys of mappings whose own keys are free, such as variables and axes: there :data:`NAMES` are not names."""
 
 
 def name(text: str) -> str:
@@ -47,13 +47,13 @@ def scripted(key: str, plain: str) -> str:
     """:func:`script` of a value that is JSON already."""
     for character in "<\u2028\u2029":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
-    # Of an object in a script that key is no key, but what the object inherits from.
+    # Of an object in a script that key is not a key, but what the object inherits from.
     plain = plain.replace('"__proto__":', '["__proto__"]:')
     return f"reprokit.data({json.dumps(key)},{plain});\n".encode("utf-8", "backslashreplace").decode()
 
 
 def cleaned(value: Any, clean: Clean, names: Collection[str] = NAMES) -> Any:
-    """The same data with every text in it cleaned, but for keys and what stands under one of ``names``."""
+    """The same data with every text in it cleaned, but for keys and what is under one of ``names``."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):

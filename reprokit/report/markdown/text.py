@@ -14,7 +14,7 @@ from reprokit.core.text import is_visible
 from reprokit.evidence.text import clean
 
 BREAK = "&#8203;"
-"""A zero-width space, as Dependabot and Renovate put it into mentions that are none."""
+"""A zero-width space, as Dependabot and Renovate put it into mentions that are not."""
 
 _PUNCTUATION = re.compile(r"([\\`*_{}\[\]<>#|~&!$])|^(\d*)([-+=]|(?<=\d)[.)](?=\s|$))")
 """What Markdown or HTML act on anywhere, or at the beginning of a line."""

@@ -18,7 +18,7 @@ from reprokit.run.keeping.holders import Holder
 from reprokit.run.keeping.planning import LOG, Plan, Removal, plan
 
 ROUNDS = 5
-"""How often a collection plans anew, where things were used or freed less than was thought."""
+"""How often a collection plans again, where things were used or freed less than was thought."""
 YEAR = 365 * 86400.0
 
 

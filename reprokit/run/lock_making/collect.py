@@ -1,4 +1,4 @@
-"""From an image that stands to its lock: what it has beyond its base, and the hash of every file that pip put there."""
+"""From an image that exists to its lock: what it has beyond its base, and the hash of every file that pip put there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SECONDS = 120.0
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """An image that stands, with its base, and what was measured in the two.
+    """An image that exists, with its base, and what was measured in the two.
 
     ``before``: builds of the image as each step of pip leaves it, but for the last step.
     """
@@ -84,7 +84,7 @@ def _check_providers(environment: Environment) -> None:
     """An interpreter of uv's is one of an exact version, whose hash uv knows; these are not."""
     gcc = environment.gcc
     if environment.base.source == "host":
-        raise Unsupported("a lock holds a container image, and a virtual environment of this host is none")
+        raise Unsupported("a lock holds a container image, and a virtual environment of this host is not one")
     if gcc and gcc.source == "conda":
         raise Unsupported(
             f"gcc {gcc.version} of conda-forge is solved when it is built, and no lock holds what comes out"

@@ -34,7 +34,7 @@ class Stale:
     gone: bool = False
 
 
-def doubt(lock: Lock, task: Task) -> str:
+def staleness(lock: Lock, task: Task) -> str:
     """As :func:`fault`, and whether what the lock holds still makes the image that it names, by this reprokit.
 
     That takes the trees of sources, which are not fetched to look: a cell that has sources is taken at its word.
@@ -58,7 +58,7 @@ def identity(lock: Lock, entry: LockEntry, task: Task, trees: SourceTrees) -> st
 def stale(folder: Path) -> list[Stale]:
     """The locks below ``folder`` that no longer hold for their cases, for doctors; locks without a case are among them.
 
-    A cell that a lock holds and the case does not have is no fault: its axes may have come from the command line.
+    A cell that a lock holds and the case does not have is not a fault: its axes may have come from the command line.
     """
     found = []
     for path in sorted(folder.rglob("*" + LOCK_SUFFIX)):
@@ -91,6 +91,6 @@ def _reasons(lock: Lock, files: Sequence[CaseFile]) -> list[str]:
     reasons = []
     for locked in lock.cells:
         task = known.get((locked.variant, label(locked.cell)))
-        if task is not None and (why := doubt(lock, task)):
+        if task is not None and (why := staleness(lock, task)):
             reasons.append(why)
     return reasons

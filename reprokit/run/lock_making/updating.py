@@ -22,7 +22,7 @@ from reprokit.evidence.model import Verdict
 from reprokit.evidence.records import CellRecord
 from reprokit.run.images import BuiltImage, ImageSpec, SourceTrees, handed_files, measure
 from reprokit.run.lock_making.collect import Standing, lock_tag, pins_of
-from reprokit.run.lock_making.stale import doubt, identity
+from reprokit.run.lock_making.stale import identity, staleness
 from reprokit.run.locking import file
 from reprokit.run.locking.held import asked_of
 from reprokit.run.task import Task
@@ -75,16 +75,16 @@ class LockResult:
 
 
 def wishes(tasks: Sequence[Task], *, upgrade: bool) -> list[LockRequest]:
-    """One for each case. ``upgrade``: lock anew what is fresh, too. Raises UsageError for a broken lock."""
+    """One for each case. ``upgrade``: lock again what is fresh, too. Raises UsageError for a broken lock."""
     by_path: dict[Path, list[Task]] = {}
     for task in tasks:
         if task.datasets:
-            raise UsageError("--dataset: a lock is for anybody, and holds the data that the case generates")
+            raise UsageError("--dataset: a lock is for everyone, and holds the data that the case generates")
         by_path.setdefault(file.path_of(task.file.path, task.case.id), []).append(task)
     found = []
     for path, own in by_path.items():
         old = _old(path, upgrade)
-        faults = {task.number: doubt(old, task) if old else "there is no such lock" for task in own}
+        faults = {task.number: staleness(old, task) if old else "there is no such lock" for task in own}
         found.append(
             LockRequest(
                 path=path,
@@ -101,7 +101,7 @@ def _old(path: Path, upgrade: bool) -> Lock | None:
     try:
         return file.load(path)
     except UsageError:
-        if upgrade:  # what cannot be read is what it is made anew for
+        if upgrade:  # what cannot be read is what it is made again for
             return None
         raise
 
@@ -116,15 +116,15 @@ def check_folders(found: Sequence[LockRequest]) -> None:
 def entries_of(
     engine: Engine,
     folder: Path,
-    stand: Sequence[tuple[ImageSpec, BuiltImage, Sequence[Task]]],
+    images: Sequence[tuple[ImageSpec, BuiltImage, Sequence[Task]]],
     request: Request,
     listener: Listener,
 ) -> tuple[list[tuple[int, LockEntry]], list[Refusal]]:
-    """(number of the first of its tasks, entry) of each case in each standing image, and what has none."""
+    """(number of the first of its tasks, entry) of each case in each image that exists, and what has none."""
     entries: list[tuple[int, LockEntry]] = []
     refused: list[Refusal] = []
     measurements, trees = Measurements(folder), SourceTrees(request.sources_for, listener.note)
-    for image, ready, sharing in stand:
+    for image, ready, sharing in images:
         numbers = [task.number for task in sharing]
 
         def on_progress(progress: Progress, numbers: list[int] = numbers) -> None:
@@ -248,7 +248,7 @@ def merged(wish: LockRequest, new: Sequence[LockEntry], refused: Sequence[Refusa
 
 
 def _place(order: Mapping[tuple[str, str], int], cell: LockedCell) -> tuple[int, str]:
-    """Where a cell stands: in the order of the case, those of other axes behind."""
+    """The position of a cell: in the order of the case, those of other axes behind."""
     key = cell_key(cell.cell)
     return order.get((cell.variant, key), len(order) + 1), key
 

@@ -45,7 +45,7 @@ def ensure(
     if base.recipe != bootstrap.RECIPE:
         raise Unsupported(
             f"the lock's base {base.name} is of recipe {base.recipe}; this reprokit makes recipe {bootstrap.RECIPE}: "
-            "make the lock anew (reprokit lock --upgrade), or use the reprokit that wrote it"
+            "make the lock again (reprokit lock --upgrade), or use the reprokit that wrote it"
         )
     if (found := engine.image(base.reference)) is not None:
         return found
@@ -81,8 +81,8 @@ def _made(
                 )
             except EngineError as error:
                 lines = str(error).splitlines()
-                telling = [line for line in lines if re.search("resolve|fetch|connect|timed out|404", line, re.I)]
-                failures.append(f"{where}: {(telling or lines)[-1].strip()}")
+                causes = [line for line in lines if re.search("resolve|fetch|connect|timed out|404", line, re.I)]
+                failures.append(f"{where}: {(causes or lines)[-1].strip()}")
                 continue
             has = bootstrap.packages_of(rootfs)
             if has == dict(base.packages):
@@ -92,7 +92,7 @@ def _made(
             failures.append(f"{where}: {departures(base.packages, has)}")
     raise Unsupported(
         f"the lock's base {base.name} of {date} cannot be made again ({'; '.join(failures)}): set apt_snapshot to a "
-        "snapshot of the archive that has these versions, or make the lock anew (reprokit lock --upgrade)"
+        "snapshot of the archive that has these versions, or make the lock again (reprokit lock --upgrade)"
     )
 
 

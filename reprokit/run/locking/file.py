@@ -32,10 +32,10 @@ from reprokit.environment.lock import (
 HEAD = """\
 # Written by `reprokit lock`, to be committed with the case and not to be edited: what does not give the image that is
 # named here is refused. `reprokit run --locked {name}` builds from this and from nothing else;
-# `reprokit lock --upgrade {name}` makes it anew.
+# `reprokit lock --upgrade {name}` makes it again.
 """
 BASE_SOURCES = ("bootstrap", "registry", "image")
-_NEW = "make it anew: reprokit lock --upgrade"
+_NEW = "make it again: reprokit lock --upgrade"
 # What goes into a file of the build is one word of its own syntax, and can begin nothing else there.
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+~:!_-]*")
 _PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+:_-]*")
@@ -46,9 +46,11 @@ _IMAGE = re.compile(r"reprokit/img:[0-9a-f]+")
 
 
 def path_of(case_path: str, case_id: str) -> Path:
-    """``cases/foo.yaml`` -> ``cases/foo.lock.yaml``. Raises UsageError for a case that is no file."""
+    """``cases/foo.yaml`` -> ``cases/foo.lock.yaml``. Raises UsageError for a case that is not a file."""
     if case_path == "<stdin>" or "://" in case_path:
-        raise UsageError(f"{case_path}: a lock lies beside a case's file, and this is none; save it to a file first")
+        raise UsageError(
+            f"{case_path}: a lock lies beside a case's file, and this is not a file; save it to a file first"
+        )
     path = Path(case_path)
     if path.suffix.lower() in MARKDOWN_SUFFIXES:  # it may hold several cases
         return path.with_name(f"{path.stem}.{case_id}{SUFFIX}")
@@ -56,7 +58,7 @@ def path_of(case_path: str, case_id: str) -> Path:
 
 
 def load(path: Path) -> Lock | None:
-    """The lock at ``path``; None where there is no such file. Raises UsageError, with the line, for what is no lock."""
+    """The lock at ``path``; None where there is none. Raises UsageError, with the line, where it is not a lock."""
     try:
         with open_regular(path) as stream:
             text = stream.read().decode("utf-8")
@@ -67,7 +69,7 @@ def load(path: Path) -> Lock | None:
     tree = parse(str(path), text)
     if tree.problems:
         first = tree.problems[0]
-        # The hint is about how a case begins where the file is no mapping.
+        # The hint is about how a case begins where the file is not a mapping.
         raise UsageError(f"{first if isinstance(tree.data, dict) else replace(first, hint='')}; {_NEW}")
     return _Reader(tree).lock()
 

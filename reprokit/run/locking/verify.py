@@ -51,7 +51,7 @@ def explained(error: BuildFailed, lock: Lock, entry: LockEntry) -> ReprokitError
             else f"neither the archive nor its snapshot of {entry.pins.date} has {names}{more}"
         )
         return Unsupported(
-            f"{first}: {why}; set apt_snapshot to a snapshot that has it, or make the lock anew "
+            f"{first}: {why}; set apt_snapshot to a snapshot that has it, or make the lock again "
             "(reprokit lock --upgrade)"
         )
     return error
@@ -74,7 +74,7 @@ def departures(lock: Lock, entry: LockEntry, tag: str, measured: Measured, *, co
     """
     found = []
     if comparable and tag != entry.image:
-        found.append(f"{another_image(lock, entry, tag)}; make it anew (reprokit lock --upgrade)")
+        found.append(f"{another_image(lock, entry, tag)}; make it again (reprokit lock --upgrade)")
     pins = entry.pins
     apt = {**pins.base.packages, **pins.apt}
     has = measured.packages

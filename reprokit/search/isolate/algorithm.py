@@ -22,8 +22,8 @@ from reprokit.search.isolate.explanations import (
     best,
     certificate,
     consistent,
-    doubt,
     explanations,
+    inconclusive_risk,
     mixes,
     splits,
     union,
@@ -151,7 +151,7 @@ class _State:
         self.weights = consistent(self.weights, mix, seen)
 
     def relearn(self) -> bool:
-        """Whether a mix that passed has failed since; what is possible is then weighed anew."""
+        """Whether a mix that passed has failed since; what is possible is then weighed again."""
         failed = [
             mix
             for mix, seen in self.readings.items()
@@ -172,7 +172,7 @@ class _State:
         """Whether a mix is unresolved, or likely to be, since similar mixes are."""
         if mix in self.readings:
             return self.readings[mix] is Reading.UNRESOLVED
-        return doubt(mix, len(self.changes), self.readings) >= HOPELESS
+        return inconclusive_risk(mix, len(self.changes), self.readings) >= HOPELESS
 
     @property
     def whole(self) -> int:

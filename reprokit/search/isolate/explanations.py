@@ -87,7 +87,7 @@ def splits(weights: Mapping[Explanation, float], candidates: Iterable[int]) -> d
     return found
 
 
-def doubt(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
+def inconclusive_risk(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
     """How likely a mix is to be inconclusive: as often as those that share two values with it, whichever two those are.
 
     Two versions that do not go together, or one that is not available, make many cells inconclusive and leave the
@@ -108,7 +108,7 @@ def doubt(mix: int, count: int, readings: Mapping[int, Reading]) -> float:
 
 
 HOPELESS = 0.72
-"""The doubt from which on a mix is not asked for: four shared two values with it, and all four were inconclusive."""
+"""The risk from which on a mix is not asked for: four shared two values with it, and all four were inconclusive."""
 CLOSE = 0.75
 """What tells this part of what the best tells is weighed by its cost, too."""
 
@@ -121,9 +121,9 @@ def best(
     cost: Callable[[int], int],
 ) -> int | None:
     """The mix to ask for next: what tells most for what it costs; None when no candidate tells anything."""
-    telling = splits(weights, (mix for mix in candidates if mix not in readings))
-    doubts = {mix: doubt(mix, count, readings) for mix in telling}
-    worth = {mix: bits * (1 - doubts[mix]) for mix, bits in telling.items() if doubts[mix] < HOPELESS}
+    gains = splits(weights, (mix for mix in candidates if mix not in readings))
+    risks = {mix: inconclusive_risk(mix, count, readings) for mix in gains}
+    worth = {mix: bits * (1 - risks[mix]) for mix, bits in gains.items() if risks[mix] < HOPELESS}
     if not worth:
         return None
     top = max(worth.values())
@@ -132,7 +132,7 @@ def best(
 
 
 def effort(cost: int) -> float:
-    """A cost (see :mod:`reprokit.search.costs`) in runs of a cell whose image stands."""
+    """A cost (see :mod:`reprokit.search.costs`) in runs of a cell whose image exists."""
     return 1.0 if cost == 0 else 1.3 + min(cost, 200) / 50
 
 

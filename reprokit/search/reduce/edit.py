@@ -21,7 +21,7 @@ def rewrite(tree: CaseTree, data: Mapping[str, Any]) -> str:
     """The text of ``tree`` edited so that :func:`reprokit.case.tree.parse` reads ``data`` from it.
 
     Meant for data with entries removed, scalars changed and keys added at the end of mappings. Where cutting and
-    replacing cannot do that (anchors, merged keys), the whole text is written anew, without comments.
+    replacing cannot do that (anchors, merged keys), the whole text is written again, without comments.
     """
     text = tree.text
     # From the end, so that the offsets before an edit stay valid.

@@ -11,7 +11,7 @@ from reprokit.case.model import Failure
 from reprokit.core.text import one_line
 from reprokit.evidence import judge
 from reprokit.evidence.fingerprint import last_words
-from reprokit.evidence.frames import telling_frames
+from reprokit.evidence.frames import relevant_frames
 from reprokit.evidence.model import Ending, ExceptionSeen, Outcome
 from reprokit.evidence.normalise import essence
 from reprokit.evidence.observation import without_cuts
@@ -73,7 +73,7 @@ def _of_exception(seen: ExceptionSeen) -> list[tuple[str, Any]]:
     own = essence(seen.message)
     lines = (line.strip() for line in seen.message.splitlines() if line.strip())
     message = next((one_line(line) for line in lines if own.startswith(" ".join(line.split())[:100])), "")
-    frames = [text for text in telling_frames(seen.frames, message=bool(own))[0] if _FRAME.fullmatch(text)]
+    frames = [text for text in relevant_frames(seen.frames, message=bool(own))[0] if _FRAME.fullmatch(text)]
     return [("exception", seen.type), ("message", pattern(message)), ("frames", frames[::-1])]
 
 

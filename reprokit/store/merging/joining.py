@@ -18,7 +18,7 @@ Key = tuple[str, str, str]
 """What names a cell of a night: case, key of the cell, variant."""
 
 Place = tuple[str, str, int, str, str]
-"""Where a cell stands in a run: path and id of its case, place in the matrix, key, variant."""
+"""The position of a cell in a run: path and id of its case, place in the matrix, key, variant."""
 
 STOPPED = "its job was stopped before it was decided"
 

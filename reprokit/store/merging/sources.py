@@ -37,12 +37,12 @@ class StoreSource:
 def find(paths: Iterable[Path]) -> list[tuple[str, Path]]:
     """The stores in these folders, each with a name for people: of a folder of artifacts, each artifact's.
 
-    Raises UsageError for a path that is no folder. A folder without a store is itself named, for :func:`read` to say.
+    Raises UsageError for a path that is not a folder. A folder without a store is named itself: :func:`read` says so.
     """
     found: dict[Path, str] = {}
     for path in paths:
         if not path.is_dir():
-            raise UsageError(f"{path} is no folder: name stores, or folders of downloaded artifacts")
+            raise UsageError(f"{path} is not a folder: name stores, or folders of downloaded artifacts")
         journals = (journal.parents[2] for journal in path.rglob(f"runs/*/{FILE}"))
         stores = sorted({*(database.parent for database in path.rglob(DATABASE)), *journals})
         # An artifact that holds no store tells of a job all the same.

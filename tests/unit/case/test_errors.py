@@ -198,7 +198,7 @@ def test_a_breach_hides_no_other(tmp_path: Path, row: tuple[str, int, int, str, 
 
 MATRIX = [
     ("matrix: {cuda: []}\n", 1, 16, "matrix.cuda: the axis has no value", ""),
-    ("matrix: {cuda: ['11.8', 11.8]}\n", 1, 25, "the value '11.8' stands here twice", ""),
+    ("matrix: {cuda: ['11.8', 11.8]}\n", 1, 25, "the value '11.8' is listed twice", ""),
     ("matrix: {cuda: ['11.x']}\n", 1, 17, "expected a version", "did you mean '11'?"),
     ("matrix: {cuda: [nnoe]}\n", 1, 17, "expected a version", "did you mean 'none'?"),
     ("matrix: {gcc: [gcc-12]}\n", 1, 16, "expected a version", "did you mean '12'?"),
@@ -280,13 +280,13 @@ def test_an_include_may_leave_out_axes_that_no_template_needs(tmp_path: Path) ->
     assert reported(tmp_path, INCLUDE, command="command: run {% if cuda == '11.8' %}{{ gcc }}{% endif %}\n") == []
 
 
-def test_an_include_that_leaves_out_a_needed_axis_is_told_at_the_include(tmp_path: Path) -> None:
+def test_an_include_that_leaves_out_a_needed_axis_is_reported_at_the_include(tmp_path: Path) -> None:
     found = reported(tmp_path, INCLUDE, command="command: run {{ cuda }} {{ gcc }}\n")
     assert [problem[:2] for problem in found] == [(5, 7)]
     assert "command needs the axis 'gcc', which this cell leaves out" in found[0][2]
 
 
-def test_a_name_that_only_include_brings_is_told_where_it_is_used(tmp_path: Path) -> None:
+def test_a_name_that_only_include_brings_is_reported_where_it_is_used(tmp_path: Path) -> None:
     body = "matrix:\n  cuda: ['11.8']\n  include: [{cuda: '12.0', flag: x}]\n"
     found = reported(tmp_path, body, command="command: run {{ flag }}\n")
     assert len(found) == 1
@@ -320,7 +320,7 @@ def test_four_mistakes_four_positions_four_hints(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mistake_of_the_case_is_not_told_again_for_its_fix(tmp_path: Path) -> None:
+def test_a_mistake_of_the_case_is_not_reported_again_for_its_fix(tmp_path: Path) -> None:
     body = "sources: {S: {git: https://h/r, path: S}}\nfix: {sources: {S: {path: T}}}\n"
     found = reported(tmp_path, body, command="command: run {{ nowhere }}\n")
     assert len(found) == 2, found
@@ -362,7 +362,7 @@ SYNTAX = [
 
 
 @pytest.mark.parametrize(("text", "line", "column", "hint"), SYNTAX, ids=[row[0][:20] for row in SYNTAX])
-def test_what_is_no_yaml(tmp_path: Path, text: str, line: int, column: int, hint: str) -> None:
+def test_what_is_not_yaml(tmp_path: Path, text: str, line: int, column: int, hint: str) -> None:
     found = problems(tmp_path, text)
     assert [p for p in found if (p.line, p.column) == (line, column) and hint in p.hint], found
 
@@ -428,7 +428,7 @@ def test_merges_of_merges_do_not_explode(tmp_path: Path) -> None:
     assert problems(tmp_path, "\n".join(lines))
 
 
-def test_duplicate_keys_are_told_beside_everything_else(tmp_path: Path) -> None:
+def test_duplicate_keys_are_reported_beside_everything_else(tmp_path: Path) -> None:
     found = reported(tmp_path, "env: {A: 1, A: 2}\ntrials: x\n")
     assert [problem[:2] for problem in found] == [(1, 13), (2, 9)]
 

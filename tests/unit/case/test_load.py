@@ -188,7 +188,7 @@ def test_a_folder_gives_its_cases_in_order_and_all_their_problems(tmp_path: Path
     assert {Path(p.path).name for p in caught.value.problems} == {"c.yaml", "d.yaml"}
 
 
-def test_two_cases_of_one_id_are_told_with_both_places(tmp_path: Path) -> None:
+def test_two_cases_of_one_id_are_reported_with_both_places(tmp_path: Path) -> None:
     one = write(tmp_path / "a.yaml", MINIMAL)
     two = write(tmp_path / "b.yaml", MINIMAL)
     with pytest.raises(CaseError) as caught:
@@ -208,7 +208,7 @@ def test_nothing_to_read(tmp_path: Path) -> None:
         load(str(tmp_path))
 
 
-def test_a_catalogue_that_a_shell_names_among_the_cases_is_told(tmp_path: Path) -> None:
+def test_a_catalogue_that_a_shell_names_among_the_cases_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "catalogue.yaml"
     path.write_text("groups: [{title: A, tag: a}]\n")
     with pytest.raises(
@@ -225,7 +225,7 @@ def test_a_missing_file_has_a_near_match(tmp_path: Path) -> None:
         load(str(tmp_path / "segfalut.yaml"))
 
 
-def test_what_is_no_utf8_is_told_at_its_byte(tmp_path: Path) -> None:
+def test_what_is_not_utf8_is_reported_at_its_byte(tmp_path: Path) -> None:
     path = tmp_path / "a.yaml"
     path.write_bytes("schema: reprokit/v1\ntitle: é".encode() + b"\xff\n")
     with pytest.raises(CaseError) as caught:
@@ -295,7 +295,7 @@ def test_a_case_that_quotes_a_case_in_its_description_is_yaml(tmp_path: Path) ->
     assert load("-", stdin=io.StringIO(text))[0].case.id == "minimal"
 
 
-def test_markdown_without_a_case_is_told_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_markdown_without_a_case_is_reported_when_it_is_asked_for(tmp_path: Path) -> None:
     with pytest.raises(CaseError, match=r":1:1: no fenced block holds"):
         load(write(tmp_path / "a.md", "# nothing\n"))
 
@@ -354,7 +354,7 @@ def test_a_hundred_cases_load_within_a_second(tmp_path: Path) -> None:
     assert time.process_time() - start < 1.0
 
 
-def test_other_tools_files_in_a_folder_are_no_cases_but_a_broken_case_is(tmp_path: Path) -> None:
+def test_other_tools_files_in_a_folder_are_not_cases_but_a_broken_case_is(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text("schema: reprokit/v1\nid: a\ntitle: t\ncommand: x\n")
     (tmp_path / "compose.yaml").write_text("services: {a: {image: b, command: c}}\n")
     (tmp_path / "workflow.yml").write_text("name: x\non: push\njobs: {}\n")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reprokit.case import review
 from reprokit.case.files import CaseFile
 from reprokit.case.review import Level
-from reprokit.core.addresses import is_loopback, is_strangers
+from reprokit.core.addresses import is_from_another_host, is_loopback
 from reprokit.core.errors import CaseError
 from reprokit.environment.cases import load, load_text
 
@@ -74,18 +74,18 @@ def test_a_bare_case_asks_for_nothing_to_look_at() -> None:
         ("datasets:\n  d:\n    path: d\nresources:\n  network: bridge\n", ["network 9", "data 7"]),
     ],
 )
-def test_each_thing_to_look_at_is_told_with_its_line(text: str, wanted: list[str]) -> None:
+def test_each_thing_to_look_at_is_reported_with_its_line(text: str, wanted: list[str]) -> None:
     assert sorted(looked_at(text)) == sorted(wanted)
 
 
-def test_characters_that_nobody_sees_are_told() -> None:
+def test_characters_that_are_invisible_are_reported() -> None:
     assert looked_at("description: a\u202eb\u200bc\n") == ["unseen 5"]
     [ask] = [ask for ask in review.asks(case_of("tags: [日本語, a\u202eb]\n")) if ask.kind == "unseen"]
     assert (ask.column, ask.words) == (14, "holds 1 character that a reader cannot see, the first U+202E")
     assert looked_at("description: Zoë 日本語 🚀\n") == []
 
 
-def test_what_a_template_hides_is_told() -> None:
+def test_what_a_template_hides_is_reported() -> None:
     text = (
         "matrix: {how: [a, b]}\n"
         "environment:\n  pip: [\"{{ 'ht' ~ 'tps://x.example/a.whl' if how == 'b' else 'numpy' }}\"]\n"
@@ -94,7 +94,7 @@ def test_what_a_template_hides_is_told() -> None:
     assert looked_at(text) == ["pip 7", "user 9"]
 
 
-def test_cells_that_options_bring_in_are_told_of() -> None:
+def test_cells_that_options_bring_in_are_listed() -> None:
     file = case_of("matrix: {how: [a]}\nresources:\n  network: \"{{ 'bridge' if how == 'z' else 'none' }}\"\n")
     assert not [ask for ask in review.asks(file) if ask.kind == "network"]
     assert [ask.kind for ask in review.asks(file, [{"how": "z"}]) if ask.level is Level.LOOK] == ["network"]
@@ -193,7 +193,7 @@ def test_nothing_that_a_summary_prints_moves_a_cursor(text: str) -> None:
 )
 def test_only_this_host_itself_is_loopback(url: str, own: bool) -> None:
     assert is_loopback(url) is own
-    assert is_strangers(url) is not own
+    assert is_from_another_host(url) is not own
 
 
 def test_many_things_of_one_kind_hide_none_of_another() -> None:
@@ -208,13 +208,13 @@ def test_many_things_of_one_kind_hide_none_of_another() -> None:
 
 
 @pytest.mark.parametrize("blank", ["\u3164", "\u115f", "\u2800", "\u034f", "\U000e0101"])
-def test_letters_that_show_nothing_are_told(blank: str) -> None:
+def test_letters_that_show_nothing_are_reported(blank: str) -> None:
     file = case_of(f"environment:\n  setup: 'true {blank}'\n")
     assert "unseen 6" in [f"{ask.kind} {ask.line}" for ask in review.asks(file)]
     assert blank not in review.summary(file)
 
 
-def test_files_and_standard_input_are_ones_own() -> None:
-    assert not is_strangers("bug.yaml")
+def test_files_and_standard_input_are_the_users_own() -> None:
+    assert not is_from_another_host("bug.yaml")
     [file] = load("-", stdin=io.StringIO(BARE))
-    assert not is_strangers(file.path)
+    assert not is_from_another_host(file.path)

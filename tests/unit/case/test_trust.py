@@ -36,7 +36,7 @@ def test_a_case_has_its_level_from_where_it_was_read(path: str, trust: Trust) ->
     assert load_text(path, CASE).trust is trust
 
 
-def test_files_and_standard_input_are_ones_own(tmp_path: Path) -> None:
+def test_files_and_standard_input_are_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "bug.md").write_text(f"```yaml\n{CASE}```\n")
     [file], [piped] = load(str(tmp_path / "bug.md")), load("-", stdin=io.StringIO(CASE))
     assert (file.trust, piped.trust) == (Trust.OWN, Trust.OWN)

@@ -57,7 +57,7 @@ def test_help_imports_no_heavy_module() -> None:
         (["run", "toy.yaml", "--skip", "a=1", "--skip", "a=2"], "selection is empty"),
         (["run", "toy.yaml", "--axis", "c=1"], "the case has no axis 'c'; it has: a, b"),
         (["run", "toy.yaml", "--dataset", "d"], "NAME=DIR"),
-        (["run", "toy.yaml", "--dataset", "d=nowhere"], "nowhere is no folder"),
+        (["run", "toy.yaml", "--dataset", "d=nowhere"], "nowhere is not a folder"),
         (["run", "toy.yaml", "--source", "s=."], "--source s"),
         (["run", "toy.yaml", "--tag", "gpu"], "no case has the tag"),
         (["run", "--resume"], "nothing to resume"),

@@ -80,7 +80,7 @@ def test_folders_to_write_are_named_before_anything_is_built(
     engine: FakeEngine, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     assert invoke(["exec", "toy.yaml", "1", "--writable", "nowhere", "--", "lib"]) == 2
-    assert "nowhere is no folder" in capsys.readouterr().err
+    assert "nowhere is not a folder" in capsys.readouterr().err
     assert engine.built == []
     (tmp_path / "src").mkdir()
     assert invoke(["exec", "toy.yaml", "1", "--writable", "src", "--writable", "src=deep/er", "--", "lib"]) == 1

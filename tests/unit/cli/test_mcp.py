@@ -138,7 +138,7 @@ def test_an_untrusted_case_runs_only_where_a_person_named_its_digest(monkeypatch
         ("log", {"cell": 1, "lines": 10**9}),
     ],
 )
-def test_arguments_that_are_no_names_or_know_no_bounds_are_refused(tool: str, arguments: dict[str, Any]) -> None:
+def test_arguments_that_are_not_names_or_know_no_bounds_are_refused(tool: str, arguments: dict[str, Any]) -> None:
     assert "validation error" in called(tool, **arguments)
 
 

@@ -89,7 +89,7 @@ def test_a_case_that_was_edited_since_says_so(nights: Nights) -> None:
         (["19990101", "-o", "site"], "holds no run '19990101'"),
     ],
 )
-def test_what_cannot_be_written_is_told(
+def test_what_cannot_be_written_is_reported(
     nights: Nights, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
 ) -> None:
     nights.run({"1": "N"})

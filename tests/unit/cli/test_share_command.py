@@ -151,7 +151,7 @@ def test_the_last_run_that_says_something_is_shared(nights: Nights, capsys: pyte
         assert "1 not-reproduced, 1 reproduced" in output(capsys, "share", *words)
 
 
-def test_what_a_draft_says_it_left_out_is_no_secret(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_draft_says_it_left_out_is_not_a_secret(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     comments = "".join(
         f"# {line}\n"
         for line in summary((

@@ -31,7 +31,7 @@ def url() -> Iterator[str]:
                 self.wfile.write(gzip.compress(b"0" * 1_000_000))
                 return
             self.end_headers()
-            for _ in range(20):  # one byte at a time is no silence
+            for _ in range(20):  # one byte at a time is not a silence
                 self.wfile.write(b"x")
                 self.wfile.flush()
                 time.sleep(0.05)

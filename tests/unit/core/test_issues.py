@@ -152,7 +152,7 @@ def test_what_cannot_be_read_says_what_to_do(
     assert len(github.asked) == 1
 
 
-def test_the_token_reaches_its_api_and_nobody_else(github: Site, other: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_reaches_its_api_and_no_one_else(github: Site, other: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_TOKEN", "ghp_secret")
     github.issue("/repos/o/r/issues/7", BODY)
     load(URL)
@@ -212,7 +212,7 @@ def test_gitlab_is_asked_for_the_description(site: Site) -> None:
         load(f"{site.url}/g/s/p/-/issues/4")
 
 
-def test_addresses_of_issues_are_told_from_others() -> None:
+def test_addresses_of_issues_are_distinguished_from_others() -> None:
     assert issues.is_issue("https://gitee.com/o/r/issues/I5ABCD#note_12_link")
     assert issues.is_issue("https://gitlab.example/g/s/p/-/work_items/3")
     assert not issues.is_issue("https://code.example/o/r/issues/3")  # only its answers tell

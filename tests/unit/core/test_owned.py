@@ -56,7 +56,7 @@ def test_a_configuration_of_another_user_is_obeyed_where_it_is_named(
     assert config.load({"REPROKIT_CONFIG": os.devnull}, tmp_path).jobs is None
 
 
-def test_a_link_of_another_user_to_a_file_of_ones_own_is_not_obeyed(
+def test_a_link_of_another_user_to_a_file_of_a_trusted_case_is_not_obeyed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own = tmp_path / "own.toml"
@@ -80,7 +80,9 @@ def test_an_old_configuration_of_another_user_stops_nothing(tmp_path: Path, monk
     assert config.load({}, tmp_path).jobs is None
 
 
-def test_under_sudo_the_files_of_the_calling_user_are_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_under_sudo_the_files_of_the_calling_user_are_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unless = tmp_path / "file"
     unless.touch()
     real = unless.stat().st_uid

@@ -20,7 +20,7 @@ from tests.terminals import PATIENCE, TerminalUser, User, users_terminal
 def attached(
     user: TerminalUser, tick: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[Future[None], User, list[tuple[int, int]]]]:
-    """A relay in a thread, with the program's end of it, and the sizes that it was told."""
+    """A relay in a thread, with the program's end of it, and the sizes that it got."""
     master, slave = os.openpty()
     raw.setraw(slave)
     sizes: list[tuple[int, int]] = []
@@ -64,7 +64,7 @@ def test_what_is_longer_than_a_terminal_holds_arrives_whole() -> None:
         relay.result(PATIENCE)
 
 
-def test_the_program_is_told_each_size() -> None:
+def test_the_program_gets_each_size() -> None:
     with users_terminal() as user:
         tty.Master(user.master).resize(os.terminal_size((120, 40)))
         with attached(user) as (relay, program, sizes):

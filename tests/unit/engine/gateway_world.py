@@ -191,7 +191,7 @@ def gateway(
     *,
     cache: Path | None = None,
 ) -> Iterator[Build]:
-    """A running gateway in that world; of a build of one's own where ``allowed`` is not given."""
+    """A running gateway in that world; of a build of a trusted case where ``allowed`` is not given."""
     made = Gateway(
         access,
         allowed or Allowed(credentials=True, any_host=True),

@@ -154,7 +154,7 @@ def test_of_several_addresses_the_public_ones_are_used(world: World, tmp_path: P
         "git.example.:443",
     ],
 )
-def test_a_strangers_build_reaches_what_is_named_and_no_more(world: World, tmp_path: Path, target: str) -> None:
+def test_an_untrusted_build_reaches_what_is_named_and_no_more(world: World, tmp_path: Path, target: str) -> None:
     with gateway(world, tmp_path, INDEX, STRANGER) as build:
         got = build.get(target, "CONNECT")
     assert got.status == 403
@@ -191,7 +191,7 @@ def test_what_the_site_names_may_be_anywhere(world: World, tmp_path: Path) -> No
             assert build.get("http://mirror.local:8080/debian/x").body == b"debian"
             assert build.get("http://git.local:3000/").body == b"git"
             assert build.get("http://git.local:3001/").status == 403
-            # An index may take uploads: a stranger's build asks it for pages and files only.
+            # An index may take uploads: an untrusted build asks it for pages and files only.
             assert build.get("index.local:3141", "CONNECT").status == (200 if who is OWN else 403)
 
 

@@ -99,7 +99,7 @@ def test_podman_has_cdi_or_nothing(folder: Path, tmp_path: Path) -> None:
         ({"env": {"NVIDIA_VISIBLE_DEVICES": "all"}}, [], "nvidia", False),
     ],
 )
-def test_a_default_runtime_gives_nobody_gpus_that_are_not_leased(
+def test_a_default_runtime_gives_no_one_gpus_that_are_not_leased(
     changes: dict[str, Any], names: list[str], runtime: str, hidden: bool
 ) -> None:
     env = devices.hidden(trial(**changes), names, {"DefaultRuntime": runtime})

@@ -224,7 +224,7 @@ def test_a_folder_that_was_there_keeps_its_mode(desk: Desk) -> None:
     assert stat.S_IMODE(desk.folder.stat().st_mode) == 0o750, "it may be a user's home"
 
 
-def test_a_folder_that_somebody_else_makes_at_the_same_moment_is_used(
+def test_a_folder_that_another_process_makes_at_the_same_moment_is_used(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
@@ -310,7 +310,7 @@ def test_a_file_that_was_tidied_away_protects_nothing_and_is_not_believed(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": "x"}', '{"pid": 1, "user": 2}', "\0" * 100])
-def test_what_anybody_wrote_into_a_file_is_no_more_than_words(desk: Desk, text: str) -> None:
+def test_what_another_user_wrote_into_a_file_is_no_more_than_words(desk: Desk, text: str) -> None:
     assert desk.leases.claim(FOUR, 1).attempt()
     (desk.folder / "GPU-0").write_text(text)
     assert desk.leases.holder(FOUR[0]) is None

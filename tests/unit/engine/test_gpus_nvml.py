@@ -51,14 +51,14 @@ def test_a_process_finds_the_library_and_its_gpus(fake: FakeNvml) -> None:
 
 
 @pytest.mark.parametrize("state", ["lost", "gone"])
-def test_a_lost_gpu_is_no_gpu_and_is_said(loaded: FakeNvml, state: str) -> None:
+def test_a_lost_gpu_is_not_a_gpu_and_is_said(loaded: FakeNvml, state: str) -> None:
     loaded.gpus(*four_gpus(state))
     facts = discovery.facts()
     assert [gpu.uuid for gpu in facts.gpus] == ["GPU-0", "GPU-1", "GPU-2"]
     assert facts.note == "NVML says: GPU 3: GPU is lost"
 
 
-def test_memory_that_is_not_told_is_zero(loaded: FakeNvml) -> None:
+def test_memory_that_is_not_reported_is_zero(loaded: FakeNvml) -> None:
     loaded.gpus("GPU-x|NVIDIA GB10|0|12.1|ok")
     (gpu,) = discovery.facts().gpus
     assert (gpu.memory, gpu.compute) == (0, "12.1")

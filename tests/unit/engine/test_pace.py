@@ -18,58 +18,58 @@ from reprokit.engine.venv.bubblewrap import SandboxProgram
 from reprokit.evidence.text import CUT_MARK
 
 
-class Told:
+class Paced:
     """A pace of 10 seconds that began at 0, and what came out of it."""
 
     def __init__(self) -> None:
         self.got: list[bytes] = []
         self.pace = Pace(10.0, 0.0, self.got.append)
 
-    def reads(self, size: int, at: float, *, late: bool = True) -> Told:
+    def reads(self, size: int, at: float, *, late: bool = True) -> Paced:
         self.pace.looked(size, at, late=late)
         return self
 
 
 def test_a_reader_that_waits_for_the_program_takes_nothing_from_its_time() -> None:
-    assert Told().reads(10, 9.0, late=False).reads(0, 9.2, late=False).pace.left(9.5) == 0.5
+    assert Paced().reads(10, 9.0, late=False).reads(0, 9.2, late=False).pace.left(9.5) == 0.5
 
 
 def test_time_in_which_the_output_waited_is_given_back() -> None:
-    assert Told().reads(FULL, 4.0).pace.left(4.0) == 10.0, "the pipe was full: since when, no one knows"
-    assert Told().reads(1, 4.0).pace.left(4.0) == 10.0, "so long away"
-    assert Told().reads(0, 25.0).pace.left(25.0) == 10.0, "what it found is the end"
-    assert Told().reads(1, AWAY / 2).pace.left(0.0) == 10.0, "a few bytes fit into any pipe"
+    assert Paced().reads(FULL, 4.0).pace.left(4.0) == 10.0, "the pipe was full: since when, no one knows"
+    assert Paced().reads(1, 4.0).pace.left(4.0) == 10.0, "so long away"
+    assert Paced().reads(0, 25.0).pace.left(25.0) == 10.0, "what it found is the end"
+    assert Paced().reads(1, AWAY / 2).pace.left(0.0) == 10.0, "a few bytes fit into any pipe"
 
 
 def test_a_flood_that_is_read_too_slowly_ends_with_its_own_time() -> None:
-    told = Told()
+    paced = Paced()
     moment, signalled = 0.0, None
     while signalled is None:
         moment += 0.25
-        told.reads(FULL, moment).pace.pass_on(b"x" * FULL)
-        signalled = moment if told.pace.left(moment) <= 0 else None
+        paced.reads(FULL, moment).pace.pass_on(b"x" * FULL)
+        signalled = moment if paced.pace.left(moment) <= 0 else None
     assert 20 <= signalled <= 30.5, "at most its limit of reading slowly, and then its limit of reading only"
-    told.pace.close()
-    told.pace.check(timed_out=True)
+    paced.pace.close()
+    paced.pace.check(timed_out=True)
     with pytest.raises(EngineError, match=r"were not read.*resources\.timeout"):
-        told.pace.check(timed_out=False)
+        paced.pace.check(timed_out=False)
 
 
 @given(st.lists(st.binary(min_size=1, max_size=40).map(lambda piece: piece * 8000), max_size=12))
 def test_nothing_is_lost_or_reordered_unless_a_line_says_so(pieces: list[bytes]) -> None:
-    whole = Told()
+    whole = Paced()
     for piece in pieces:
         whole.pace.pass_on(piece)
     whole.pace.close()
     assert b"".join(whole.got) == b"".join(pieces)
     whole.pace.check(timed_out=False)
 
-    told = Told().reads(FULL, 20.0)
-    told.pace.looked(FULL, 20.1, late=True)
+    paced = Paced().reads(FULL, 20.0)
+    paced.pace.looked(FULL, 20.1, late=True)
     for piece in pieces:
-        told.pace.pass_on(piece)
-    told.pace.close()
-    came, printed = b"".join(told.got), b"".join(pieces)
+        paced.pace.pass_on(piece)
+    paced.pace.close()
+    came, printed = b"".join(paced.got), b"".join(pieces)
     if len(printed) < TAIL:
         assert came == printed
     elif came != printed:

@@ -38,7 +38,7 @@ def test_a_trial_runs_in_the_runtime_that_is_configured(config: Callable[[str], 
 
 
 @pytest.mark.parametrize("name", ["--privileged", "a b", "../runc", "/usr/bin/runc", "x" * 101, "r\nx", "ünsc"])
-def test_what_is_no_name_of_a_runtime_is_refused(config: Callable[[str], None], name: str) -> None:
+def test_what_is_not_a_name_of_a_runtime_is_refused(config: Callable[[str], None], name: str) -> None:
     config(name)
     with pytest.raises(UsageError, match=r"REPROKIT_RUNTIME: runtime: expected the name of a runtime"):
         runtimes.configured()

@@ -119,7 +119,7 @@ def test_why_a_podman_that_was_named_does_not_serve_is_said(tmp_path: Path) -> N
         registry.make("podman", environ(tmp_path, CONTAINER_HOST="what:ever"))
 
 
-def test_a_folder_of_roots_is_no_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_roots_is_not_a_reason_to_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "system").mkdir(mode=0)
     monkeypatch.setattr(finding, "SYSTEM_SOCKET", tmp_path / "system" / "podman.sock")
     user = os.geteuid()

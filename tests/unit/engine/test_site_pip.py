@@ -191,7 +191,7 @@ def test_network_and_proxy_of_a_build(tmp_path: Path, trust: Trust, network: str
         assert "the engine is on another machine" in served.warnings[0]
 
 
-def test_without_proxies_only_strangers_builds_are_led_through_the_gateway(tmp_path: Path) -> None:
+def test_without_proxies_only_untrusted_builds_are_led_through_the_gateway(tmp_path: Path) -> None:
     made = site(home(tmp_path))
     with made.serving(Trust.REVIEWED) as served:
         assert served.environ == {}

@@ -147,8 +147,8 @@ def test_paths_start_at_their_file(tmp_path: Path) -> None:
         ),
         ("store = 3\n", "store: expected a path in quotes; found 3"),
         ("jobs = true\n", "jobs: expected a whole number such as 3; found True"),
-        ("jobs = 1\nregistry = unquoted\n", r"own\.toml:2:\d+: is no TOML"),
-        ("registry: no\n", r"own\.toml:1:\d+: is no TOML"),
+        ("jobs = 1\nregistry = unquoted\n", r"own\.toml:2:\d+: is not TOML"),
+        ("registry: no\n", r"own\.toml:1:\d+: is not TOML"),
     ],
 )
 def test_what_cannot_be_understood_is_said_with_its_place(tmp_path: Path, text: str, words: str) -> None:

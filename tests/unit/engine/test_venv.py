@@ -97,7 +97,7 @@ def test_what_the_host_cannot_be_or_keep_is_refused_with_what_it_has(host: Host,
     assert reason in str(refused.value)
 
 
-def test_every_reason_is_told_at_once() -> None:
+def test_every_reason_is_reported_at_once() -> None:
     with pytest.raises(Unsupported) as refused:
         resolve_on(HOST, spec({"os": "ubuntu-18.04", "python": "3.6", "gcc": "7"}))
     assert [word in str(refused.value) for word in ("os ubuntu-18.04", "python 3.6", "gcc 7")] == [True] * 3
@@ -137,7 +137,7 @@ def test_a_longer_word_is_not_the_work_folder() -> None:
     assert resolve_on(PLAIN, spec(env={"A": "/workspace2", "B": "/workspace-old"})).host
 
 
-def test_what_nobody_asked_for_and_a_container_has_is_noted() -> None:
+def test_what_no_one_asked_for_and_a_container_has_is_noted() -> None:
     assert [note.partition(",")[0] for note in resolve_on(PLAIN, spec()).notes] == [
         "the network was not cut off",
         "/dev/shm was the host's",
@@ -258,7 +258,7 @@ def test_no_groups_where_there_are_none() -> None:
     assert cgroups.places("", "") == {}
 
 
-def test_a_limit_that_swaps_is_no_limit(tmp_path: Path) -> None:
+def test_a_limit_that_swaps_is_not_a_limit(tmp_path: Path) -> None:
     memory = tmp_path / "memory"
     memory.mkdir()
     with cgroups.held({"memory": cgroups.CgroupParent(folder=memory, version=2)}, Limits(memory=1000)) as group:

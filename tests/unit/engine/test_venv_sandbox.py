@@ -148,7 +148,7 @@ def test_a_folder_is_not_replaced_by_a_file(folders: tuple[Path, Path]) -> None:
         beneath.write(folders[0], "a", b"x", 0o644)
 
 
-def test_a_place_to_mount_on_is_no_link(folders: tuple[Path, Path]) -> None:
+def test_a_place_to_mount_on_is_not_a_link(folders: tuple[Path, Path]) -> None:
     work, out = folders
     beneath.make_file(work, "d/file")
     beneath.make_file(work, "d/file")
@@ -238,7 +238,7 @@ def test_nothing_of_the_host_is_shown_that_is_not_named(monkeypatch: pytest.Monk
     assert not pairs(words, "--bind")
 
 
-def test_root_shows_copies_of_places_that_nobody_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_shows_copies_of_places_that_no_one_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
     mount = SandboxMount(source="/root/data", target="/workspace/data", kind="read-only")
     words = arguments(monkeypatch, mount, stage="/stage")
     assert pairs(words, "--ro-bind")["/workspace/data"].startswith("/stage/")
@@ -286,7 +286,7 @@ def test_root_has_to_allow_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, t
     monkeypatch.setenv("REPROKIT_CONFIG", "/dev/null")
     host.refusal.cache_clear()
     try:
-        assert ("does not run as root unless told to" in host.refusal()) == refused
+        assert ("does not run as root by default" in host.refusal()) == refused
     finally:
         host.refusal.cache_clear()
 

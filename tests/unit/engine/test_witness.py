@@ -109,7 +109,7 @@ def one(daemon: Daemon) -> Witness:
     return Witness(daemon)  # type: ignore[arg-type]
 
 
-def told(daemon: Daemon, witness: Witness, *events: tuple[str, dict[str, str]]) -> ContainerEvents:
+def known(daemon: Daemon, witness: Witness, *events: tuple[str, dict[str, str]]) -> ContainerEvents:
     """What is known of a container once the stream has ended behind these events."""
     with witness.watching("c") as container:
         for action, attributes in events:
@@ -128,7 +128,7 @@ def die(code: int) -> tuple[str, dict[str, str]]:
 
 
 def test_an_end_that_was_seen_counts_even_if_the_stream_ends_next(daemon: Daemon, one: Witness) -> None:
-    container = told(daemon, one, ("create", {}), START, die(143))
+    container = known(daemon, one, ("create", {}), START, die(143))
     assert (container.ended(0), container.code()) == (True, 143)
 
 
@@ -148,7 +148,7 @@ def test_an_end_that_was_seen_counts_even_if_the_stream_ends_next(daemon: Daemon
 def test_what_is_not_the_end_of_the_program(
     daemon: Daemon, one: Witness, events: list[tuple[str, dict[str, str]]], words: str
 ) -> None:
-    container = told(daemon, one, *events)
+    container = known(daemon, one, *events)
     with pytest.raises(EngineLost, match=words):
         container.code()
 
@@ -170,13 +170,13 @@ def test_an_end_that_does_not_come_is_not_waited_for_without_end(one: Witness) -
             container.code()
 
 
-def test_memory_is_told_by_an_event(daemon: Daemon, one: Witness) -> None:
-    assert told(daemon, one, START, ("oom", {}), die(137)).out_of_memory(0)
-    assert not told(daemon, Witness(daemon), START, die(137)).out_of_memory(0)  # type: ignore[arg-type]
+def test_memory_is_identified_by_an_event(daemon: Daemon, one: Witness) -> None:
+    assert known(daemon, one, START, ("oom", {}), die(137)).out_of_memory(0)
+    assert not known(daemon, Witness(daemon), START, die(137)).out_of_memory(0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("line", [b"no event", b"{}", b'{"Action": "die", "Actor": null}'])
-def test_what_is_no_event_ends_the_witness(daemon: Daemon, one: Witness, line: bytes) -> None:
+def test_what_is_not_an_event_ends_the_witness(daemon: Daemon, one: Witness, line: bytes) -> None:
     daemon.streams[-1].lines.put(line)
     with one.news:
         assert one.news.wait_for(lambda: one.lost, 10)
@@ -184,7 +184,7 @@ def test_what_is_no_event_ends_the_witness(daemon: Daemon, one: Witness, line: b
 
 def test_events_of_other_containers_are_not_kept(daemon: Daemon, one: Witness) -> None:
     daemon.tell("die", name="other", exitCode="1")
-    assert told(daemon, one, START, die(0)).code() == 0
+    assert known(daemon, one, START, die(0)).code() == 0
 
 
 def test_what_fails_while_the_engine_lives_is_its_own_failure(one: Witness) -> None:

@@ -135,7 +135,7 @@ def met(engine: Shelf, folder: Path, since: float = 0.0, base: Base = BOOKWORM) 
     return bases.ensure(engine, base, threading.Event(), lambda progress: None, seen=seen, since=since)  # type: ignore[arg-type]
 
 
-def test_a_base_stays_the_one_that_was_met_first(tmp_path: Path) -> None:
+def test_a_base_stays_the_one_that_was_first_seen(tmp_path: Path) -> None:
     engine = Tagged()
     first = met(engine, tmp_path)
     assert (first.tag, first.digest) == (bases.own_name(OLD), OLD)
@@ -146,13 +146,13 @@ def test_a_base_stays_the_one_that_was_met_first(tmp_path: Path) -> None:
     other = Tagged(**{"debian:bookworm-slim": NEW})
     assert met(other, tmp_path) == first
     assert other.asked == [f"debian@{OLD}"]
-    # A user pulled the tag anew: what was seen first counts all the same.
+    # A user pulled the tag again: what was seen first counts all the same.
     other = Tagged(**{"debian:bookworm-slim": NEW})
     other.pull("debian:bookworm-slim", threading.Event())
     assert met(other, tmp_path).digest == OLD
 
 
-def test_a_tag_that_vanished_changes_nothing_as_long_as_its_image_can_be_had(tmp_path: Path) -> None:
+def test_a_tag_that_vanished_changes_nothing_as_long_as_its_image_is_available(tmp_path: Path) -> None:
     engine = Tagged()
     first = met(engine, tmp_path)
     engine.tags.clear()
@@ -192,7 +192,7 @@ def test_a_refresh_asks_no_registry_for_a_cases_image_that_was_built_here(tmp_pa
     assert met(engine, tmp_path, since=time.time(), base=mine).id == "sha256:made-here"
 
 
-def test_a_memory_that_is_no_json_is_begun_anew(tmp_path: Path) -> None:
+def test_a_memory_that_is_not_json_is_started_again(tmp_path: Path) -> None:
     (tmp_path / "bases.json").write_text("{")
     assert met(Tagged(), tmp_path).digest == OLD
     assert SeenBases(tmp_path).digest("debian:bookworm-slim") == OLD
@@ -340,14 +340,14 @@ def registry() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("status", "answers"), [(401, True), (200, True), (502, False), (404, False)])
-def test_401_is_an_answer_and_a_gateways_error_is_none(
+def test_401_is_an_answer_and_a_gateways_error_is_not(
     registry: str, monkeypatch: pytest.MonkeyPatch, status: int, answers: bool
 ) -> None:
     monkeypatch.setattr(Registry, "status", status)
     assert bases.answering(registry, seconds=60) is answers
 
 
-def test_silence_is_no_answer_and_costs_little() -> None:
+def test_silence_is_not_an_answer_and_costs_little() -> None:
     import socket
 
     with socket.create_server(("127.0.0.1", 0)) as silent:

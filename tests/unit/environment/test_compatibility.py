@@ -49,7 +49,7 @@ TOOLKIT = {"apt": ("nvidia-cuda-toolkit",)}
 TOO_NEW = {"os": "debian-12", "cuda": "11.8", "gcc": "12.2"}
 
 
-def test_a_gcc_that_is_newer_than_nvcc_knows_is_refused_with_what_can_be_had() -> None:
+def test_a_gcc_that_is_newer_than_nvcc_knows_is_refused_with_what_is_available() -> None:
     assert refused(cell(TOO_NEW, **TOOLKIT)) == (
         "gcc 12.2 is not supported by nvcc 11.8: at most GCC 11; --allow-unsupported-compiler in the case tries it all "
         "the same; nearest: gcc 11 on debian-12, or cuda 12.0 with gcc 12. To run it all the same: "
@@ -77,7 +77,7 @@ def test_a_gcc_that_is_too_old_is_refused_as_well() -> None:
         ({"os": "ubuntu-22.04", "cuda": "11.8", "gcc": "11"}, {}, REGISTRY),
     ],
 )
-def test_what_goes_together_is_no_conflict(axes: dict[str, str], parts: dict[str, Any], supply: Supply) -> None:
+def test_what_goes_together_is_not_a_conflict(axes: dict[str, str], parts: dict[str, Any], supply: Supply) -> None:
     assert resolve(cell(axes, **parts), supply).notes == ()
 
 
@@ -216,7 +216,7 @@ class TestASitesOwnRows:
             ),
             ('cuda:\n  gcc:\n    "11.8": 12\n', "compatibility.yaml:3: cuda.gcc.11.8: expected a mapping"),
             ("cudnn:\n  '12': 8.9\n", "compatibility.yaml:2: cudnn.12: expected a list of values"),
-            ("cuda: [\n", "compatibility.yaml: is no YAML"),
+            ("cuda: [\n", "compatibility.yaml: is not YAML"),
             (
                 'cuda:\n  gcc:\n    "11.8": {most: newest}\n',
                 "compatibility.yaml:3: cuda.gcc.11.8.most: expected a version, found 'newest'",

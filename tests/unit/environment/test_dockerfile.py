@@ -103,7 +103,7 @@ EVERYTHING: dict[str, Any] = {
 def test_the_text_is_the_expected_one(
     name: str, axes: dict[str, str], source: str, parts: dict[str, Any], tmp_path: Path
 ) -> None:
-    """UPDATE_SNAPSHOTS=1 writes the files anew; read what changed before committing it."""
+    """UPDATE_SNAPSHOTS=1 writes the files again; read what changed before committing it."""
     trees = dict.fromkeys(parts.get("sources", ()), tmp_path)
     found = rendered(cell(axes, **parts), source, **trees).dockerfile
     path = EXPECTED / f"{name}.Dockerfile"

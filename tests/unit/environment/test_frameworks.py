@@ -208,7 +208,7 @@ def test_a_build_that_measures_otherwise_is_a_mismatch(pip: str, seen: Measured,
         ("jax[cuda11_pip]", measured({}, jax="0.4.20", jaxlib="0.4.20+cuda11.cudnn86")),
     ],
 )
-def test_what_was_asked_for_is_no_mismatch(pip: str, seen: Measured) -> None:
+def test_what_was_asked_for_is_not_a_mismatch(pip: str, seen: Measured) -> None:
     assert compare_builds(cell({"cuda": "11.8"}, pip=(pip,)), seen) == []
 
 

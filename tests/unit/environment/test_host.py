@@ -50,11 +50,11 @@ def test_nvidia_smi_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "No devices were found\n", "NVIDIA-SMI has failed because it couldn't\n"])
-def test_words_are_no_gpus(text: str) -> None:
+def test_words_are_not_gpus(text: str) -> None:
     assert host.parse(text) == ((), None)
 
 
-def test_memory_that_is_not_told_is_zero() -> None:
+def test_memory_that_is_not_reported_is_zero() -> None:
     gpus, _ = host.parse("0, GPU-1, NVIDIA GB10, [N/A], 12.1, 580.95.05\n")
     assert gpus[0].memory == 0
 

@@ -64,7 +64,7 @@ FRAMEWORKS = """##visible
 """
 
 
-def test_frameworks_and_gpus_are_told() -> None:
+def test_frameworks_and_gpus_are_reported() -> None:
     text = FRAMEWORKS.replace(
         '"frameworks":',
         '"frameworks": {"paddle": {"full_version": "2.6.2", "cuda_version": "11.8"}, '
@@ -113,7 +113,7 @@ def test_an_image_without_anything() -> None:
     assert seen.packages == {"pip": {}, "apt": {}}
 
 
-def test_output_that_was_cut_is_no_measurement() -> None:
+def test_output_that_was_cut_is_not_a_measurement() -> None:
     with pytest.raises(ProbeError, match=r"did not reach its end.*exec format error"):
         Measured.parse("##kernel\nsh: exec format error\n")
 

@@ -146,7 +146,7 @@ WITHOUT_UV = ("distribution", "image")
         ),
     ],
 )
-def test_a_python_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
+def test_a_python_that_no_one_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
     with pytest.raises(Unsupported) as caught:
         resolve(cell(axes), supply)
     assert words in str(caught.value)
@@ -229,7 +229,7 @@ def test_a_gcc_comes_from_the_first_that_has_it(
         ),
     ],
 )
-def test_a_gcc_that_nobody_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
+def test_a_gcc_that_no_one_has_is_said_to_be_elsewhere(axes: dict[str, str], supply: Supply, words: str) -> None:
     with pytest.raises(Unsupported) as caught:
         resolve(cell(axes), supply)
     assert words in str(caught.value)
@@ -361,7 +361,7 @@ def test_the_flagship_resolves() -> None:
         ({"python": "none", "cuda": "11.8"}, "need an interpreter with pip"),
     ],
 )
-def test_what_cannot_be_had_is_unsupported_with_what_can(axes: dict[str, str], words: str) -> None:
+def test_what_is_not_available_is_unsupported_with_what_can(axes: dict[str, str], words: str) -> None:
     with pytest.raises(Unsupported) as caught:
         resolve(cell(axes), BOOTSTRAP)
     assert words in str(caught.value)
@@ -443,7 +443,7 @@ def test_a_case_that_compiles_with_nvcc_gets_a_toolkit_that_has_it(command: str,
     assert cuda.source == source
 
 
-def test_a_case_that_compiles_with_nvcc_is_told_where_none_can_be_had() -> None:
+def test_a_case_that_compiles_with_nvcc_is_reported_where_none_is_available() -> None:
     spec = dataclasses.replace(cell({"cuda": "12.0"}), command=("nvcc -c kernel.cu",))
     with pytest.raises(Unsupported, match=r"cuda 12\.0 with nvcc, which the case calls, .* wheels serve 13\.0"):
         resolve(spec, BOOTSTRAP)
@@ -453,7 +453,7 @@ def test_a_case_that_compiles_with_nvcc_is_told_where_none_can_be_had() -> None:
     assert cuda.source == "wheels"
 
 
-def test_a_provider_whose_downloads_cannot_be_had_serves_nothing() -> None:
+def test_a_provider_whose_downloads_are_not_available_serves_nothing() -> None:
     spec = cell({"python": "3.12", "gcc": "10"})
     chosen = resolve(spec, BOOTSTRAP)
     why = without_downloads(spec, BOOTSTRAP, chosen)

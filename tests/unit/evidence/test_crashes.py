@@ -7,7 +7,7 @@ import time
 import pytest
 
 from reprokit.evidence import crashes, observe
-from reprokit.evidence.observation import telling_crash
+from reprokit.evidence.observation import primary_crash
 from reprokit.evidence.parsers import parsers
 
 DOCUMENTED = [
@@ -61,7 +61,7 @@ def test_documented_texts(line: str, kind: str) -> None:
         "free memory: 3 GB",
     ],
 )
-def test_ordinary_lines_are_no_crashes(line: str) -> None:
+def test_ordinary_lines_are_not_crashes(line: str) -> None:
     assert crashes.find(f"{line}\n") == ()
 
 
@@ -85,12 +85,12 @@ def test_an_endless_line_costs_nothing() -> None:
     assert time.process_time() - started < 2
 
 
-def test_the_cause_is_told_rather_than_its_echo() -> None:
+def test_the_cause_is_reported_rather_than_its_echo() -> None:
     echoed = observe("terminate called without an active exception\nbash: line 1: 7 Aborted  ./a.out\n")
-    crash = telling_crash(echoed)
+    crash = primary_crash(echoed)
     assert crash is not None
     assert crash.kind == "terminate"
-    first = telling_crash(observe("a.c:1:1: error: one\na.c:2:1: error: two\n"))
+    first = primary_crash(observe("a.c:1:1: error: one\na.c:2:1: error: two\n"))
     assert first is not None
     assert first.text.endswith("one")
-    assert telling_crash(observe("all well\n")) is None
+    assert primary_crash(observe("all well\n")) is None

@@ -164,7 +164,7 @@ OWN = ("/workspace/train.py:3:<module>", "/workspace/net.py:9:forward")
         ("cannot open '/tmp/data/train.csv'", "cannot open '/tmp/data/labels.csv'"),
     ],
 )
-def test_different_failures_are_told_apart(one: str, other: str) -> None:
+def test_different_failures_are_distinguished(one: str, other: str) -> None:
     assert fingerprint(one).id != fingerprint(other).id
 
 
@@ -172,7 +172,7 @@ def test_different_failures_are_told_apart(one: str, other: str) -> None:
     ("one", "other"),
     [
         ("error: ‘AT_CHECK’ was not declared", "error: 'AT_CHECK' was not declared"),
-        ("error: 'check' is no member of 'std'; did you mean 'ck'?", "error: 'check' is no member of 'std'"),
+        ("error: 'check' is not a member of 'std'; did you mean 'ck'?", "error: 'check' is not a member of 'std'"),
         ("module 'x' has no attribute 'y' (consider renaming '/w/x.py')", "module 'x' has no attribute 'y'"),
         (
             "cannot access free variable 'best' where it is not associated with a value in enclosing scope",
@@ -231,7 +231,7 @@ def test_what_tells_failures_apart_stays(text: str) -> None:
     assert text in normalise(f"it has {text} here")
 
 
-def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
+def test_a_program_that_only_says_how_it_ended_is_identified_by_that() -> None:
     assert fingerprint("starting\n\n", 3) == fingerprint("starting", 3)
     assert fingerprint("", 3).title == "exit status 3, no output"
     assert fingerprint("starting", 3).id != fingerprint("starting", 4).id
@@ -241,7 +241,7 @@ def test_a_program_that_only_says_how_it_ended_is_told_by_that() -> None:
     assert fingerprint("", 130).kind == "exit-status"
 
 
-def test_how_deep_a_recursion_was_is_no_difference() -> None:
+def test_how_deep_a_recursion_was_is_not_a_difference() -> None:
     deep = [f"/workspace/tree.py:{n}:{('walk', 'visit')[n % 2]}" for n in range(12)]
     assert (
         fingerprint(traceback("KeyError: 1", *OWN, *deep)).id
@@ -249,14 +249,14 @@ def test_how_deep_a_recursion_was_is_no_difference() -> None:
     )
 
 
-def test_where_in_a_library_an_exception_with_a_message_was_raised_is_no_difference() -> None:
+def test_where_in_a_library_an_exception_with_a_message_was_raised_is_not_a_difference() -> None:
     called = (*OWN, f"{PLACES[0]}/lib/api.py:3:call")
     one = traceback("KeyError: 'x'", *called, f"{PLACES[0]}/lib/old.py:7:look", f"{PLACES[0]}/lib/old.py:9:get")
     assert fingerprint(one).id == fingerprint(traceback("KeyError: 'x'", *called, f"{PLACES[1]}/lib/new.py:8:get")).id
     assert fingerprint(one).frames == ("api.py:call", "net.py:forward", "train.py:<module>")
 
 
-def test_a_group_of_exceptions_is_told_by_all_that_it_holds() -> None:
+def test_a_group_of_exceptions_is_identified_by_all_that_it_holds() -> None:
     text, _ = load("python-group")
     assert fingerprint(text.replace("KeyError: 'k'", "KeyError: 'other'")).id != fingerprint(text).id
     assert fingerprint(text.replace("TypeError: never", "LookupError: never")).id != fingerprint(text).id
@@ -353,25 +353,25 @@ Current thread 0x00007f6a34f63740 (most recent call first):
         ("Segmentation fault", ()),
     ],
 )
-def test_a_crash_is_told_by_its_stack(log: str, frames: tuple[str, ...]) -> None:
+def test_a_crash_is_identified_by_its_stack(log: str, frames: tuple[str, ...]) -> None:
     assert fingerprint(log, 139).frames == frames
     moved = re.sub(r"0x[0-9a-f]+|line \d+|:\d+", lambda hit: hit[0][:-1] + "7", log).replace("/opt/", "/usr/lib64/")
     assert fingerprint(moved, 139).id == fingerprint(log, 139).id
 
 
-def test_two_bugs_that_a_sanitizer_finds_are_told_apart_by_where() -> None:
+def test_two_bugs_that_a_sanitizer_finds_are_distinguished_by_where() -> None:
     text, _ = load("asan-heap-overflow")
     assert fingerprint(text.replace("in read(", "in write(")).id != fingerprint(text).id
     assert fingerprint(text.replace("/workspace/repro.cpp", "/src/main.cpp")).id == fingerprint(text).id
 
 
-def test_the_last_words_are_no_warning() -> None:
+def test_the_last_words_are_not_a_warning() -> None:
     warned = "np.py:3: FutureWarning: Passing (type, 1) is deprecated\n  quantised = np.dtype([field])\n"
     assert fingerprint("field has shape ()\n" + warned).id == fingerprint("field has shape ()\n").id
     assert fingerprint(warned).title == "exit status 1: quantised = np.dtype([field])"
 
 
-def test_a_signature_about_the_output_is_told_by_the_line_that_it_matched() -> None:
+def test_a_signature_about_the_output_is_identified_by_the_line_that_it_matched() -> None:
     log = traceback("ValueError: logged", *OWN) + "loss 0.5\nshape (3,) is odd\ndone in 3 s\n"
     said = judge(Failure(output="is odd"), Ending(exit_code=0), log).fingerprint
     assert said is not None

@@ -65,7 +65,7 @@ def test_the_same_cell_is_not_slower_than_itself(true: float, noise: float, expe
         assert seen[ABOVE] <= 4  # 200 times 1 %: more than 4 has a chance of 5 %, and the numbers are always these
 
 
-def test_a_program_that_does_not_leak_is_no_finding() -> None:
+def test_a_program_that_does_not_leak_is_not_a_finding() -> None:
     chance = random.Random(7)
     seen: Counter[str | None] = Counter()
     for _ in range(200):
@@ -99,7 +99,7 @@ def test_leaks(samples: tuple[tuple[int, int], ...], outcome: Outcome, words: st
     assert words in found.reason
 
 
-def test_a_leak_without_a_measurement_is_no_finding() -> None:
+def test_a_leak_without_a_measurement_is_not_a_finding() -> None:
     assert leaked(Leaks(per_iteration="1MiB"), None).outcome is Outcome.INCONCLUSIVE
 
 

@@ -79,7 +79,7 @@ def test_libraries_match_without_their_version_and_functions_by_pattern() -> Non
     assert not stack_matches(["a.c:f", "a.c:f"], [Frame(file="a.c", line=1, function="f")])
 
 
-def test_a_crash_is_told_by_its_own_frames() -> None:
+def test_a_crash_is_identified_by_its_own_frames() -> None:
     found = judge(Failure(), ABRT, log("double-free"))
     assert "close_reader (reader.c:14)" in found.reason
     assert found.fingerprint is not None
@@ -94,7 +94,7 @@ def test_the_message_of_the_program_stays_what_a_crash_is_about() -> None:
     found = judge(Failure(), ABRT, log("noexcept"))
     assert found.fingerprint is not None
     assert found.fingerprint.title == "terminate: std::invalid_argument: empty number at parse_number"
-    assert outcome("noexcept", ABRT, output="main (") is Outcome.DIFFERENT_FAILURE  # the stacks are no output
+    assert outcome("noexcept", ABRT, output="main (") is Outcome.DIFFERENT_FAILURE  # the stacks are not output
 
 
 def test_a_hang_is_the_failure_where_all_looks_saw_it() -> None:

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reprokit.evidence.model import Outcome, Verdict
-from reprokit.evidence.sequential import AT_LEAST, BELOW, TrialFigures, TrialPolicy, Trials, doubt, figures, interval
+from reprokit.evidence.sequential import (
+    AT_LEAST,
+    BELOW,
+    TrialFigures,
+    TrialPolicy,
+    Trials,
+    figures,
+    interval,
+    lower_rate,
+)
 from reprokit.evidence.verdict import decide, fits
 from tests.bench.trials import CLUSTERFUZZ, LIKE_CLUSTERFUZZ, clusterfuzz, covered, simulated, yes_of
 
@@ -74,14 +83,14 @@ def test_a_further_match_never_speaks_against_the_rate(matched: int, others: int
 
 
 @given(st.floats(0.001, 0.999))
-def test_what_a_rate_is_told_from_is_lower(rate: float) -> None:
-    assert 0 < doubt(rate) < rate
+def test_what_a_rate_is_distinguished_from_is_lower(rate: float) -> None:
+    assert 0 < lower_rate(rate) < rate
 
 
 def test_the_zone_left_open_is_as_wide_as_that_of_clusterfuzz() -> None:
-    assert doubt(0.7) == pytest.approx(0.226, abs=0.001)
+    assert lower_rate(0.7) == pytest.approx(0.226, abs=0.001)
     assert yes_of(clusterfuzz, 0.7) == pytest.approx(0.95, abs=0.01)
-    assert yes_of(clusterfuzz, doubt(0.7)) == pytest.approx(0.05, abs=0.01)
+    assert yes_of(clusterfuzz, lower_rate(0.7)) == pytest.approx(0.05, abs=0.01)
     assert yes_of(clusterfuzz, 0.45) == pytest.approx(0.5, abs=0.01)
 
 
@@ -119,11 +128,11 @@ def test_the_interval_is_that_of_other_programs(matched: int, count: int, low: f
 def test_the_errors_are_those_that_the_confidence_allows() -> None:
     for confidence, rate in product((0.9, 0.95), (0.1, 0.3, 0.7)):
         trials = Trials(max=300, confidence=confidence, rate=rate)
-        at_rate, at_doubt = (simulated(trials, p, rounds=0) for p in (rate, doubt(rate)))
+        at_rate, at_lower_rate = (simulated(trials, p, rounds=0) for p in (rate, lower_rate(rate)))
         assert at_rate.clean <= 1 - confidence
         assert at_rate.below - at_rate.clean <= 1 - confidence
         assert at_rate.below <= 1.5 * (1 - confidence)
-        assert at_doubt.at_least <= 1 - confidence
+        assert at_lower_rate.at_least <= 1 - confidence
         assert simulated(trials, 0.0, rounds=0).below == pytest.approx(1)
     assert simulated(ASKED, 0.45, rounds=0).reproduced <= 0.05
 

@@ -143,7 +143,7 @@ def test_the_type_of_an_error_that_wraps_another() -> None:
     assert [(each.type, each.message) for each in seen] == [("ray.exceptions.RayTaskError", "ray::f() (pid=1)")]
 
 
-def test_a_c_plus_plus_traceback_is_no_python_traceback() -> None:
+def test_a_c_plus_plus_traceback_is_not_a_python_traceback() -> None:
     assert not observe("C++ Traceback (most recent call last):\n0   paddle::f()\nFatalError: x\n").exceptions
 
 

@@ -80,7 +80,7 @@ def test_it_runs_cases_and_shows_what_departs(tmp_path: Path, engine: Any) -> No
     assert json.loads((kept / "result.json").read_text())["exit_status"] == 1
     assert (kept / "junit.xml").is_file()
     assert list(kept.glob("store/runs/*/*"))
-    # The run's own words are no commands, and what is asked for is not ended as a failure.
+    # The run's own words are not commands, and what is asked for is not ended as a failure.
     store = {"store": str(tmp_path / "kept"), "fail-on": "never", "artifact": ""}
     job = played(tmp_path / "b", {**inputs, **store}, files={"bugs/ptxas.yaml": wrong})
     assert (job.result, job.outputs["status"]) == ("success", "1")

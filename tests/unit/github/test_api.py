@@ -184,7 +184,7 @@ def test_a_missing_variable_is_named() -> None:
     with pytest.raises(UsageError, match="GITHUB_TOKEN is not set"):
         from_environment({"GITHUB_REPOSITORY": "o/r"})
     for name in ("o", "o/r/x", "o/..?x", "-o/r"):
-        with pytest.raises(UsageError, match="is no repository"):
+        with pytest.raises(UsageError, match="is not a repository"):
             from_environment({"GITHUB_REPOSITORY": name, "GITHUB_TOKEN": "x"})
     with pytest.raises(UsageError, match="no token has"):
         from_environment({"GITHUB_REPOSITORY": "o/r", "GITHUB_TOKEN": "x\n"})

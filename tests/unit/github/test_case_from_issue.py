@@ -125,7 +125,7 @@ def test_errors_are_reported_by_position_and_the_comment_follows_the_edits(site:
     assert "line 7, column 13: `unknown key 'privileged'" in first
     assert "line 8, column 1: `unknown key 'volumes'" in first
     assert not site.forge.labels
-    # A stranger forges our marker, and a person edits our comment: the first is ignored, the second is overwritten.
+    # Another user forges our marker, and a person edits our comment: the first is ignored, the second is overwritten.
     forged = site.forge.comment(number, first.replace("invalid", "verdict"), "reporter")
     site.forge.issues[number]["comments"].reverse()
     ours = next(item for item in site.forge.issues[number]["comments"] if item["user"]["login"] == BOT)

@@ -149,7 +149,7 @@ def test_texts_of_logs_and_cells_stay_text(forge: Forge) -> None:
     assert not set("<>@#") & set(first.removeprefix("<!--").removesuffix("-->"))
 
 
-def test_an_issue_that_a_stranger_wrote_is_not_ours(forge: Forge) -> None:
+def test_an_issue_that_another_user_wrote_is_not_ours(forge: Forge) -> None:
     body = changes.mark(CaseIssue(number=0, open=True, cases={"numpy-alias": changes.Followed(upto="9999")}))
     forge.open_issue("mine", body, "stranger", (changes.LABEL,))
     forge.open_issue("broken", f"<!-- {changes.MARK} {{}} -->", BOT, (changes.LABEL,))
@@ -255,7 +255,7 @@ def test_the_newest_store_of_this_repository_is_taken() -> None:
     assert night.newest([], "main") is None
 
 
-def test_artifacts_of_strangers_do_not_hide_the_store(
+def test_artifacts_of_other_users_do_not_hide_the_store(
     forge: Forge, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Pull requests can leave more artifacts of that name than one page of the list has."""

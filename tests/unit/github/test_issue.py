@@ -1,4 +1,4 @@
-"""The case in an issue's text, and what is answered: nothing that a stranger writes gets out of its place."""
+"""The case in an issue's text, and what is answered: nothing that another user writes gets out of its place."""
 
 from __future__ import annotations
 

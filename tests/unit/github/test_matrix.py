@@ -124,7 +124,7 @@ def test_a_matrix_of_thousands_of_cells_fits_an_output(tmp_path: Path, capsys: p
 
 
 @pytest.mark.system
-def test_an_entry_is_no_larger_than_a_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_entry_is_not_larger_than_a_variable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As toJSON writes it, with a line for each value: short values grow most."""
     axis = ", ".join(f'"{number}"' for number in range(4000))
     text = re.sub(r"matrix: .*\n.*\n", f"matrix: {{n: [{axis}]}}\n", CASE).replace("numpy=={{ numpy }}", "numpy")

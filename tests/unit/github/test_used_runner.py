@@ -1,4 +1,4 @@
-"""A runner that was used before, or is someone's own, runs no stranger's case."""
+"""A runner that was used before, or belongs to a person, runs no untrusted case."""
 
 from __future__ import annotations
 

@@ -138,10 +138,10 @@ def test_a_later_attempt_downloads_artifacts_by_the_name_of_their_job(path: Path
 
 
 @every_file
-def test_no_text_of_strangers_is_in_an_expression(path: Path) -> None:
+def test_no_untrusted_text_is_in_an_expression(path: Path) -> None:
     expressions = "\n".join(re.findall(r"\$\{\{(.*?)\}\}", path.read_text(encoding="utf-8"), re.DOTALL))
     expressions += "\n".join(str(step.get("if", "")) for step, _ in steps_of(path))
-    # Texts that anybody may write: https://docs.github.com/en/actions/concepts/security/script-injections
+    # Texts that any user may write: https://docs.github.com/en/actions/concepts/security/script-injections
     for written in ("body", "title", "head_ref", "head.ref", "head.label", "message", "page_name", "email", "login"):
         assert not re.search(rf"github\.[\w.]*\b{re.escape(written)}\b", expressions), written
 

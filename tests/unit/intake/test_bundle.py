@@ -245,7 +245,7 @@ def test_without_zstandard_another_name_is_proposed(monkeypatch: pytest.MonkeyPa
         bundle.check_target(Path("bug.tar.zst"))
 
 
-def test_a_virtual_environment_is_no_image(tmp_path: Path) -> None:
+def test_a_virtual_environment_is_not_an_image(tmp_path: Path) -> None:
     from reprokit.core.errors import Unsupported
 
     with pytest.raises(Unsupported, match="no image that could be saved"):

@@ -69,7 +69,7 @@ def test_two_environments_become_cells_with_the_reports_statements() -> None:
     case = load_text("draft.yaml", render(made)).case
     assert case.matrix.axes == {"os": ("debian-12",), "python": ("3.11",), "scipy": ("1.11.4", "1.12.0")}
     assert case.environment.pip == ("scipy=={{ scipy }}",)
-    assert case.expect.reproduces == "unknown"  # a report is no run
+    assert case.expect.reproduces == "unknown"  # a report is not a run
     assert made.notes[("expect",)] == ("as the report says, reproduces: [{scipy: '1.12.0'}]; not confirmed by a run",)
     assert "line 11 about the environment in line 14: It works with" in made.notes[("matrix",)]
 

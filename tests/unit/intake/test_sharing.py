@@ -43,7 +43,7 @@ def failing(number: int, values: dict[str, str], folder: Path, log: str, lines: 
 
 
 @given(hostile)
-def test_a_strangers_words_are_nothing_but_words_anywhere(words: str) -> None:
+def test_a_reporters_words_are_nothing_but_words_anywhere(words: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bad = failing(1, {"a": words, "b": "1"}, Path(folder), f"{words}\nschema: reprokit/v1\nid: evil\n")
         bad = dataclasses.replace(bad, reason=words, details=failed("x", words))
@@ -155,7 +155,7 @@ def test_what_is_secret_is_taken_out_of_logs_reasons_and_environments(tmp_path: 
     assert ">     6 fail" in result.text
 
 
-def test_a_build_that_failed_is_told_without_the_sites_own_indexes(tmp_path: Path) -> None:
+def test_a_build_that_failed_is_reported_without_the_sites_own_indexes(tmp_path: Path) -> None:
     step = "RUN --mount=type=secret,id=pip_conf . /run/reprokit/site.sh && pip install six==99"
     tail = ["Looking in indexes: https://pip.corp.example/simple", "ERROR: No matching distribution found for six==99"]
     build = FailedBuildRecord(step=step, tail=tuple(tail))

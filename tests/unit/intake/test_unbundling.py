@@ -123,7 +123,7 @@ def test_the_image_gets_one_name_which_is_not_that_of_the_archive(tmp_path: Path
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_no_bundle_of_ours_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+def test_what_is_not_a_bundle_of_ours_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words) as caught:
         opened(content, tmp_path)
     assert str(tmp_path / "bug.tar") in str(caught.value)

@@ -156,7 +156,7 @@ def test_cases_are_chosen_by_what_they_are_about_and_need(folder: Path, words: A
         ({"tags": ("loss",), "needs": ("gpu",)}, ["none of the 3 cases fits --tag loss --needs gpu"]),
     ],
 )
-def test_an_unknown_word_is_told_with_what_there_is(folder: Path, words: Any, texts: list[str]) -> None:
+def test_an_unknown_word_is_reported_with_what_there_is(folder: Path, words: Any, texts: list[str]) -> None:
     with pytest.raises(UsageError) as error:
         choose(load(str(folder)), Filter(**words))
     assert all(text in str(error.value) for text in texts)
@@ -234,7 +234,9 @@ def test_the_list_is_a_line_per_case_or_two_in_a_narrow_terminal(
         ("{a: [1], include: [{a: 1, b: x}]}", "[{b: x}]", "b x; not without"),
     ],
 )
-def test_the_axes_that_decide_are_told_and_no_others(tmp_path: Path, matrix: str, reproduces: str, words: str) -> None:
+def test_the_axes_that_decide_are_reported_and_no_others(
+    tmp_path: Path, matrix: str, reproduces: str, words: str
+) -> None:
     text = f"schema: reprokit/v1\nid: x\ntitle: t\nmatrix: {matrix}\ncommand: x\nexpect: {{reproduces: {reproduces}}}\n"
     (tmp_path / "x.yaml").write_text(text)
     [file] = load(str(tmp_path))
@@ -286,7 +288,7 @@ def test_the_file_of_verdicts_is_read_as_it_was_written(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"format": "x"}', '{"cases": {"a": {"digest": 1, "cells": []}}}'])
-def test_a_damaged_file_of_verdicts_is_told(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_of_verdicts_is_reported(folder: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "verdicts.json").write_text(text)
     assert invoke(["index"]) == 2
     assert "restore it, or delete it" in capsys.readouterr().err
@@ -295,7 +297,7 @@ def test_a_damaged_file_of_verdicts_is_told(folder: Path, text: str, capsys: pyt
 @pytest.mark.parametrize(
     ("key", "value", "message"), [("started_at", "", "started_at: "), ("size", "1 GB", "cases.0.cells.0.image.size: ")]
 )
-def test_a_strange_result_file_is_told(
+def test_a_strange_result_file_is_reported(
     folder: Path, key: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = result_of(folder, {"old-torch": [seen("reproduced")]})
@@ -419,7 +421,7 @@ def test_the_check_says_what_differs_and_writes_nothing(folder: Path, capsys: py
     assert (folder / "README.md").read_text() == before
 
 
-def test_a_page_that_somebody_wrote_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_page_that_a_user_wrote_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "README.md").write_text("# Ours\n")
     assert invoke(["index"]) == 2
     assert "was not written by reprokit index" in capsys.readouterr().err
@@ -452,7 +454,9 @@ def test_a_page_that_cannot_be_written_is_said(folder: Path, capsys: pytest.Capt
         ("title: Bugs", "- Bugs", "catalogue.yaml:2:1: not valid YAML"),
     ],
 )
-def test_what_is_wrong_with_a_catalogue_is_told_with_its_place(folder: Path, old: str, new: str, problem: str) -> None:
+def test_what_is_wrong_with_a_catalogue_is_reported_with_its_place(
+    folder: Path, old: str, new: str, problem: str
+) -> None:
     assert old in CATALOGUE
     path = folder / "catalogue.yaml"
     path.write_text(CATALOGUE.replace(old, new))
@@ -462,7 +466,7 @@ def test_what_is_wrong_with_a_catalogue_is_told_with_its_place(folder: Path, old
     assert "items" not in str(error.value), "a list with a wrong item is not an empty one"
 
 
-def test_a_case_in_no_group_is_told_at_its_tags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_in_no_group_is_reported_at_its_tags(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "catalogue.yaml").write_text(CATALOGUE)
     (folder / "arrays.yaml").write_text(NUMPY.replace("[arrays, quick]", "[quick]"))
     (folder / "more.yaml").write_text(NUMPY.replace("id: arrays", "id: more"))
@@ -482,7 +486,7 @@ def test_a_case_in_no_group_is_told_at_its_tags(folder: Path, capsys: pytest.Cap
         ("a: [\n", "not valid YAML"),
     ],
 )
-def test_a_file_that_is_no_catalogue_is_told(
+def test_a_file_that_is_not_a_catalogue_is_reported(
     folder: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "catalogue.yaml").write_text(text)
@@ -492,7 +496,7 @@ def test_a_file_that_is_no_catalogue_is_told(
     assert problem in said
 
 
-def test_markdown_in_texts_is_no_markup() -> None:
+def test_markdown_in_texts_is_not_markup() -> None:
     assert inline("a |  *b*\n_c_ d_e `x*|` <i> [l]") == r"a \| \*b\* \_c\_ d_e `x*\|` \<i\> \[l\]"
     assert link("x", "a b/c(1).yaml") == "[x](a%20b/c%281%29.yaml)"
     anchors = Anchors()

@@ -89,7 +89,7 @@ def test_a_cell_without_an_image_does_not_look_like_one_that_lacks_every_package
     assert any("no image that was measured" in line for line in differences.cell_text(side(cell()), refused))
 
 
-def test_two_cells_are_told_aligned_below_their_verdicts() -> None:
+def test_two_cells_are_reported_aligned_below_their_verdicts() -> None:
     after = side(cell(Verdict.NOT_REPRODUCED, pip={"numpy": "2.0.0", "scipy": "1.13.1"}), command={"command": "a\nb"})
     lines = list(differences.cell_text(side(cell(), command={"command": "a"}), after))
     assert lines == [
@@ -107,7 +107,7 @@ def test_two_cells_are_told_aligned_below_their_verdicts() -> None:
     ]
 
 
-def test_the_same_environment_is_told_as_such() -> None:
+def test_the_same_environment_is_reported_as_such() -> None:
     assert list(differences.cell_text(side(cell()), side(cell())))[-1].startswith("the environments are the same")
 
 

@@ -96,7 +96,7 @@ def test_the_same_failure_in_many_cells_is_one_line(tmp_path: Path) -> None:
     assert project.said[at + 6].startswith("details: ")
 
 
-def test_a_failure_that_is_alone_is_told_by_its_own_cell(tmp_path: Path) -> None:
+def test_a_failure_that_is_alone_is_identified_by_its_own_cell(tmp_path: Path) -> None:
     project = Project(tmp_path, CASE.replace('"1", "2", "3", "4", "5", "6"', '"1", "2"'))
     assert "different failures:" not in project.said
 

@@ -146,7 +146,7 @@ def test_whether_a_format_is_scrubbed_must_be_said() -> None:
         RunFormat(**said)
 
 
-def test_pages_are_no_text_of_one_run() -> None:
+def test_pages_are_not_text_of_one_run() -> None:
     with pytest.raises(KeyError, match="html writes a folder"):
         formats.run_format("html")
 

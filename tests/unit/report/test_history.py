@@ -55,7 +55,7 @@ def environment(**pip: str) -> Measured:
     return Measured(os="debian-12", packages={"pip": pip, "apt": {}})
 
 
-def test_a_cell_is_told_with_first_and_last_seen_a_strip_and_its_transitions(nights: Nights, said: Said) -> None:
+def test_a_cell_is_reported_with_first_and_last_seen_a_strip_and_its_transitions(nights: Nights, said: Said) -> None:
     for state in "RR?RNN":
         nights.run({"1": "N", "2": state}, environment=environment(numpy="1.0" if state == "R" else "1.1"))
     shown = said("history", "nightly").splitlines()
@@ -146,7 +146,7 @@ def test_one_decided_result_counts(nights: Nights) -> None:
     assert gone.settled == gone.after[0]
 
 
-def test_a_flaky_cell_is_told_with_its_rate_and_is_not_gone_while_that_may_be_chance(
+def test_a_flaky_cell_is_reported_with_its_rate_and_is_not_gone_while_that_may_be_chance(
     nights: Nights, said: Said
 ) -> None:
     for state in "FFNN":

@@ -58,7 +58,7 @@ def test_a_moment_is_a_span_a_date_or_neither(text: str, expected: str | None) -
     assert moment(text, NOW) == expected
 
 
-def test_a_date_that_is_none_is_refused(nights: Nights, said: Said) -> None:
+def test_what_is_not_a_date_is_refused(nights: Nights, said: Said) -> None:
     nights.run({"2": "R"})
     for text, word in (
         ("2026-02-30", "day"),
@@ -68,7 +68,7 @@ def test_a_date_that_is_none_is_refused(nights: Nights, said: Said) -> None:
         assert word in said("--since", text, status=2)
 
 
-def test_a_change_is_told_once_it_counts_and_before_that_as_seen_once(nights: Nights, said: Said) -> None:
+def test_a_change_is_reported_once_it_counts_and_before_that_as_seen_once(nights: Nights, said: Said) -> None:
     runs = [nights.run({"1": "N", "2": state}) for state in "RRN"]
     assert "nothing has changed, 1 not counted yet" in said("--since", runs[1].id)
     assert said("--since", runs[1].id, "--exit-code") == said("--since", runs[1].id)
@@ -81,7 +81,7 @@ def test_a_change_is_told_once_it_counts_and_before_that_as_seen_once(nights: Ni
     assert "4 runs: 1 change, 2 new cells\n" in said(*ALL)
 
 
-def test_new_cells_are_no_change(nights: Nights, said: Said) -> None:
+def test_new_cells_are_not_a_change(nights: Nights, said: Said) -> None:
     nights.run({"1": "N", "2": "R"})
     assert "1 run: nothing has changed, 2 new cells" in said(*ALL, "--exit-code")
     assert "new: 2 cells, 1 not reproducing, 1 reproducing" in said(*ALL)
@@ -120,7 +120,7 @@ def test_json_is_enough_to_open_an_issue_from(nights: Nights, said: Said) -> Non
     assert (blind["verdict"], blind["since"]["at"]) == ("build-failed", "2026-01-06T02:00:00.000Z")
 
 
-def test_cells_without_a_verdict_are_told_apart_from_changes(nights: Nights, said: Said) -> None:
+def test_cells_without_a_verdict_are_kept_apart_from_changes(nights: Nights, said: Said) -> None:
     for state in "NN??":
         nights.run({"1": state, "2": state})
     shown = said(*ALL, "--exit-code")
@@ -140,7 +140,7 @@ def test_all_cases_are_looked_at_or_those_that_are_named(nights: Nights, said: S
     assert "did you mean 'nightly'" in said("nightli", status=2)
 
 
-def test_cells_that_changed_alike_are_told_together(nights: Nights, said: Said) -> None:
+def test_cells_that_changed_alike_are_reported_together(nights: Nights, said: Said) -> None:
     for state in "RRNN":
         nights.run({str(number): state for number in range(20)}, kernel="6.1" if state == "R" else "6.2")
     shown = said(*ALL)

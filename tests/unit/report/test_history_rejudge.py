@@ -78,7 +78,7 @@ def edited(folder: Path, before: str, after: str) -> str:
 
 
 def newer_rules(monkeypatch: pytest.MonkeyPatch, *, key_error_passes: bool = False) -> None:
-    """Rules of version 9, under which a KeyError may be no failure."""
+    """Rules of version 9, under which a KeyError may not be a failure."""
     monkeypatch.setattr(rejudging, "RULES_VERSION", "9")
     real = rejudging.judged
 
@@ -141,7 +141,7 @@ def test_a_recorded_edit_stays_what_a_cell_is_judged_by(folder: Path, said: Said
     assert [one.before.verdict for one in earlier] == ["reproduced", "different-failure"]
 
 
-def test_a_change_that_another_signature_made_is_told_as_that(
+def test_a_change_that_another_signature_made_is_reported_as_that(
     folder: Path, said: Said, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said("--case", edited(folder, "exception: ValueError", "exception: KeyError"), "--write")

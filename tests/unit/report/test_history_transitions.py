@@ -94,7 +94,7 @@ def test_a_decided_result_is_not_enough_where_the_failure_showed_too_seldom_for_
     assert [counted(clean) for clean in (3, 30, 60)] == [False, False, True]
 
 
-def test_a_failure_that_comes_and_goes_is_no_transition_however_often_it_stays_away_twice() -> None:
+def test_a_failure_that_comes_and_goes_is_not_a_transition_however_often_it_stays_away_twice() -> None:
     assert reported("RNRNNRNNRNR") == ["new -> reproducing? @0"]
     assert reported("RNRNNR" + "N" * 9)[1:] == ["reproducing -> gone? @6"]
     assert reported("RNRNNR" + "N" * 60)[1:] == ["reproducing -> gone @6"]

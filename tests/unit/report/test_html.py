@@ -77,7 +77,7 @@ def test_the_same_store_makes_the_same_report(nights: Nights) -> None:
     assert files(Path("one")) == files(Path("two"))
 
 
-def test_a_folder_that_is_no_report_is_left_alone(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_not_a_report_is_left_alone(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
     nights.run({"1": "N"})
     Path("thesis").mkdir()
     Path("thesis/index.html").write_text("mine")
@@ -238,7 +238,7 @@ def test_the_newest_verdicts_are_those_of_explain(nights: Nights) -> None:
     assert [run.id[-4:] for run in known.runs] == ["0001", "0002", "0003", "0004", "0005"]
 
 
-def test_a_run_that_goes_on_is_told_as_undecided(nights: Nights) -> None:
+def test_a_run_that_goes_on_is_reported_as_undecided(nights: Nights) -> None:
     nights.run({"1": "N", "2": "R"})
     begun = nights.store.run("last")
     cells = tuple(replace(cell, verdict=None, trials=()) for cell in begun.cells)
@@ -253,7 +253,7 @@ def test_a_run_that_goes_on_is_told_as_undecided(nights: Nights) -> None:
     ]
 
 
-def test_a_store_of_somebody_else_writes_nothing_outside_the_folder(nights: Nights) -> None:
+def test_a_store_of_another_user_writes_nothing_outside_the_folder(nights: Nights) -> None:
     nights.run({"1": "R"}, case_id="../../evil")
     before = {path for path in Path.cwd().parent.rglob("*") if Path.cwd() / "site" not in path.parents}
     assert report("-o", "site") == 0

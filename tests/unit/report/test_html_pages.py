@@ -90,7 +90,7 @@ def test_values_of_an_axis_stand_in_their_own_order(nights: Nights) -> None:
     assert page(nights)["axes"][1]["values"] == ["1.8.0", "1.9.0", "1.10.0"]
 
 
-def test_the_same_change_of_many_cells_is_told_once(nights: Nights) -> None:
+def test_the_same_change_of_many_cells_is_reported_once(nights: Nights) -> None:
     for state in "RRNN":
         nights.run(dict.fromkeys("123", state))
     [change] = page(nights)["changes"]

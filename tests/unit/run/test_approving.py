@@ -38,7 +38,7 @@ def test_what_is_on_this_host_is_its_users_own(path: str) -> None:
     approve([case_at(path)], Request(cases=(path,)), ask=never)
 
 
-def test_a_strangers_case_is_shown_and_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_untrusted_case_is_shown_and_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[str] = []
 
     def answer(question: str) -> bool:
@@ -112,7 +112,7 @@ COMMANDS = [
 
 @pytest.mark.system
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_every_command_that_builds_refuses_a_strangers_case_when_nobody_can_be_asked(
+def test_every_command_that_builds_refuses_an_untrusted_case_when_no_one_can_be_asked(
     page: dict[str, str], words: tuple[str, ...], tmp_path: Path
 ) -> None:
     command = [sys.executable, "-m", "reprokit", words[0], URL, *words[1:]]

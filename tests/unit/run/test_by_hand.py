@@ -119,7 +119,7 @@ def test_a_recorded_cell_is_of_the_case_as_it_was(desk: Desk) -> None:
         desk.session.recorded(desk.request, "last", 9, fix=False)
 
 
-def test_a_strangers_case_that_no_one_has_read_gets_no_more_than_its_trials(desk: Desk) -> None:
+def test_an_untrusted_case_that_no_one_has_read_gets_no_more_than_its_trials(desk: Desk) -> None:
     [task] = desk.tasks("1")
     unread = dataclasses.replace(task, file=dataclasses.replace(task.file, path=STRANGERS, trust=Trust.STRANGER))
     assert desk.execute([unread])[0].ending is not None

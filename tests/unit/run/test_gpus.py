@@ -224,7 +224,7 @@ def test_a_container_that_cannot_be_removed_keeps_its_gpu(project: Project) -> N
     assert used <= {"GPU-2", "GPU-3"}  # one alone, where its cell is done before the next one comes
 
 
-def test_a_lost_gpu_is_no_finding_and_the_trial_runs_once_more_on_another(project: Project, machine: Host) -> None:
+def test_a_lost_gpu_is_not_a_finding_and_the_trial_runs_once_more_on_another(project: Project, machine: Host) -> None:
     project.case.write_text(ONE)
 
     def loses(trial: Trial, sink: Callable[[bytes], None]) -> Ending:
@@ -258,7 +258,7 @@ def test_a_gpu_that_is_lost_twice_is_an_engine_error_and_the_others_go_on(projec
     assert "and once more in a fresh container: GPU 1 (GPU-1) was lost" in project.cells[0].reason
 
 
-def test_when_no_gpu_is_left_nobody_waits_for_one(project: Project, machine: Host) -> None:
+def test_when_no_gpu_is_left_no_one_waits_for_one(project: Project, machine: Host) -> None:
     machine.gpus = GPUS[:1]
     project.session = project.new_session()
     project.case.write_text(ONE)
@@ -305,7 +305,7 @@ def test_a_gpu_that_its_holder_loses_while_another_cell_reaches_for_it_is_not_le
 
 
 @pytest.mark.parametrize(("silent", "first"), [(1, "not-reproduced"), (2, "engine-error")])
-def test_a_driver_that_does_not_answer_is_no_finding_and_takes_no_gpu_away(
+def test_a_driver_that_does_not_answer_is_not_a_finding_and_takes_no_gpu_away(
     project: Project, machine: Host, silent: int, first: str
 ) -> None:
     project.case.write_text(ONE)

@@ -148,7 +148,7 @@ def line_of(lock: Lock, reason: str) -> str:
     return Path(lock.path).read_text().splitlines()[int(place[1]) - 1]
 
 
-def test_a_hash_that_is_not_the_files_is_told_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
+def test_a_hash_that_is_not_the_files_is_reported_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
     # As pip 24.0 prints it.
     tail = (
         "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE. If you have updated the package ...",
@@ -173,7 +173,7 @@ def test_a_version_that_the_archive_no_longer_has_is_unsupported_and_says_what_t
     assert "http://snapshot.example/ is out of reach" in str(found)
 
 
-def test_a_file_that_the_index_no_longer_has_is_told_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
+def test_a_file_that_the_index_no_longer_has_is_reported_with_its_line(locked: tuple[Lock, LockEntry]) -> None:
     tail = ("ERROR: No matching distribution found for etorch==1.0",)
     found = explained(BuildFailed("failed", tail=tail), *locked)
     assert "etorch: {version" in line_of(locked[0], str(found))
@@ -184,7 +184,7 @@ def test_another_failure_stays_what_it_is(locked: tuple[Lock, LockEntry]) -> Non
     assert explained(error, *locked) is error
 
 
-def test_an_image_that_is_not_what_was_locked_is_told_package_by_package(locked: tuple[Lock, LockEntry]) -> None:
+def test_an_image_that_is_not_what_was_locked_is_reported_package_by_package(locked: tuple[Lock, LockEntry]) -> None:
     has = {"pip": {"apip": "1.0", "dnumpy": "1.1", "etorch": "1.0", "extra": "3"}, "apt": dict(PINS.apt)}
     wrong = departures(*locked, "another", Measured(packages=has))
     assert [words.partition(": ")[2].split(";")[0].split(":")[0] for words in wrong[1:]] == [
@@ -208,7 +208,7 @@ def test_snapshots_are_of_the_day_of_the_lock() -> None:
     assert there.main == there.security == "https://snapshot.ubuntu.com/ubuntu/20261121T123456Z/"
 
 
-def test_a_base_that_departs_is_told_by_package() -> None:
+def test_a_base_that_departs_is_identified_by_package() -> None:
     words = base_departures({"apt": "1", "bash": "2"}, {"apt": "1", "bash": "3", "zsh": "5"})
     assert words == "bash is 3, locked 2, zsh is 5, locked without it"
 

@@ -109,7 +109,7 @@ def test_the_same_lock_is_the_same_text_and_one_version_is_one_line(tmp_path: Pa
     assert sum(a != b for a, b in zip(before, after, strict=True)) == 1
 
 
-def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> None:
+def test_versions_are_not_numbers_to_other_readers_of_yaml(tmp_path: Path) -> None:
     import yaml
 
     data = yaml.safe_load(file.dumps(lock(tmp_path, entry(version="1.10")), "x.yaml"))
@@ -139,7 +139,7 @@ def test_versions_are_no_numbers_to_other_readers_of_yaml(tmp_path: Path) -> Non
         ("base: bootstrap, ", "", r"x.lock.yaml:\d+: 0.providers.base: this is missing"),
     ],
 )
-def test_what_is_no_lock_is_told_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_what_is_not_a_lock_is_reported_with_its_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     path = tmp_path / "x.lock.yaml"
     text = file.dumps(lock(path), "x.yaml")
     assert old in text
@@ -151,20 +151,20 @@ def test_what_is_no_lock_is_told_with_its_line(tmp_path: Path, old: str, new: st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r"x.lock.yaml:1:1: expected a mapping of keys to values, found nothing; make it anew"),
+        ("", r"x.lock.yaml:1:1: expected a mapping of keys to values, found nothing; make it again"),
         ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: word\n", r"4: environments: expected a list"),
         ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: [a]\n", r"4: 0.base: this is missing"),
         ("lock: reprokit-lock/v1\ncase: x\nreprokit: x\nenvironments: [{base: a}]\n", r"4: 0.image: this is missing"),
     ],
 )
-def test_a_file_of_another_shape_is_told_as_no_lock(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_of_another_shape_is_reported_as_not_a_lock(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "x.lock.yaml"
     path.write_text(text)
     with pytest.raises(UsageError, match=message):
         file.load(path)
 
 
-def test_a_lock_lies_beside_its_case_and_is_no_case() -> None:
+def test_a_lock_lies_beside_its_case_and_is_not_a_case() -> None:
     assert file.path_of("a/foo.yaml", "foo") == Path("a/foo.lock.yaml")
     assert file.path_of("a/bug.md", "foo") == Path("a/bug.foo.lock.yaml")
     with pytest.raises(UsageError, match="save it to a file"):
@@ -263,7 +263,7 @@ def test_a_virtual_environment_is_not_locked(tmp_path: Path) -> None:
         Session(tmp_path / "store", display=Screen()).lock(request, upgrade=True)
 
 
-def test_a_folder_that_cannot_be_written_into_is_told_before_anything_is_built(
+def test_a_folder_that_cannot_be_written_into_is_reported_before_anything_is_built(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     locked_folder(tmp_path)

@@ -135,7 +135,7 @@ FAILED, HUNG = Ending(exit_code=1, seconds=0.1), Ending(exit_code=137, timed_out
         ({"a2": 1.3}, "inconclusive", "which leaves open whether it is 1.3 times"),
     ],
 )
-def test_what_cannot_be_measured_is_no_finding(
+def test_what_cannot_be_measured_is_not_a_finding(
     tmp_path: Path, values: dict[str, object], verdict: str, why: str
 ) -> None:
     project, needs = made(tmp_path, **values)

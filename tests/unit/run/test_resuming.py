@@ -126,7 +126,7 @@ def test_a_killed_run_is_resumed_after_a_restart_and_never_while_it_may_live(
         resumed(project)
     same = Request(cases=(str(project.case),), base_images="registry")
     assert project.new_session().resume(same) == 0
-    assert "nothing to resume for these cases: starting anew" in project.output.getvalue()
+    assert "nothing to resume for these cases: starting a new run" in project.output.getvalue()
 
 
 def test_a_run_in_progress_is_not_resumed(project: Project) -> None:
@@ -148,7 +148,7 @@ def test_a_changed_case_is_named(project: Project) -> None:
     fail_once(project, EngineError("gone"))
     project.run(jobs=1)
     project.case.write_text(CASE.replace("boom", "bang"))
-    with pytest.raises(UsageError, match=r"cannot be resumed: toy changed since; run anew, without --resume"):
+    with pytest.raises(UsageError, match=r"cannot be resumed: toy changed since; run again, without --resume"):
         resumed(project)
 
 

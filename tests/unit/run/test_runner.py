@@ -294,7 +294,7 @@ def test_a_time_out_stops_the_trials_of_its_cell(project: Project) -> None:
     assert len(project.cells[0].trials) == 1
 
 
-def test_a_failed_build_is_no_finding_and_keeps_step_and_tail(project: Project) -> None:
+def test_a_failed_build_is_not_a_finding_and_keeps_step_and_tail(project: Project) -> None:
     project.engine.build_error = BuildFailed("pip found no such version", step="RUN pip install", tail=("ERROR: no",))
     assert project.run() == 3
     assert project.verdicts == ["build-failed"] * 4

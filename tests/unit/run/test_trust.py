@@ -39,7 +39,7 @@ GIB = 1024**3
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The toy case at a stranger's address, and what was built for it."""
+    """The toy case at an address of another host, and what was built for it."""
     found = Project(tmp_path)
     monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=CASE))
     return found
@@ -99,7 +99,7 @@ def test_a_level_that_a_newer_version_recorded_gets_the_least(project: Project) 
     assert file.trust is Trust.STRANGER
 
 
-def test_a_record_of_an_older_version_is_ones_own() -> None:
+def test_a_record_of_an_older_version_is_the_users_own() -> None:
     assert CellDetails.from_json({}).trust is Trust.OWN
     known = {"number": 1, "case_id": "x", "case_path": URL, "case_digest": "d", "cell": {}}
     assert CellRecord.from_json(known).details.trust is Trust.OWN
@@ -155,7 +155,7 @@ REFUSED_SOURCES = [
 
 
 @pytest.mark.parametrize("url", REFUSED_SOURCES)
-def test_sources_of_a_strangers_case_come_over_https_alone(url: str, tmp_path: Path) -> None:
+def test_sources_of_an_untrusted_case_come_over_https_alone(url: str, tmp_path: Path) -> None:
     for fetch in (sources.fetch, sources.history):
         with pytest.raises(sources.SourceError, match=r"over https:// alone; read it and give --reviewed"):
             fetch("s", SourceSpec(git=url, ref="main", path="s"), Trust.STRANGER, kept=tmp_path)
@@ -188,7 +188,7 @@ def test_git_finds_the_users_configuration_only_for_cases_that_someone_read(
     assert not (tmp_path / "pwned").exists()
 
 
-def test_a_strangers_tree_is_kept_apart(tmp_path: Path) -> None:
+def test_an_untrusted_tree_is_kept_apart(tmp_path: Path) -> None:
     (tmp_path / "tree").mkdir()
     (tmp_path / "tree" / "x.py").write_text("1")
     spec = SourceSpec(git="https://host.example/o/r", ref="main", path="s")
@@ -213,7 +213,7 @@ SITE = Caps(timeout=86400.0, disk=20 * GIB, build_time=7200.0)
     ],
     ids=["timeout", "pids", "network", "memory", "shm_size"],
 )
-def test_a_strangers_case_gets_less(limits: Limits, words: str) -> None:
+def test_an_untrusted_case_gets_less(limits: Limits, words: str) -> None:
     for trust in (Trust.OWN, Trust.REVIEWED):
         caps = SITE.within(trust)
         assert granted(caps.grant(limits), MACHINE, caps)
@@ -223,7 +223,7 @@ def test_a_strangers_case_gets_less(limits: Limits, words: str) -> None:
 
 
 @pytest.mark.parametrize("trust", list(Trust))
-def test_only_an_untrusted_case_is_told_that_such_cases_get_less(trust: Trust) -> None:
+def test_only_an_untrusted_case_is_warned_that_such_cases_get_less(trust: Trust) -> None:
     with pytest.raises(Unsupported, match=r"max_timeout in the configuration") as refused:
         SITE.within(trust).grant(Limits(timeout=100_000.0))
     assert ("untrusted" in str(refused.value)) is (trust is Trust.STRANGER)
@@ -246,7 +246,7 @@ def test_no_memory_limit_is_asked_of_an_engine_that_holds_none() -> None:
     assert granted(Limits(), replace(MACHINE, memory=0), Caps()).memory is None
 
 
-def test_the_trials_of_a_strangers_case_take_two_days_at_most() -> None:
+def test_the_trials_of_an_untrusted_case_take_two_days_at_most() -> None:
     file = load_text("toy.yaml", CASE.replace("env: {A", "trials: 30\nenv: {A"))
     request = Request(cases=("toy.yaml",))
     check_run_time(plan([file], request), Caps())
@@ -268,7 +268,7 @@ def test_limits_are_in_the_record(project: Project) -> None:
     assert {trial.limits.disk for trial in project.engine.trials} == {5 * GIB}
 
 
-def test_more_than_a_strangers_case_gets_is_unsupported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_an_untrusted_case_gets_is_unsupported(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     greedy = CASE.replace("command:", "resources: {network: bridge}\ncommand:")
     monkeypatch.setattr(read_module, "_fetch", lambda url: Text(path=url, text=greedy))
     project.run(cases=(URL,), yes=True)

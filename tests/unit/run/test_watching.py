@@ -114,7 +114,7 @@ def test_an_edit_of_a_folder_that_stands_in_for_a_source_touches_its_cells(proje
     assert len(set(project.engine.built)) == 2
 
 
-def test_what_is_no_file_cannot_be_watched(project: Project) -> None:
+def test_what_is_not_a_file_cannot_be_watched(project: Project) -> None:
     for case in ("-", "https://example.org/case.yaml"):
         with pytest.raises(UsageError, match="is not a file or folder of this host"):
             watched(project, cases=(case,))

@@ -128,7 +128,7 @@ def test_history_comes_from_a_local_repository_or_is_fetched(checkout: Path, tmp
 
 def test_missing_history_is_refused(checkout: Path, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
-    with pytest.raises(SourceError, match="this is no git repository"):
+    with pytest.raises(SourceError, match="this is not a git repository"):
         sources.history("demo", SPEC, stand_in=tmp_path, kept=kept)
     shallow = tmp_path / "shallow"
     git(tmp_path, "clone", "-q", "--depth", "1", f"file://{checkout}", str(shallow))

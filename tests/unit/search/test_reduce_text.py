@@ -95,7 +95,7 @@ def test_changed_and_added_values_are_written_in_place() -> None:
     assert text.endswith('command: go\nexpect:\n  failure:\n    exit_code: 1\n    message: "a: b"\n')
 
 
-def test_text_that_cannot_be_cut_is_written_anew_with_the_same_data() -> None:
+def test_text_that_cannot_be_cut_is_rewritten_with_the_same_data() -> None:
     text = "base: &base {A: 1, B: 2}\nenv: {<<: *base, C: 3}\n"
     tree = parse("", text)
     for loc in (("base",), ("env", "A"), ("env", "C")):

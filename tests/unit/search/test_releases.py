@@ -153,7 +153,7 @@ def test_an_index_that_does_not_answer_is_reported(
     with pytest.raises(UsageError, match=r"has no answer for demo-lib.*\(see: pip config list\)"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "http://[odd/simple")
-    with pytest.raises(UsageError, match="is no address"):
+    with pytest.raises(UsageError, match="is not an address"):
         between(case(tmp_path), CELL, "demo", "1.0", "1.2")
     monkeypatch.setenv("PIP_INDEX_URL", "file:///nowhere/simple")
     with pytest.raises(UsageError, match="it does not exist"):

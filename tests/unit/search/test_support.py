@@ -97,7 +97,7 @@ def test_a_flake_is_repeated_only_if_the_budget_may_decide_it() -> None:
     assert next_repeat(plan, flaky, seconds, plan.seconds - 0.5) is None
     assert next_repeat(plan, flaky, seconds, plan.seconds) is not None
     certain = support.missing([F, P], seconds)
-    assert next_repeat(certain, [F, P], seconds, 1.0) is not None, "one trial more may show that it is none"
+    assert next_repeat(certain, [F, P], seconds, 1.0) is not None, "one trial more may show that it is not"
     assert next_repeat(certain, [F, P], seconds, 0.5) is None
 
 

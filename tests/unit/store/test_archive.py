@@ -1,4 +1,4 @@
-"""Backups, exports and imports: whole where they are ours, confined where they are a stranger's."""
+"""Backups, exports and imports: whole where they are ours, confined where they are untrusted."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ Member = tuple[str, bytes | str | None]
 
 
 def packed(path: Path, lines: list[Any], *members: Member) -> Path:
-    """An export as a stranger may write it."""
+    """An export as an attacker may write it."""
     text = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
     with tarfile.open(path, "w") as made:
         for name, content in ((LINES, text), *members):

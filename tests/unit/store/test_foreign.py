@@ -1,4 +1,4 @@
-"""Stores that strangers made: whatever they name or link to, nothing outside is read, made or removed."""
+"""Untrusted stores: whatever they name or link to, nothing outside is read, made or removed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ COMMANDS = [
     ["report", "--format", "md", "-o", "out.md"], ["store", "check"], ["store", "export", "out.tar"],
     ["store", "rebuild"], ["history", "--forget", "last", "-y"],
 ]  # fmt: skip
-"""On a stranger's store itself; another is given it to merge."""
+"""On an untrusted store itself; another is given it to merge."""
 OTHERS = [
     ["show"], ["show", "--json"], ["list"], ["history"], ["history", "nightly"], ["changes", "--since", "2025-01-01"],
     ["explain", "last"], ["report", "-o", "out"], ["report", "--format", "junit", "-o", "out.xml"],
@@ -78,7 +78,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, three levels below which a stranger's store lies; beside it are files of the user's."""
+    """A folder to work in, three levels below which an untrusted store lies; beside it are files of the user's."""
     work = tmp_path / "work"
     shutil.copytree(template, work / "a" / "b" / "store")
     for folder in (tmp_path, work, work / "a", work / "a" / "b"):

@@ -149,7 +149,7 @@ def test_jobs_of_one_workflow_run_become_one_run(tmp_path: Path) -> None:
     assert (again.changed, store.run("last"), len(store.runs())) == (0, whole, 1)
 
 
-def test_each_cell_is_told_with_the_host_of_its_job(tmp_path: Path) -> None:
+def test_each_cell_is_shown_with_the_host_of_its_job(tmp_path: Path) -> None:
     artifact(tmp_path / "in" / "a", run({"1": R}, kernel="6.1"))
     artifact(tmp_path / "in" / "b", run({"2": N}, run_id="20260101-020005-bbbb", second=5, kernel="6.8"))
     _, store = merged(tmp_path / "out", tmp_path / "in")
@@ -320,7 +320,9 @@ def test_old_runs_are_forgotten_with_their_logs(tmp_path: Path) -> None:
     assert len(store.results()) == 4
 
 
-def test_what_is_no_folder_or_the_store_itself_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_not_a_folder_or_the_store_itself_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert invoke(["merge", str(tmp_path / "nowhere"), "--store", str(tmp_path / "out")]) == 2
     job = artifact(tmp_path / "job", run({"1": R}))
     assert invoke(["merge", str(job), "--store", str(job / ".reprokit")]) == 2

@@ -150,7 +150,7 @@ def test_a_run_is_refused_before_it_begins_where_the_database_is_not_ours(harm: 
     assert not path_of(folder, "run-1").exists()
 
 
-def test_a_run_over_a_damaged_database_is_kept_and_a_rebuilt_one_has_all_that_can_be_had(
+def test_a_run_over_a_damaged_database_is_kept_and_a_rebuilt_one_has_all_that_is_readable(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "_looked_at", set())

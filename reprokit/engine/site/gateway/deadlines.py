@@ -1,4 +1,4 @@
-"""Ends connections on which something takes too long: a time limit of a socket counts anew for every byte."""
+"""Ends connections on which something takes too long: a time limit of a socket counts again for every byte."""
 
 from __future__ import annotations
 

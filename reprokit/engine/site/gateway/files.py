@@ -147,7 +147,7 @@ class _Download:
                 raise Failed("no build waits for it any more")
 
     def _end(self, failure: Failed | None) -> None:
-        with _LOCK:  # who comes from now on finds the file, or begins anew
+        with _LOCK:  # who comes from now on finds the file, or begins again
             _RUNNING.pop(self.final, None)
         with self.changed:
             self.done, self.failure = failure is None, failure

@@ -50,7 +50,7 @@ file's path on the gateway."""
 
 
 def path_of(url: str) -> str:
-    """The path on the gateway of a file at ``url``: ``/file/SCHEME/HOST/...``. From it the URL can be told."""
+    """The path on the gateway of a file at ``url``: ``/file/SCHEME/HOST/...``. It contains the URL."""
     parts = urlsplit(without_login(url))
     path = quote(parts.path or "/", safe="/%~!$&'()*+,;=:@")
     query = "?" + quote(parts.query, safe="/%~!$&'()*+,;=:@?") if parts.query else ""
@@ -158,7 +158,7 @@ def _json_file(file: Any, address: str, put: Put) -> dict[str, Any] | None:
         url = urljoin(address, file["url"]).partition("#")[0]
         if urlsplit(url).scheme not in ("http", "https"):
             return None
-        urlsplit(url).port  # noqa: B018 - raises for what is no port
+        urlsplit(url).port  # noqa: B018 - raises for what is not a port
     except ValueError:
         return None
     stated = next((file[name] for name in ("core-metadata", "dist-info-metadata") if name in file), None)

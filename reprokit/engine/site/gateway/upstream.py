@@ -142,7 +142,7 @@ class Upstream:
             parts = urlsplit(after)
             endpoint(after)
         except ValueError:
-            raise Unreachable(f"{shown(url)} redirects to what is no address") from None
+            raise Unreachable(f"{shown(url)} redirects to what is not an address") from None
         if parts.scheme not in ("https", urlsplit(url).scheme) or parts.scheme not in ("http", "https"):
             raise Unreachable(f"{shown(url)} redirects to an address that is not secured as it is")
         return without_login(after)

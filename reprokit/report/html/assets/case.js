@@ -62,7 +62,7 @@
 
   const explanation = (data) => {
     const { lead, words: said, lines, decided, open, fix, commands } = data.explanation;
-    return h("div", { class: "told" },
+    return h("div", { class: "statement" },
       h("p", { class: "lead" }, h("span", { class: "dim" }, `${lead[0].toUpperCase()}${lead.slice(1)} `), h("strong", null, said)),
       h("p", { class: "dim" }, decided ? `From ${many(decided, "decided cell")}` : "Nothing is decided", open.length ? `; not decided: ${open.join("; ")}.` : "."),
       fix ? h("p", null, h("span", { class: "dim" }, "With the fix: "), fix.words) : null,

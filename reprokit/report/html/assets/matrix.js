@@ -37,7 +37,7 @@
     return { decided, shows, text: [...said, ...others, mix.departs ? `${mix.departs} not as expected` : ""].filter(Boolean).join(", ") };
   };
 
-  // One square: the verdict of its one cell, or the mix of several, never one verdict for what is none.
+  // One square: the verdict of its one cell, or the mix of several, never one verdict for what has none.
   const draw = (model, cells, state, tiles, proto, labels) => {
     const element = proto.cloneNode(false);
     if (!cells.length) {
